@@ -7,9 +7,7 @@ from align.core.errors import DataError as DataError
 from align.core.errors import LinksError as LinksError
 from align.core.errors import ModelError as ModelError
 from align.core.errors import PairError as PairError
-from align.core.pieces import IdPair as IdPair
-from align.core.settings import Search as Search
-from align.core.settings import Settings as Settings
+from align.core.text import IdPair as IdPair
 from align.core.text import LinePair as LinePair
 from align.core.types import Alignment as Alignment
 from align.core.types import Cell as Cell
@@ -18,6 +16,8 @@ from align.core.types import Gold as Gold
 from align.core.types import Links as Links
 from align.core.types import Pair as Pair
 from align.core.types import Place as Place
+from align.core.types import Search as Search
+from align.core.types import Settings as Settings
 from align.core.types import TextWarning as TextWarning
 from align.evaluation.dialects import symmetrize as symmetrize
 from align.evaluation.gold import read_gold as read_gold

@@ -27,8 +27,8 @@ from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio
 
 from align import Aligner, Direction, Pair, Settings, load, two_way
 from align.core.backend import Recorder
-from align.core.batching import chunks
 from align.core.formats import FORMATS
+from align.core.stream import chunks
 from align.core.types import Cell
 from align.io.reader import open_lines, read_lines, read_parallel
 

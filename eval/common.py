@@ -15,13 +15,13 @@ import numpy as np
 
 import align
 from align import Aligner, Pair, load
-from align.core.batching import TooLong, encode
+from align.core.stream import TooLong, encode
 from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
 from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
 from align.models.model_toml import parse_toml
 from align.models.preprocess import Preprocessor, TextRules
-from align.training.corpus import read_pairs as read_bitext
+from align.training.prepare import read_pairs as read_bitext
 
 PERMUTATIONS = 10_000
 

@@ -28,11 +28,9 @@ from common import (
 from torch import Tensor
 
 from align import Aligner, Pair, Settings
-from align.core.batching import encode
-from align.core.scores import best_words, shares
-from align.core.settings import THRESHOLD, PositionChoice
-from align.core.soft import links_above, sharpen, soft_scores
-from align.core.types import Links, Score
+from align.core.scores import best_words, links_above, shares, sharpen, soft_scores
+from align.core.stream import encode
+from align.core.types import THRESHOLD, Links, PositionChoice, Score
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature

@@ -18,9 +18,8 @@ import torch
 from common import find_experiment, load_model, read_config, read_labels, read_lines_of, swapped, write_table
 
 from align import Aligner, Pair
-from align.core.batching import encode
-from align.core.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
-from align.core.choice import candidates
+from align.core.choice import MIN_STRANGERS, RELATED, STRANGERS, candidates, consistency_of_neighbours
+from align.core.stream import encode
 from align.evaluation.metrics import SEED
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature

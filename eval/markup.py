@@ -23,14 +23,13 @@ from baselines import Baselines
 from common import PERMUTATIONS, Text, find_experiment, load_model, read_config, read_text, write_table
 
 from align import Aligner, Direction, two_way
-from align.core.settings import THRESHOLD, Settings
-from align.core.types import Gold, Pair
+from align.core.types import THRESHOLD, Gold, Pair, Settings
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SEED, Counts, compare, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
 from align.transfer.markup import PUNCTUATION, place_markup
-from align.transfer.tree import read_markup
+from align.transfer.tags import read_markup
 from align.transfer.windows import FLOOR, OUTSIDE, Window
 
 Links = Mapping[tuple[int, int], float]

@@ -23,10 +23,9 @@ from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
-from align.training.corpus import read_pairs
-from align.training.prepare import binarise, write_pieces
+from align.training.card import BEAM, measure
+from align.training.prepare import binarise, read_pairs, write_pieces
 from align.training.run import Machine
-from align.training.score import BEAM, measure
 
 COLUMNS = [
     Column("model", "model"),
@@ -41,7 +40,7 @@ class Prepared:
     """A text as a model reads it, in a temporary folder.
 
     Attributes:
-        work: the folder, as `align.training.score` takes it.
+        work: the folder, as `align.training.card` takes it.
         checkpoint: the model's.
         languages: source and target.
         subwords: what the target's pieces are.

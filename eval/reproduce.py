@@ -39,14 +39,12 @@ from numpy.typing import NDArray
 
 from align import Aligner, Alignment, Direction, two_way
 from align.core.backend import Recorder
-from align.core.settings import THRESHOLD, Settings
 from align.core.symmetrize import SOFT
-from align.core.types import Links, Position, Score
+from align.core.types import THRESHOLD, Links, Position, Score, Settings
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
-from align.evaluation.rules import apply_rules
 from align.evaluation.sweep import sweep
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Column, Rows, Value, interval, percent
 from align.io.signature import signature
 from align.view.sweep_tables import draw, rule_table

@@ -20,9 +20,9 @@ from align import Aligner, Pair, load, two_way
 from align.core.text import split_words
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.transfer import markup, write
+from align.transfer import markup
 from align.transfer.markup import place_markup
-from align.transfer.tree import Markup, read_markup, readable
+from align.transfer.tags import Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeholders", "en", "de")}
@@ -30,8 +30,8 @@ SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeho
 
 RULES: dict[str, tuple[Any, str, Any]] = {
     "content as it is": (markup._Placing, "_find_verbatim", lambda *_: None),
-    "marks at edges, at the end": (write, "trailing_beyond", lambda word, stop, last: 0),
-    "marks at edges, at the beginning": (write, "leading_beyond", lambda word, first: 0),
+    "marks at edges, at the end": (markup, "trailing_beyond", lambda word, stop, last: 0),
+    "marks at edges, at the beginning": (markup, "leading_beyond", lambda word, first: 0),
     "empty quotes and brackets": (markup._Placing, "_fill_empty_pairs", lambda *_: None),
     "prepositions": (markup, "BRIDGES", frozenset()),
     "word on the left": (markup, "NEIGHBOUR", 0.0),

@@ -17,10 +17,8 @@ from torch import Tensor
 
 from align import Aligner, Pair, __version__
 from align.core.backend import Recorder
-from align.core.batching import chunks, cut, encode
-from align.core.extraction import Reader
-from align.core.merging import collate, merge_sources, merge_targets
-from align.core.scores import target_rows
+from align.core.scores import Reader, collate, merge_sources, merge_targets, target_rows
+from align.core.stream import chunks, cut, encode
 from align.core.types import Cell, CrossAttention, Pieces, Place, Score
 from align.evaluation.tables import Column, Value
 from align.io.reader import open_lines, read_lines, read_parallel

@@ -25,8 +25,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from align import Aligner, Direction, Settings, two_way
-from align.core.settings import THRESHOLD
-from align.core.types import Gold, Links, Pair
+from align.core.types import THRESHOLD, Gold, Links, Pair
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate, precision, recall
 from align.evaluation.tables import Column, Interval, Value, interval, percent

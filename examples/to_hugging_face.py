@@ -19,9 +19,8 @@ from torch import Tensor
 
 from align.models.engine.builder import KEPT
 from align.models.fairseq.architecture import UNUSED, upgraded
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.dictionary import EOS, PAD, read_dictionary
-from align.models.fairseq.settings import model_settings, saved_settings
 from align.models.folder import find_model
 from align.models.load import load
 from align.models.model_toml import ModelOptions

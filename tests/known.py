@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from align import Cell, Pair
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Pieces
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Pieces, Search
 from align.models.ids import pieces_of
 
 HEAD = 3
@@ -40,6 +39,8 @@ class KnownRecorder:
     languages = ("numbers", "numbers")
 
     def encode(self, pair: Pair) -> Pieces:
+        if isinstance(pair, IdPair):
+            return pieces_of(pair, ({2}, {2}), self.pad, [2], (1000, 1000))
         source = [(int(word) + 10, i) for i, word in enumerate(pair.source) if word != "-"]
         target = [(int(word) + 10, j) for j, word in enumerate(pair.target) if word != "-"]
         return Pieces(
@@ -50,9 +51,6 @@ class KnownRecorder:
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         source, target = ([[word] * (word != "-") for word in side] for side in (pair.source, pair.target))
         return source, target
-
-    def given(self, pair: IdPair) -> Pieces:
-        return pieces_of(pair, ({2}, {2}), self.pad, [2], (1000, 1000))
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         generator = torch.Generator().manual_seed(int(batch.source.sum()))

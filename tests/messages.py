@@ -15,14 +15,17 @@ from tests.conftest import ROOT
 GOLDEN = ROOT / "tests" / "golden" / "messages.txt"
 
 CALLS = {
-    *("DataError", "KindError", "LineError", "LinksError", "ModelError", "PairError", "Remedy"),
+    *("DataError", "KindError", "LineError", "LinksError", "ModelError", "PairError"),
     *("FileExistsError", "ModuleNotFoundError", "OSError", "RuntimeError", "TypeError", "ValueError"),
     *("ArgumentError", "ArgumentTypeError", "Idle", "error", "say", "say_error", "tell", "warn"),
 }
 """Functions and errors that take a message."""
 
 
-VARIABLES = {"advice", "hint", "message", "problem", "reason", "text", "what", "why"}
+VARIABLES = {
+    *("advice", "hint", "message", "problem", "reason", "text", "what", "why"),
+    *("HUGGING_FACE", "MERGE", "OTHER_TOOLKIT", "PYTORCH_WEIGHTS", "SAVE_AGAIN"),
+}
 """Variables that hold messages."""
 
 
@@ -32,7 +35,8 @@ def messages(path: Path) -> Iterator[str]:
         sources: list[ast.expr] = []
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            sources = node.args if name in CALLS else []
+            hints = [keyword.value for keyword in node.keywords if keyword.arg == "hint"]
+            sources = [*node.args, *hints] if name in CALLS else []
         elif isinstance(node, ast.Assign | ast.AugAssign) and node.value:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             sources = [node.value] if {getattr(target, "id", "") for target in targets} & VARIABLES else []

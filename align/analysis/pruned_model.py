@@ -20,8 +20,7 @@ from torch import Tensor
 from align.core.types import Cell, Part
 from align.models.engine.builder import KEPT
 from align.models.fairseq.architecture import upgraded
-from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.settings import model_settings, saved_settings
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.folder import ModelFolder
 from align.models.recorder import ModelRecorder
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from align.core.norms import gram, head_products, source_norms, vector_norms
+from align.core.scores import gram, head_products, source_norms, vector_norms
 from align.core.types import PARTS, Part
-from align.models.engine.forward import Layer, Padded, Transformer
-from align.models.engine.layers import Kept, Layout
+from align.models.engine.forward import Kept, Layer, Layout, Padded, Transformer
 
 
 @dataclass(frozen=True, slots=True)

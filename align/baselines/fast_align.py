@@ -52,11 +52,7 @@ systran_align.generate_alignment_probabilities(
 
 
 def find_fast_align() -> Callable[[Job], Files]:
-    """Return the function that aligns with the program on PATH, or else with the library systran-align.
-
-    Raises:
-        ModuleNotFoundError: neither is installed; the message says how to install them.
-    """
+    """Return the function that aligns with the program on PATH, or else with the library systran-align."""
     path = find_program("fast_align")
     if path:
         return partial(_by_program, path)
@@ -132,9 +128,6 @@ class Table:
 
     Args:
         path: a file that `systran_align.generate_alignment_probabilities` wrote for a text of numbers.
-
-    Raises:
-        ValueError: the file is of another version, or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,7 +190,6 @@ class Table:
 
 
 def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
-    """Read the words of a file, and return them and the offset of their end."""
     words, start = [], 8
     for _ in range(count):
         end = raw.index(0, start)

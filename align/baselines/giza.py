@@ -17,11 +17,7 @@ _OPTIONS = (
 
 
 def find_giza() -> Callable[[Job], Files]:
-    """Return the function that aligns with MGIZA's programs on PATH, or else with those of GIZA++.
-
-    Raises:
-        ModuleNotFoundError: the programs of neither are on PATH.
-    """
+    """Return the function that aligns with MGIZA's programs on PATH, or else with those of GIZA++."""
     alternatives = (("mgiza", "mkcls", "snt2cooc"), ("GIZA++", "mkcls", "snt2cooc.out"))
     for names in alternatives:
         giza, mkcls, snt2cooc = map(find_program, names)

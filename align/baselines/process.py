@@ -29,7 +29,6 @@ class Job(NamedTuple):
 
 
 Command = Sequence[str | Path]
-"""A program and its arguments."""
 
 _POLL = 0.02
 """Seconds between two checks whether programs have ended."""
@@ -39,9 +38,6 @@ def run_program(tool: str, command: Command, job: Job, output: Path | None = Non
     """Run a program in the job's folder, with its stdout written to a file or discarded.
 
     Args:
-        tool: name of the tool in errors.
-        command: the program and its arguments.
-        job: gives the folder and the number of threads.
         output: file for its stdout; None to discard it.
 
     Returns:
@@ -94,7 +90,6 @@ def _read(log: Path) -> str:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Kill a program, so that it does not outlive this process."""
     program.kill()
     program.wait()
 

@@ -8,24 +8,102 @@ rounding of sums in another order.
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import warnings
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from align.baselines.eflomal import find_eflomal
 from align.baselines.giza import find_giza
-from align.baselines.pieces import Cut, cut_pairs, join_links
-from align.baselines.process import Files, Job
-from align.core.errors import Argument, DataError, PairError, Remedy
-from align.core.types import Links, Pair, TextWarning
+from align.baselines.process import Files, Job, run_program
+from align.core.errors import DataError, PairError
+from align.core.types import Links, Pair, Pieces, TextWarning
 from align.evaluation.link_formats import parse_pharaoh
+from align.io.process import python
+
+_ALIGN = """
+import sys, eflomal
+source, target, forward, reverse, *priors = sys.argv[1:]
+with open(source) as s, open(target) as t:
+    eflomal.Aligner().align(s, t, forward, reverse, priors_input=open(priors[0]) if priors else None)
+"""
+
+_PRIORS = """
+import sys, eflomal
+with open(sys.argv[5], "w") as priors:
+    eflomal.write_priors(priors, *eflomal.calculate_priors(*map(open, sys.argv[1:5])))
+"""
+
+
+def find_eflomal() -> Callable[[Job], Files]:
+    """Return the function that aligns with the package."""
+    if not find_spec("eflomal"):
+        raise ModuleNotFoundError("eflomal is not installed: pip install eflomal (it is built with gcc and make)")
+    return _eflomal
+
+
+def _eflomal(job: Job) -> Files:
+    """Align with the package's defaults; if the test text is separate, with the training text's counts as priors."""
+    output = job.folder / "forward", job.folder / "reverse"
+    run_program("eflomal", python(_ALIGN, *job.text, *output), job)
+    if job.test:
+        priors = job.folder / "priors"
+        run_program("eflomal", python(_PRIORS, *job.text, *output, priors), job)
+        run_program("eflomal", python(_ALIGN, *job.test, *output, priors), job)
+    return output
+
+
+Cut = Callable[[Pair], Pieces]
+"""Function that splits a pair into pieces, e.g. `Recorder.encode`."""
+
+
+def of_words(ids: Sequence[int], words: Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the pieces of one side that are part of a word, as strings of their ids, and the word of each, from 0.
+
+    `</s>`, languages and a prefix, whose word is below 0, are left out.
+    """
+    pieces = [(str(piece), word) for piece, word in zip(ids, words, strict=True) if word >= 0]
+    return tuple(piece for piece, _ in pieces), [word for _, word in pieces]
+
+
+def to_words(links: Links, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
+    """Convert links of pieces to words: two words are linked if any of their pieces are (Zenkel et al. 2020)."""
+    return frozenset((source_words[i], target_words[j]) for i, j in links)
+
+
+def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iterator[Pair]:
+    """Yield pairs whose words are the pieces of the original pairs.
+
+    Args:
+        path: file for the words of each pair's pieces, one line per pair, for `join_links`; None for no such file.
+    """
+    with open(path or os.devnull, "w") as stream:
+        for pair in pairs:
+            encoded = cut(pair)
+            source, source_words = of_words(encoded.source, encoded.source_words)
+            target, target_words = of_words(encoded.target, encoded.target_words)
+            stream.write(" ".join(map(str, source_words)) + "\t" + " ".join(map(str, target_words)) + "\n")
+            yield Pair(source, target, pair.id)
+
+
+def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tuple[Links, Links]]:
+    """Convert both directions' links of pieces to links of words.
+
+    Args:
+        links: links of each pair that `cut_pairs` has split.
+        path: the file of words that it wrote.
+    """
+    with open(path) as stream:
+        for (forward, reverse), line in zip(links, stream, strict=True):
+            source, target = (list(map(int, side.split())) for side in line.split("\t"))
+            yield to_words(forward, source, target), to_words(reverse, source, target)
 
 
 class Tool(NamedTuple):
@@ -78,11 +156,7 @@ def align_with(
     threads: int = 1,
     cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
-    """Align pairs with a statistical tool, in both directions; see `open_run`.
-
-    Returns:
-        The links of the run. The tool runs when the first ones are requested.
-    """
+    """Align pairs with a statistical tool, in both directions; see `open_run`."""
     check_use(tool, train is not None, append)
 
     def links() -> Iterator[tuple[Links, Links]]:
@@ -153,12 +227,10 @@ def check_use(tool: str, train: bool, append: bool) -> None:
     """Refuse a tool that is not installed, or a use that it does not support.
 
     Args:
-        tool: a key of TOOLS.
         train: whether there is a separate text to train on.
         append: whether the pairs are appended to it.
 
     Raises:
-        ModuleNotFoundError: the tool is not installed.
         ValueError: the tool is unknown, or cannot be used like this.
     """
     if tool not in TOOLS:
@@ -166,8 +238,8 @@ def check_use(tool: str, train: bool, append: bool) -> None:
     if append and not train:
         raise ValueError("there is no training text to append the pairs to")
     if train and not append and not TOOLS[tool].separate:
-        advice = Remedy("append the pairs to the training text ({})", (Argument("append", True),))
-        raise DataError("GIZA++ aligns only what it trains on", remedy=advice)
+        advice = "append the pairs to the training text (‹append=True›)"
+        raise DataError("GIZA++ aligns only what it trains on", hint=advice)
     TOOLS[tool].find()
 
 
@@ -177,11 +249,7 @@ def lower_case(pair: Pair) -> Pair:
 
 
 def describe_tool(tool: str) -> str:
-    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
-
-    Raises:
-        ModuleNotFoundError: the tool is not installed.
-    """
+    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`."""
     do_job = TOOLS[tool].find()
     path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
     package = {"fast_align": "systran-align"}.get(tool, tool)
@@ -190,11 +258,7 @@ def describe_tool(tool: str) -> str:
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
-    """Append the pairs that a tool can take to its files, as numbers.
-
-    Returns:
-        Line number, source words and target words of each pair, one after the other; 0 words for a skipped pair.
-    """
+    """Append the pairs that a tool can take to its files, as numbers."""
     limits = TOOLS[tool]
     shapes = array("q")
     left_out = []
@@ -220,7 +284,6 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
 
 
 def _taken(shapes: array[int]) -> int:
-    """Count the pairs that were not skipped, from the result of `_write`."""
     return sum(1 for words in shapes[1::3] if words)
 
 

@@ -33,7 +33,6 @@ CITATION = f"""\
 """The method's paper, and this toolkit, as BibTeX; CITATION.cff says the same for those who have the repository."""
 
 LANGUAGES = {"de": "German", "en": "English"}
-"""Names of the bundled models' languages."""
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -61,7 +60,6 @@ def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
     """Add the options that print something and exit.
 
     Args:
-        parser: the parser of the program.
         full_parser: builds that parser with subparsers for all commands.
     """
     parser.add_argument("--version", action="version", version=f"{parser.prog} {align.__version__}")
@@ -108,7 +106,6 @@ def complete(parser: Parser, shell: str) -> str:
     """Return a script that completes commands, options, their values, files and folders.
 
     Args:
-        parser: the parser of the program, which has subparsers for the commands.
         shell: one of SHELLS.
     """
     import shtab

@@ -6,18 +6,18 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
 
 from align.cli.common import write_links
 from align.cli.parser import Idle, Parser
-from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.errors import shorten
 from align.core.formats import FORMATS, WITH_LINES, WITH_WORDS
-from align.core.settings import Null, PositionChoice, Search, Settings
+from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
-from align.core.types import DTYPES, Alignment, Score
+from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
 from align.evaluation.tables import TABLES
@@ -143,12 +143,16 @@ SHORT = {
 """What `-h` says of an option, by the name of its value."""
 
 
+def options_of(kind: type[T], args: argparse.Namespace, **others: Any) -> T:
+    """Return the options of a command, a dataclass: the parsed values of the same names, and those of `others`."""
+    names = [field.name for field in fields(kind) if field.name not in others]  # type: ignore[arg-type]
+    return kind(**{name: getattr(args, name) for name in names}, **others)
+
+
 def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:
     """Return the parser of a program, with --help and examples at its end.
 
     Args:
-        program: its name.
-        description: what it does.
         examples: command lines, each followed by three spaces and what it does.
         short: options that `-h` shows, keys of SHORT.
     """
@@ -178,7 +182,6 @@ def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MO
     """Add the model and its languages.
 
     Args:
-        parser: whose options these are.
         default: what is taken where no model is named.
         use: what the model is for, if that is not the program's purpose.
     """
@@ -219,7 +222,6 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) 
     """Add device, precision and sizes; return the group.
 
     Args:
-        parser: whose options these are.
         buffer_help: what --buffer does; None where nothing is read ahead.
     """
     group = parser.add_argument_group("speed")
@@ -298,14 +300,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 def add_bad_lines_option(
     group: Any, lines: str, stop: str = "stop", blank: str = "read a blank line in its place"
 ) -> None:
-    """Add the policy for lines that cannot be read.
-
-    Args:
-        group: of the parser.
-        lines: which lines the policy is for.
-        stop: what "stop" does.
-        blank: what "blank" does.
-    """
+    """Add the policy for lines that cannot be read."""
     group.add_argument("--bad-lines", choices=("stop", "blank"), default="stop", help=f"at {lines}: {stop}, or {blank}")
 
 
@@ -325,9 +320,6 @@ def read_input(
     Half a pair of files, both ways at once, stdin for two files, and output over input are refused, with exit code 2.
 
     Args:
-        parser: who refuses.
-        args: the options.
-        others: further files to read.
         one_side: whether there are source sentences only, and a target is what is refused.
     """
     if one_side and args.target is not None:
@@ -361,10 +353,8 @@ def check_files(
     """Refuse, with exit code 2, stdin for two files, and output over input.
 
     Args:
-        parser: who refuses.
         names: all files to read; `-` is stdin.
         output: the file to write; None or `-` for stdout.
-        option: that names it.
     """
     files = [name for name in names if name is not None]
     if files.count("-") > 1:
@@ -381,10 +371,8 @@ def check_files(
 
 
 OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
-"""Options of the reverse model."""
 
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
-"""The heading of the options that say how."""
 
 
 def check_second_output(
@@ -471,34 +459,38 @@ def add_reverse_languages(group: Any) -> None:
     )
 
 
-Numbers = Sequence[Any]
-"""One or two of a kind: of the input position, or the only one, and of the output position."""
+REVERSE_IDLE = (
+    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
+    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+)
 
 
-def requested_settings(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
-) -> tuple[Settings, Settings]:
-    """Return the settings of the forward model and of the reverse model.
-
-    Args:
-        parser: who refuses, with exit code 2, two layers or heads for one position.
-        args: the options.
-        threshold: of each model by itself.
-    """
-    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
-    return (
-        _read_at(parser, common, args.layer, args.head),
-        _read_at(parser, common, args.reverse_layer, args.reverse_head),
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of extracting links from attention."""
+    group = parser.add_argument_group(METHOD)
+    add_method_options(group)
+    group.add_argument(
+        "--threshold",
+        type=number_up_to(1, "none"),
+        default=THRESHOLD,
+        metavar="T",
+        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
+        "target word with its best source word",
     )
 
 
-def _read_at(parser: argparse.ArgumentParser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
-    """Return the settings with these layers and heads."""
-    if len(layers) + len(heads) > 2 and settings.position != "both":
-        parser.error(f"two layers or heads require --position both, not {settings.position}")
-    layer, output_layer = (*layers, "auto")[:2]
-    head, output_head = (*heads, "auto")[:2]
-    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+def add_direction_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a reverse model."""
+    group = parser.add_argument_group("two directions")
+    add_reverse_options(group)
+    group.add_argument(
+        "--symmetrize",
+        choices=(SOFT, *METHODS, *DIRECTIONS),
+        metavar="HOW",
+        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
+        f"(default: {SOFT})",
+    )
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
@@ -639,12 +631,7 @@ SEARCH = ("beam", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
-    """Translating, and how to search.
-
-    Args:
-        parser: of the program.
-        written: what the program writes for each sentence.
-    """
+    """Add the options of translating."""
     group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
     group.add_argument(
         "--translate",
@@ -665,11 +652,6 @@ def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -
     """Refuse formats that make no sense, with exit code 2."""
     if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
         parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl or giza")
-
-
-def requested_search(args: argparse.Namespace) -> Search:
-    """The search that the options ask for."""
-    return Search(**{name: getattr(args, name) for name in SEARCH})
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

@@ -18,6 +18,7 @@ from align.cli.args import (
     add_quiet_option,
     add_signature_option,
     new_parser,
+    options_of,
     read_input,
     whole_number,
     with_lines,
@@ -25,11 +26,10 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.loading import ModelRequest, Models, load_models
 from align.cli.parser import Idle, Parser
-from align.core.batching import BUFFER
 from align.core.formats import FORMATS, WITH_WORDS
-from align.core.settings import Settings
+from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
-from align.core.types import Alignment, Links, Pair, TextWarning
+from align.core.types import Alignment, Links, Pair, Settings, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.io.reader import Input, open_text
 from align.io.signature import signature
@@ -59,7 +59,6 @@ IDLE = (
     ),
     Idle(("append_test",), lambda args: args.train_source is None, "requires --train-source and --train-target"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,10 @@ class Options:
 
     Attributes:
         tool: a key of `align.baselines.tools.TOOLS`.
-        input: what to read.
         train: the text to train on; None to train on the input.
         append: whether to train on the input too.
         pieces: the model whose pieces the tool gets; None for words.
-        lower: whether words are put into lower case, where the tool gets words.
         method: a key of `align.evaluation.dialects.ALL_METHODS`, or the direction whose links to give.
-        threads: how many the tool may use.
-        format: a key of `align.core.formats.FORMATS`.
-        output: a file; None for stdout.
-        signature: whether to print the signature alone.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     tool: str
@@ -160,8 +152,9 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--train-source and --train-target go together")
     text = read_input(parser, args, args.train_source, args.train_target)
     parser.refuse_idle(args, IDLE)
-    return Options(
-        tool=args.tool,
+    return options_of(
+        Options,
+        args,
         input=with_lines(text, args.format),
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
@@ -169,10 +162,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         lower=args.case == "lower" or TOOLS[args.tool].lower,
         method=args.symmetrize,
         threads=args.threads or os.cpu_count() or 1,
-        format=args.format,
-        output=args.output,
-        signature=args.signature,
-        quiet=args.quiet,
     )
 
 
@@ -195,8 +184,6 @@ def sign_tool(options: Options, recorder: Recorder | None, trained: int | None =
     """Return the signature.
 
     Args:
-        options: what was asked for.
-        recorder: of the model whose pieces the tool gets, if it gets pieces.
         trained: how many pairs the tool was trained on, where that is known.
     """
     text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")

@@ -14,13 +14,13 @@ from align.cli.args import (
     add_signature_option,
     check_files,
     new_parser,
+    options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.parser import Parser
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import Alignment, Links, Pair, TextWarning
-from align.evaluation.combine import better_readings, read_two
-from align.evaluation.dialects import ALL_METHODS, symmetrize
+from align.evaluation.dialects import ALL_METHODS, better_readings, read_two, symmetrize
 from align.io.reader import name_shown, open_lines, read_lines
 from align.io.signature import signature
 
@@ -41,13 +41,8 @@ class Options:
     """What `extract-align combine` is asked for.
 
     Attributes:
-        files: of forward and of reverse links.
         swapped: whether the reverse file has the target side first.
         method: a key of `align.evaluation.dialects.ALL_METHODS`.
-        format: "pharaoh" or "talp".
-        output: a file; None for stdout.
-        signature: whether to print the signature alone.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     files: tuple[str, str]
@@ -101,14 +96,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     files = (args.forward, args.reverse)
     check_files(parser, files, args.output)
     parser.refuse_idle(args, [SIGNATURE_IDLE])
-    return Options(
+    return options_of(
+        Options,
+        args,
         files=files,
         swapped=args.reverse_swapped,
         method=args.symmetrize,
-        format=args.format,
-        output=args.output,
-        signature=args.signature,
-        quiet=args.quiet,
     )
 
 
@@ -126,11 +119,7 @@ def combine(options: Options) -> None:
 
 
 def combined(options: Options) -> Iterator[Alignment]:
-    """The links of both files, symmetrised.
-
-    Raises:
-        DataError: the files differ in length, or a line does not hold links; names file and line.
-    """
+    """The links of both files, symmetrised."""
     names = (name_shown(options.files[0]), name_shown(options.files[1]))
     checked: list[tuple[Links, Links]] = []
     with open_lines(options.files[0]) as forward, open_lines(options.files[1]) as reverse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, BinaryIO
 
-from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, printable, shorten
+from align.core.errors import ARGUMENT, LONGEST_MESSAGE, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
 from align.core.types import Alignment
 from align.evaluation.gold import LinksWarning
@@ -63,8 +64,6 @@ def run(
     """Do a job, and turn errors into one line on stderr and an exit code.
 
     Args:
-        program: whose job it is.
-        job: what to do.
         advice: what helps where memory runs out.
         so_far: how far the job had come when it was stopped by this, and what became of the output; or nothing.
 
@@ -96,17 +95,23 @@ def message_of(error: Exception, advice: str) -> str | None:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
     if isinstance(error, DataError):
-        return error.told(as_flag)
+        return error.told(with_options)
     if isinstance(error, ValueError | ModuleNotFoundError):
         return shorten(str(error), LONGEST_MESSAGE)
     return f"out of memory{advice and '; '}{advice}" if lacks_memory(error) else None
 
 
-def as_flag(argument: Argument) -> str:
-    """Return an argument of the library as the option that sets it: `--bad-lines blank`, `--gold-base 1`."""
-    name = f"{argument.of}_{argument.name}" if argument.of else argument.name
-    flag = FLAGS.get(name, "--" + name.replace("_", "-"))
-    return flag if argument.value is None or argument.value is True else f"{flag} {argument.value}"
+def with_options(hint: str) -> str:
+    """Return a hint with the options that set its arguments: `--bad-lines blank`, `--gold-base 1`."""
+
+    def written(argument: re.Match[str]) -> str:
+        file, name, value = argument.groups()
+        name = f"{file}_{name}" if file else name
+        flag = FLAGS.get(name, "--" + name.replace("_", "-"))
+        value = (value or "").strip('"')
+        return flag if value in ("", "True") else f"{flag} {value}"
+
+    return ARGUMENT.sub(written, hint)
 
 
 def lacks_memory(error: Exception) -> bool:
@@ -118,7 +123,7 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        text = message.told(as_flag) if isinstance(message, LinksWarning) else message
+        text = message.error.told(with_options) if isinstance(message, LinksWarning) else message
         say(f"{program}: warning: {text}")
 
     warnings.showwarning = show
@@ -134,15 +139,7 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
 
 
 class Progress:
-    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet.
-
-    Args:
-        program: whose they are.
-        quiet: whether to say nothing.
-
-    Attributes:
-        lines: those that are written.
-    """
+    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
 
     def __init__(self, program: str, quiet: bool) -> None:
         self._program, self._quiet = program, quiet
@@ -209,7 +206,6 @@ class Progress:
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
 
     def _show(self) -> None:
-        """Draw the bar, or write a line, if it is time."""
         now = time.monotonic()
         if self._quiet or self._silent or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
             return
@@ -242,12 +238,6 @@ class Progress:
 
 def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress) -> str:
     """Write a line for each alignment whose links have no scores.
-
-    Args:
-        alignments: one for each line of input.
-        out: where to.
-        format: a key of `align.core.formats.FORMATS`.
-        progress: counts the lines.
 
     Returns:
         How many there were, for a message.

@@ -14,9 +14,10 @@ from align.cli.args import (
     add_table_options,
     link_options,
     new_parser,
+    options_of,
     whole_number,
 )
-from align.cli.common import as_flag, open_output, run, show_warnings
+from align.cli.common import open_output, run, show_warnings, with_options
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
@@ -51,7 +52,6 @@ IDLE = (
     WIDE_IDLE,
     Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
 )
-"""Options that have no effect with certain others."""
 
 Show = Literal["systems", "sentences", "errors", "brief"]
 
@@ -61,17 +61,9 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        hypotheses: files of links to judge.
-        gold: the file of gold links.
-        gold_options: what it may leave open.
-        hyp_options: what the hypotheses may leave open.
-        text: the files of source and target sentences, if they are given.
-        samples: of the bootstrap or permutations.
-        seed: of these.
         paired: the test against the first system, if there is one.
         show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
         errors: how many of the worst sentences.
-        format: of the tables.
         wide: whether text has all columns, not only those that fit a terminal.
         width: digits behind the point.
     """
@@ -155,20 +147,14 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--paired compares systems: name two files or more")
     show: Show = "sentences" if args.per_sentence else "systems"
     show = "brief" if args.brief else "errors" if args.errors else show
-    return Options(
-        hypotheses=args.hypotheses,
-        gold=args.gold,
+    return options_of(
+        Options,
+        args,
         gold_options=link_options(args, "gold"),
         hyp_options=link_options(args, "hyp"),
         text=(args.source, args.target) if args.source else None,
-        samples=args.samples,
-        seed=args.seed,
-        paired=args.paired,
         show=show,
         errors=args.errors or 0,
-        format=args.format,
-        wide=args.wide,
-        width=args.width,
     )
 
 
@@ -179,11 +165,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
-    """Read gold and hypotheses, and check that they have the same number of pairs.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read gold and hypotheses, and check that they have the same number of pairs."""
     files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
     for name in options.hypotheses:
         shown = name_shown(name)
@@ -194,11 +176,7 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
 
 
 def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
-    """Read the files and judge the systems; return the report, with short names, and its signature.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files and judge the systems; return the report, with short names, and its signature."""
     gold, hypotheses = read_files(options, text)
     sampled = options.show == "systems"
     report = evaluate(
@@ -222,7 +200,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
     if options.show == "errors" and options.format == "text":
-        return f"{draw_errors(report, text, options.errors, options.width, as_flag, options.wide)}\n{sign}"
+        return f"{draw_errors(report, text, options.errors, options.width, with_options, options.wide)}\n{sign}"
     if options.show == "errors":
         columns, rows = error_table(report, options.errors, options.width)
     elif options.show == "sentences":
@@ -235,11 +213,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
 
 
 def print_report(options: Options) -> None:
-    """Read the files, judge the systems, and write the report to stdout.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files, judge the systems, and write the report to stdout."""
     text = None
     if options.text:
         text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))

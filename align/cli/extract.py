@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -13,43 +12,40 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from align.cli.args import (
     BATCH_ADVICE,
-    METHOD,
-    OF_REVERSE,
+    REVERSE_IDLE,
     SEARCH,
     SIGNATURE_IDLE,
     WORKERS_IDLE,
+    add_direction_options,
     add_input_options,
-    add_method_options,
     add_model_options,
     add_quiet_option,
     add_result_options,
-    add_reverse_options,
     add_signature_option,
     add_speed_options,
+    add_threshold_options,
     add_translate_options,
     add_workers_option,
     check_results,
     check_translate,
     new_parser,
-    number_up_to,
+    options_of,
     read_input,
-    requested_search,
-    requested_settings,
     with_lines,
     write_translation,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.stream import OnBatch
+from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown, open_text
 from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
+from align.io.signature import sign
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -69,13 +65,6 @@ EXAMPLES = """examples:
 """
 
 
-REVERSE_IDLE = (
-    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
-    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
-    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
-)
-"""Reverse-model options that have no effect with certain others."""
-
 IDLE = (
     *WORKERS_IDLE,
     SIGNATURE_IDLE,
@@ -85,7 +74,6 @@ IDLE = (
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +81,8 @@ class Options(Asked):
     """What `extract-align` is asked for.
 
     Attributes:
-        input: what to read.
         keyboard: whether someone types it.
-        output: a file; None or "-" for stdout.
-        bad_list: the file to list bad lines in, if there is to be one.
-        resume: whether to go on where an interrupted run was stopped.
-        format: a key of `align.core.formats.FORMATS`.
-        scores: whether to write them beside the links.
         words: what is a word, one of `align.models.divide.CUTS`.
-        signature: whether to print the signature alone.
     """
 
     input: Input
@@ -116,7 +97,6 @@ class Options(Asked):
 
 
 MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
-"""Options that `-h` shows."""
 
 
 def build_parser() -> Parser:
@@ -140,33 +120,6 @@ def build_parser() -> Parser:
     return parser
 
 
-def add_threshold_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of extracting links from attention."""
-    group = parser.add_argument_group(METHOD)
-    add_method_options(group)
-    group.add_argument(
-        "--threshold",
-        type=number_up_to(1, "none"),
-        default=THRESHOLD,
-        metavar="T",
-        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
-        "target word with its best source word",
-    )
-
-
-def add_direction_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a reverse model."""
-    group = parser.add_argument_group("two directions")
-    add_reverse_options(group)
-    group.add_argument(
-        "--symmetrize",
-        choices=(SOFT, *METHODS, *DIRECTIONS),
-        metavar="HOW",
-        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
-        f"(default: {SOFT})",
-    )
-
-
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
@@ -179,33 +132,14 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     check_results(parser, args, text)
     check_translate(parser, args)
-    method = args.symmetrize or SOFT
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
-    return Options(
+    return options_of(
+        Options,
+        args,
+        **vars(read_asked(parser, args)),
         input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
-        output=args.output,
         bad_list=args.bad_lines_file,
-        resume=args.resume,
-        format=args.format,
-        scores=args.scores,
-        words=args.words,
-        models=requested_models(args, settings, reverse_settings),
-        method=method,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=requested_search(args) if args.translate else None,
-        signature=args.signature,
-        quiet=args.quiet,
     )
-
-
-def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
-    """Tell whether two models are combined by soft scores, which take the threshold themselves."""
-    joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
-    if joined and args.threshold is None:
-        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
-    return joined
 
 
 UNLINKED = "without a link"
@@ -221,11 +155,6 @@ class Files(NamedTuple):
 
 class Results:
     """Writes alignments, and lists bad lines.
-
-    Args:
-        text: the input.
-        files: to write to.
-        options: the format, and whether it has scores.
 
     Attributes:
         blocks: with --resume, the finished parts of the result.
@@ -257,16 +186,7 @@ class Results:
 
 @contextmanager
 def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
-    """Open the output, which is written completely or not at all.
-
-    Args:
-        text: what is read.
-        inputs: stamps of its files.
-        options: where to write.
-
-    Raises:
-        OSError: a file cannot be written; names it.
-    """
+    """Open the output, which is written completely or not at all."""
     with ExitStack() as stack:
         if options.resume and options.output:
             yield Results(text, stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
@@ -276,11 +196,7 @@ def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Itera
 
 
 class Extraction:
-    """Alignments of all of the input.
-
-    Args:
-        options: what is asked for.
-    """
+    """Alignments of all of the input."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -293,7 +209,7 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign(load_aligner(PROGRAM, options), options, words=options.words).encode() + b"\n")
+                out.write(sign(load_aligner(PROGRAM, options), (), options.search, options.words).encode() + b"\n")
             return
         inputs = [stamp(name) for name in options.input.files]
         with open_text(options.input) as text:
@@ -349,7 +265,7 @@ class Extraction:
         if not (options.bad_list or options.keyboard):
             text.bad.warn()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
-        progress.write(sign(aligner, options, choices, options.words))
+        progress.write(sign(aligner, choices, options.search, options.words))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
@@ -382,7 +298,7 @@ def align_as(
 
         return translate(aligner, pairs, options.search, on_choice, on_batch)
     if options.words != "spaces":
-        from align.models.unspaced import align_unspaced
+        from align.models.divide import align_unspaced
 
         return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
     return aligner(pairs, on_choice, on_batch)
@@ -400,17 +316,7 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
 
 
 def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options: Options) -> None:
-    """Check that the result is of these settings and this input, and say that there is nothing to do.
-
-    Args:
-        record: of the finished run.
-        inputs: stamps of the input files.
-        text: the input.
-        options: the settings.
-
-    Raises:
-        ValueError: the result is of other settings or another input.
-    """
+    """Check that the result is of these settings and this input, and say that there is nothing to do."""
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
     check_input(record, options.output, inputs, digested(text, options), text.name)
@@ -423,7 +329,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """Return what the output depends on besides the input."""
     source = options.input
     return {
-        "settings": sign(aligner, options, words=options.words),
+        "settings": sign(aligner, (), options.search, options.words),
         "device": aligner.forward.recorder.device,
         "format": options.format,
         "scores": options.scores,

@@ -14,28 +14,24 @@ from typing import TYPE_CHECKING, Any
 from align.cli.args import (
     BATCH_ADVICE,
     MAX_THREADS,
+    REVERSE_IDLE,
     add_bad_lines_option,
+    add_direction_options,
     add_model_options,
     add_quiet_option,
     add_speed_options,
+    add_threshold_options,
     new_parser,
-    requested_settings,
+    options_of,
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
-from align.cli.extract import (
-    REVERSE_IDLE,
-    add_direction_options,
-    add_threshold_options,
-    takes_threshold,
-)
-from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import SOFT
 from align.core.types import Choice, TextWarning
 from align.io.process import keep_freed_memory
+from align.io.signature import sign
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -71,13 +67,9 @@ class Options(Asked):
     """What `extract-align jobs` is asked for.
 
     Attributes:
-        files: all of the job's, in order.
-        columns: of source, target and id.
-        output: the folder of the results.
         links: one of `LINKS`.
         blank: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
-        engine: one of `ENGINES`.
         workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
     """
 
@@ -123,7 +115,6 @@ def build_parser() -> Parser:
 
 
 def _file_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of files, columns and output."""
     group = parser.add_argument_group("files")
     group.add_argument(
         "input",
@@ -177,16 +168,9 @@ def part_of(text: str) -> Part:
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line.
-
-    Raises:
-        DataError: a pattern names no file.
-        ModuleNotFoundError: pyarrow is not installed.
-    """
+    """Read and check the command line."""
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, REVERSE_IDLE)
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     try:
         from align.jobs.files import find
         from align.jobs.readers import Columns
@@ -204,20 +188,14 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     _check_names(parser, files, args.output)
     blank = args.bad_lines == "blank"
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
-    return Options(
+    return options_of(
+        Options,
+        args,
+        **vars(read_asked(parser, args)),
         files=files,
         columns=columns,
-        output=args.output,
-        links=args.links,
         blank=blank,
-        part=args.part,
-        engine=args.engine,
         workers=workers,
-        models=requested_models(args, settings, reverse_settings),
-        method=args.symmetrize or SOFT,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=None,
-        quiet=args.quiet,
     )
 
 
@@ -274,11 +252,7 @@ MOST_NAMED = 5
 
 
 class Shards:
-    """A job of many files, or a part of it.
-
-    Args:
-        options: what is asked for.
-    """
+    """A job of many files, or a part of it."""
 
     def __init__(self, options: Options) -> None:
         self._options, self._progress = options, Progress(PROGRAM, options.quiet)
@@ -290,11 +264,7 @@ class Shards:
         self._failed: list[str] = []
 
     def run(self) -> None:
-        """Do all files that are not finished.
-
-        Raises:
-            ValueError: not all of them are done.
-        """
+        """Do all files that are not finished."""
         from align.jobs.files import RUN, join, make_folder
         from align.jobs.local import share_of
         from align.jobs.locks import running
@@ -311,7 +281,6 @@ class Shards:
             raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
 
     def _align(self, options: Options, files: Sequence[InputFile]) -> None:
-        """Load the model, choose where to read it, and do the files."""
         from align.jobs.job import Job
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
@@ -373,7 +342,6 @@ class Shards:
         return f"{self._complete:,} of {plural(self._all, 'file')}, "
 
     def _summary(self) -> str:
-        """Summarise what was done."""
         why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
         earlier = f" ({self._before:,} before)" if self._before else ""
         progress = self._progress
@@ -432,17 +400,13 @@ def open_job(options: Options, aligner: Aligner) -> Run:
             options.output,
             what_is_run(aligner, options),
             choose_place,
-            lambda choices: sign(aligner, options, choices),
+            lambda choices: sign(aligner, choices),
             names,
         )
 
 
 def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
-    """Return the same aligner, reading at the layers and heads of the record in the output folder.
-
-    Raises:
-        DataError: a model does not have them, or the signature differs.
-    """
+    """Return the same aligner, reading at the layers and heads of the record in the output folder."""
     from align.jobs.files import join
     from align.jobs.records import NOTE
 
@@ -450,7 +414,7 @@ def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
         if not note.choices:
             raise ValueError("no layer and no head")
         aligner = aligner.reading_at(note.choices)
-        if note.signature != sign(aligner, options, note.choices):
+        if note.signature != sign(aligner, note.choices):
             raise ValueError("its signature is not that of its settings and choices")
     except ValueError as error:
         raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(options.output, NOTE)) from None
@@ -463,7 +427,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     The policy for bad rows is not part of it: a file that was finished without it has none.
     """
     return {
-        "settings": sign(aligner, options),
+        "settings": sign(aligner),
         "device": aligner.forward.recorder.device,
         "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,

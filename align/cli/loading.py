@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
 from align.cli.common import lacks_memory, say
-from align.core.batching import SHARED_BUFFER
-from align.core.errors import ModelError, Remedy, plural
-from align.core.settings import Search, Settings
+from align.core.errors import ModelError, plural
+from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
-from align.core.types import Choice, Dtype
+from align.core.types import THRESHOLD, Dtype, Search, Settings
 from align.io.process import cpu_quota
-from align.io.signature import describe, describe_reverse, signature
 from align.models.folder import DEFAULT_MODEL
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.batching import TooLong
+    from align.core.stream import TooLong
 
 LANGUAGES = ("source_lang", "target_lang")
-"""Names of ModelOptions that all commands may set."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,6 @@ class ModelRequest:
     """A model, and what to read off it.
 
     Attributes:
-        model: its name, folder or file; None for the default.
-        settings: what to read off its attention.
         options: what its files do not say.
     """
 
@@ -53,15 +49,9 @@ class Models:
     """One model, or one for each direction, and how to run them.
 
     Attributes:
-        forward: translates source to target.
-        reverse: translates target to source, where there is one.
-        device: "auto", "cpu" or "cuda".
-        dtype: of the arithmetic.
         threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
-        buffer: pairs to read ahead.
-        too_long: "stop" or "blank".
     """
 
     forward: ModelRequest
@@ -80,11 +70,8 @@ class Asked:
     """What a program that aligns is asked for, as far as its aligner depends on it.
 
     Attributes:
-        models: one, or one for each direction.
         method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
-        threshold: of "soft".
         search: how to translate; None where the translation is given.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     models: Models
@@ -98,8 +85,6 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
 
     Args:
-        args: the options.
-        settings: for the forward model.
         reverse_settings: for the reverse model; without them it gets the same.
     """
     options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
@@ -120,16 +105,53 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     )
 
 
+def requested_settings(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
+) -> tuple[Settings, Settings]:
+    """Return the settings of the forward model and of the reverse model.
+
+    Args:
+        parser: who refuses, with exit code 2, two layers or heads for one position.
+        threshold: of each model by itself.
+    """
+    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
+    return (
+        _read_at(parser, common, args.layer, args.head),
+        _read_at(parser, common, args.reverse_layer, args.reverse_head),
+    )
+
+
+def _read_at(
+    parser: argparse.ArgumentParser, settings: Settings, layers: Sequence[Any], heads: Sequence[Any]
+) -> Settings:
+    if len(layers) + len(heads) > 2 and settings.position != "both":
+        parser.error(f"two layers or heads require --position both, not {settings.position}")
+    layer, output_layer = (*layers, "auto")[:2]
+    head, output_head = (*heads, "auto")[:2]
+    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+
+
+def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Asked:
+    """Return what the options of models, method, translation and speed request; conflicting ones exit with code 2."""
+    method = args.symmetrize or SOFT
+    joined = bool(args.reverse_model) and method == SOFT
+    if joined and args.threshold is None:
+        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    return Asked(
+        models=requested_models(args, settings, reverse_settings),
+        method=method,
+        threshold=args.threshold if joined else THRESHOLD,
+        search=Search(beam=args.beam, allow_unk=args.allow_unk) if getattr(args, "translate", False) else None,
+        quiet=args.quiet,
+    )
+
+
 def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     """Load the forward model, and the reverse one where there is one, and say which they are.
 
     Args:
-        program: who says it.
         models: what to load; options of dictionaries and text are the forward model's alone.
-        quiet: whether to say nothing.
-
-    Raises:
-        ValueError: there is too little memory, the disk fails, or `align.load` refuses a model.
     """
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
@@ -137,20 +159,12 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
         try:
             aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
         except ModelError as error:
-            raise ModelError(error.what, file=error.file, line=error.line, remedy=_of_reverse(error.remedy)) from None
+            hint = re.sub(f"‹({'|'.join(LANGUAGES)})", r"‹reverse_\1", error.hint)
+            raise ModelError(error.what, file=error.file, line=error.line, hint=hint) from None
     return aligners
 
 
-def _of_reverse(remedy: Remedy | None) -> Remedy | None:
-    """Return a remedy in the options of the reverse model."""
-    if remedy is None:
-        return None
-    arguments = (a._replace(name=f"reverse_{a.name}") if a.name in LANGUAGES else a for a in remedy.arguments)
-    return replace(remedy, arguments=tuple(arguments))
-
-
 def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
-    """Import what is heavy, and load a model."""
     try:
         import torch
 
@@ -205,17 +219,3 @@ def load_aligner(program: str, options: Asked) -> Aligner:
 def names_of(aligner: Aligner) -> Sequence[str]:
     """Return the prefix of messages about each model."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
-
-
-def sign(aligner: Aligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces") -> str:
-    """Return the signature, with the result of "auto" in each direction once it is known."""
-    forward, *reverse = aligner.directions
-    known: Sequence[Choice | None] = choices or [None, None]
-    more = {"translate": str(options.search)} if options.search else {}
-    if words != "spaces":
-        more["words"] = words
-    method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method
-    for model in reverse:
-        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
-    recorder = forward.recorder
-    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))

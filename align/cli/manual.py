@@ -35,12 +35,7 @@ def pages() -> Iterator[tuple[str, Parser]]:
 
 
 def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
-    """The page of a program, in roff with the macros of man(7).
-
-    Args:
-        name: of the program.
-        parser: its parser.
-    """
+    """The page of a program, in roff with the macros of man(7)."""
     summary = (parser.description or "").rstrip(".")
     usage = " ".join(parser.format_usage().split()[1 + len(parser.prog.split()) :])
     examples, _, closing = (parser.epilog or "").partition("\n\n")

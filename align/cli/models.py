@@ -39,9 +39,7 @@ class Description:
     """Request to describe a model.
 
     Attributes:
-        model: its name, folder or checkpoint.
         options: properties of its text to store; None where they stay as they are.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     model: str
@@ -126,12 +124,7 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
 
 
 def describe(description: Description) -> None:
-    """Store the options, and print what the model is.
-
-    Raises:
-        ModelError: the model does not exist, is bundled, or cannot be loaded.
-        OSError: a file cannot be copied or written.
-    """
+    """Store the options, and print what the model is."""
     from align.models.load import BACKENDS, load
 
     if description.options != ModelOptions():
@@ -155,12 +148,7 @@ def describe(description: Description) -> None:
 
 
 def store(description: Description, folder: ModelFolder) -> Path:
-    """Write the options to the model's model.toml, beside those that are there; return the path.
-
-    Args:
-        description: the request.
-        folder: the model's files.
-    """
+    """Write the options to the model's model.toml, beside those that are there; return the path."""
     options = description.options
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):

@@ -24,7 +24,6 @@ class Idle(NamedTuple):
     """Options that have no effect.
 
     Attributes:
-        options: their names.
         when: tells whether they have no effect, given the parsed command line.
         reason: why; follows the option in the message.
     """
@@ -80,10 +79,6 @@ class Parser(argparse.ArgumentParser):
     Args:
         short: what `-h` says of the most used options, by the names of their values; without them it shows all, as
             `--help` does.
-
-    Attributes:
-        words: the command line that was parsed.
-        commands: lines about commands, for the help.
     """
 
     def __init__(self, short: Mapping[str, str] | None = None, **named: Any) -> None:
@@ -106,11 +101,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def parse_command(self, words: Sequence[str] | None = None) -> argparse.Namespace:
-        """Parse the command line, in which options may stand between files; after `--` there are only files.
-
-        Args:
-            words: the command line; None for that of this process.
-        """
+        """Parse the command line, in which options may stand between files; after `--` there are only files."""
         self.words = sys.argv[1:] if words is None else list(words)
         return self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
 

@@ -10,28 +10,24 @@ from dataclasses import dataclass
 
 from align.cli.args import (
     BATCH_ADVICE,
+    REVERSE_IDLE,
+    add_direction_options,
     add_model_options,
     add_quiet_option,
     add_speed_options,
+    add_threshold_options,
     new_parser,
-    requested_settings,
+    options_of,
     whole_number,
 )
 from align.cli.common import run, say, show_warnings
-from align.cli.extract import (
-    REVERSE_IDLE,
-    add_direction_options,
-    add_threshold_options,
-    takes_threshold,
-)
-from align.cli.loading import Asked, load_aligner, requested_models, sign
+from align.cli.loading import Asked, load_aligner, read_asked
 from align.cli.parser import Parser
-from align.core.batching import BUFFER
-from align.core.errors import DataError, Remedy
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import SOFT
+from align.core.errors import DataError
+from align.core.stream import BUFFER
 from align.core.types import TextWarning
 from align.io.process import keep_freed_memory
+from align.io.signature import sign
 from align.service.limits import Limits
 
 PROGRAM = "extract-align serve"
@@ -55,10 +51,8 @@ class Options(Asked):
     """What `extract-align serve` is asked for.
 
     Attributes:
-        host: the name or address to listen at.
         port: likewise; 0 for one that the system chooses.
         token_file: the file with the token that requests must name; None where anyone may ask.
-        limits: of requests.
     """
 
     host: str
@@ -136,17 +130,10 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: such a request would always be refused")
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
-    return Options(
-        models=requested_models(args, settings, reverse_settings),
-        method=args.symmetrize or SOFT,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=None,
-        quiet=args.quiet,
-        host=args.host,
-        port=args.port,
-        token_file=args.token_file,
+    return options_of(
+        Options,
+        args,
+        **vars(read_asked(parser, args)),
         limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
     )
 
@@ -170,7 +157,7 @@ def serve(options: Options) -> None:
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = aligner.choices
-    work = work_of(aligner, sign(aligner, options, choices))
+    work = work_of(aligner, sign(aligner, choices))
 
     def tell(what: str) -> None:
         if not options.quiet:
@@ -184,17 +171,12 @@ def serve(options: Options) -> None:
 
 
 def read_token(name: str) -> str:
-    """The token that a file holds.
-
-    Raises:
-        OSError: it cannot be read.
-        DataError: it has anything else in it; which is not quoted.
-    """
+    """The token that a file holds."""
     with open(name, "rb") as file:
         token = file.read(1024).decode("latin-1").strip("\r\n")
     if not TOKEN.fullmatch(token):
-        remedy = Remedy("for example what `openssl rand -hex 32` prints")
-        raise DataError("no token: one line of 16 to 256 visible ASCII characters", file=name, remedy=remedy)
+        hint = "for example what `openssl rand -hex 32` prints"
+        raise DataError("no token: one line of 16 to 256 visible ASCII characters", file=name, hint=hint)
     return token
 
 

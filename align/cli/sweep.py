@@ -26,15 +26,15 @@ from align.cli.args import (
     file_prefix,
     link_options,
     new_parser,
+    options_of,
     read_input,
     whole_number,
 )
-from align.cli.common import as_flag, open_output, run, say, show_warnings
+from align.cli.common import open_output, run, say, show_warnings, with_options
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError
-from align.core.settings import Settings
-from align.core.types import Gold, Pair, TextWarning
+from align.core.types import Gold, Pair, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.process import keep_freed_memory
@@ -64,7 +64,6 @@ IDLE = (
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
     Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "requires --reverse-model"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,10 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        input: what to read.
         models: the model, and one of the other direction if there is one.
-        gold: the file of gold links, if there is one.
-        gold_options: what it may leave open.
-        samples: of the bootstrap.
-        seed: of these.
-        format: of the tables.
-        wide: whether text has all columns, not only those that fit a terminal.
         output: the file of counts, if there is to be one.
         per_sentence: whether that has the counts of each sentence.
         plots: the start of the pictures' names, if there are to be any.
-        quiet: whether to say nothing but warnings and errors.
     """
 
     input: Input
@@ -134,16 +125,7 @@ def build_parser() -> Parser:
 
 
 def need(module: str, what: str, package: str | None = None) -> None:
-    """Check that a library is installed, before the long work whose results need it.
-
-    Args:
-        module: the library.
-        what: needs the library, as the message says it.
-        package: what pip calls it, where that is another name.
-
-    Raises:
-        ModuleNotFoundError: the library is not installed; says how to install it.
-    """
+    """Check that a library is installed, before the long work whose results need it."""
     if find_spec(module) is None:
         raise ModuleNotFoundError(f"{what} need {package or module}: pip install {package or module}")
 
@@ -157,19 +139,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
-    return Options(
+    return options_of(
+        Options,
+        args,
         input=text,
         models=requested_models(args, Settings(position="input", null=args.null)),
-        gold=args.gold,
         gold_options=link_options(args, "gold"),
-        samples=args.samples,
-        seed=args.seed,
-        format=args.format,
-        wide=args.wide,
-        output=args.output,
-        per_sentence=args.per_sentence,
-        plots=args.plots,
-        quiet=args.quiet,
     )
 
 
@@ -203,7 +178,7 @@ def run_sweep(options: Options) -> None:
             wide=options.wide,
             samples=options.samples,
             seed=options.seed,
-            spell=as_flag,
+            write=with_options,
         )
         with open_output(None) as stdout:
             stdout.write(tables.encode() + b"\n")
@@ -216,17 +191,7 @@ def run_sweep(options: Options) -> None:
 def sweep_models(
     options: Options, pairs: Iterable[Pair], text: Text, gold: Sequence[Gold] | None = None
 ) -> tuple[Sweep, list[str]]:
-    """Load one model or two, and sweep; returns the models' names too.
-
-    Args:
-        options: which models, and how to run them.
-        pairs: the text.
-        text: where they come from.
-        gold: links of each pair, if they are known.
-
-    Raises:
-        ValueError: there are no pairs, or a pair is too long for a model.
-    """
+    """Load one model or two, and sweep; returns the models' names too."""
     aligners = load_models(PROGRAM, options.models, options.quiet)
     from align.evaluation.sweep import sweep
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.cli.args import language_code, new_parser, seed_number, whole_number
+from align.cli.args import language_code, new_parser, options_of, seed_number, whole_number
 from align.cli.common import run, say
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
@@ -81,11 +81,6 @@ class Options:
         recipe: name of a bundled recipe, or a file.
         start: the initial model; None for random weights.
         seed: the only seed to train with; None for all of the recipe's.
-        bitext: the training text.
-        device: "auto", "cpu" or "cuda".
-        threads: number of CPU threads.
-        bf16: whether to use bfloat16 in matrix products.
-        command: the command line, for the model card.
     """
 
     folder: Path
@@ -116,14 +111,11 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         take=tuple(args.take or ()),
         exclude=tuple((source, target) for source, target in args.exclude or ()),
     )
-    return Options(
-        folder=args.folder,
-        recipe=args.recipe,
+    return options_of(
+        Options,
+        args,
         start=args.finetune_from,
-        seed=args.seed,
         bitext=bitext,
-        device=args.device,
-        threads=args.threads,
         bf16=not args.float32,
         command=shlex.join([*PROGRAM.split(), *parser.words]),
     )
@@ -134,11 +126,6 @@ class TrainingJob:
     """Settings that all models of one command share.
 
     Attributes:
-        recipe: recipe of the training.
-        machine: where to train.
-        prepared: the training text.
-        languages: source and target.
-        command: the command line, for the model card.
         start: description of the initial model, for the card; "" for random weights.
     """
 
@@ -158,13 +145,10 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
 
     Args:
-        job: settings of the training.
-        seed: seed of the run.
         folder: output folder; the model is moved there from the run's folder when complete.
     """
-    from align.training.card import Card, choose_cells, write_card, write_toml
+    from align.training.card import Card, choose_cells, measure, write_card, write_toml
     from align.training.export import export
-    from align.training.score import measure
 
     trained, prepared = job.run_folder(seed), job.prepared
     draft = trained / "model"
@@ -192,12 +176,7 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
 
 
 def train_all(options: Options) -> None:
-    """Train a model for each seed.
-
-    Raises:
-        ValueError: a recipe or text is invalid, no GPU is available for "cuda", or fairseq failed.
-        OSError: a file cannot be read or written.
-    """
+    """Train a model for each seed."""
     from align.models.load import pick_device
 
     recipe = read_recipe(options.recipe)

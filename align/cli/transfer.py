@@ -29,35 +29,33 @@ from align.cli.args import (
     check_files,
     check_second_output,
     new_parser,
-    requested_search,
-    requested_settings,
+    options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
-from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.errors import LineError, LinksError, PairError, Remedy, plural
+from align.core.errors import LineError, LinksError, PairError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
-from align.core.text import split_words
+from align.core.text import SideSplitter, split_words
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.evaluation.scored import parse_scored
+from align.evaluation.link_formats import parse_scored
 from align.io.process import keep_freed_memory
 from align.io.reader import (
     KEEP_AS_SOURCE,
     BadLines,
-    SideSplitter,
     in_step,
     name_shown,
     open_lines,
     read_lines,
     refuse_numbers,
 )
+from align.io.signature import sign
 from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import KINDS
-from align.transfer.tree import Markup, read_markup, readable
+from align.transfer.tags import KINDS, Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 PROGRAM = "extract-align transfer"
@@ -74,7 +72,6 @@ READING = (
     *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
     *LANGUAGES,
 )
-"""Options of models."""
 
 EXAMPLES = """examples:
   extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
@@ -95,7 +92,6 @@ IDLE = (
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +100,9 @@ class Options(Asked):
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        one_side: whether there is no target to read.
         tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
-        links: the file of links, if there is one.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
-        output: a file; None for stdout.
-        report: the file that says where each tag was put, if there is to be one.
     """
 
     files: tuple[str, ...]
@@ -163,7 +155,6 @@ def build_parser() -> Parser:
 
 
 def _tag_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of tags."""
     group = parser.add_argument_group("tags")
     group.add_argument(
         "--tags",
@@ -185,23 +176,15 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
+    parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, IDLE)
-    settings, reverse = requested_settings(parser, args, None if args.reverse_model else FLOOR)
-    return Options(
-        models=requested_models(args, settings, reverse),
-        method=SOFT,
-        threshold=FLOOR,
-        search=requested_search(args) if args.translate else None,
-        quiet=args.quiet,
+    return options_of(
+        Options,
+        args,
+        **vars(read_asked(parser, args)),
         files=_files(parser, args),
         one_side=args.strip or args.translate,
-        tags=args.tags,
-        links=args.links,
-        split=args.split,
-        strip=args.strip,
-        output=args.output,
-        report=args.report,
     )
 
 
@@ -228,8 +211,6 @@ class Tagged(NamedTuple):
 
     Attributes:
         pair: the words of both sides, as a model is to read them.
-        source: the source's markup or labels.
-        target: the target as it was given.
         scores: of its links, where they are given.
     """
 
@@ -242,11 +223,7 @@ class Tagged(NamedTuple):
 class TaggedText:
     """The pairs of the input, in order; to be closed.
 
-    Args:
-        options: what to read.
-
     Attributes:
-        name: what messages call all of it.
         bad: the policy for lines that cannot be read, and those that became blank.
     """
 
@@ -257,12 +234,7 @@ class TaggedText:
         self.bad = BadLines(options.models.too_long == "blank")
 
     def __iter__(self) -> Generator[Tagged, None, None]:
-        """Read them.
-
-        Raises:
-            OSError: a file cannot be opened.
-            DataError: files of different length, a line that cannot be read, or links that do not fit; names the file.
-        """
+        """Read them."""
         options = self._options
         spans = options.tags == SPANS
         with ExitStack() as stack:
@@ -285,7 +257,6 @@ class TaggedText:
                 yield item._replace(scores=_read_scores(line, item.pair, shown, number))
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
-        """Yield source and target of each pair; the target is blank where there is none to read."""
         if self._options.tags in COLUMNS:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
@@ -301,7 +272,6 @@ class TaggedText:
         return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
 
     def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
-        """Split a line into its two sides."""
         try:
             source, target = split(line)
         except ValueError as error:
@@ -344,11 +314,7 @@ class TaggedText:
 
 
 def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
-    """Read the links of a pair with their scores.
-
-    Raises:
-        LinksError: the line does not hold links, or has one to a word that the pair does not have.
-    """
+    """Read the links of a pair with their scores."""
     try:
         scores = parse_scored(line)
     except ValueError as error:
@@ -356,7 +322,7 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
     sizes = len(pair.source), len(pair.target)
     if wrong := [link for link in scores if link[0] >= sizes[0] or link[1] >= sizes[1]]:
         what = f"link {wrong[0][0]}-{wrong[0][1]}, and there are {sizes[0]:,} and {sizes[1]:,} words without the tags"
-        raise LinksError(what, file=name, line=number, remedy=Remedy("links count from 0, source first"))
+        raise LinksError(what, file=name, line=number, hint="links count from 0, source first")
     return scores
 
 
@@ -422,7 +388,7 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
                 results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     except PairError as error:
         raise error.in_file(text.name) from None
-    return sign(aligner, options, choices)
+    return sign(aligner, choices, options.search)
 
 
 def _translated(item: Tagged, alignment: Alignment) -> Tagged:
@@ -433,17 +399,7 @@ def _translated(item: Tagged, alignment: Alignment) -> Tagged:
 
 
 class Results:
-    """Writes targets with their tags.
-
-    Args:
-        options: which tags, and how.
-        out: where to.
-        report: where to say where each was put.
-        progress: counts the lines.
-
-    Attributes:
-        signature: of the models, if there are any.
-    """
+    """Writes targets with their tags."""
 
     def __init__(self, options: Options, out: BinaryIO, report: BinaryIO | None, progress: Progress) -> None:
         self._options, self._out, self._report, self._progress = options, out, report, progress

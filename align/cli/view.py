@@ -17,6 +17,7 @@ from align.cli.args import (
     check_files,
     link_options,
     new_parser,
+    options_of,
     whole_number,
 )
 from align.cli.common import open_output, run, say, show_warnings
@@ -24,8 +25,7 @@ from align.cli.evaluate import short_names
 from align.cli.loading import LANGUAGES, Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import plural
-from align.core.settings import Settings
-from align.core.types import Pair, Position, TextWarning
+from align.core.types import Pair, Position, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
@@ -48,7 +48,6 @@ IDLE = (
     Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),
     Idle(_OF_MODEL, lambda args: not args.model, "requires -m"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,8 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        hypotheses: files of links to show.
-        hyp_options: what they may leave open.
-        text: the files of source and target sentences.
-        gold: the file of gold links, if there is one.
-        gold_options: what it may leave open.
-        models: the model whose attention is shown, if there is one.
         position: at which decoder step that is read.
         most: sentence pairs with attention.
-        output: the file of the page; None for stdout.
-        quiet: whether to say nothing but warnings and errors.
     """
 
     hypotheses: Sequence[str]
@@ -119,17 +110,13 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
     parser.refuse_idle(args, IDLE)
-    return Options(
-        hypotheses=args.hypotheses,
+    return options_of(
+        Options,
+        args,
         hyp_options=link_options(args, "hyp"),
         text=(args.source, args.target),
-        gold=args.gold,
         gold_options=link_options(args, "gold"),
         models=requested_models(args, Settings(position=args.position)) if args.model else None,
-        position=args.position,
-        most=args.most,
-        output=args.output,
-        quiet=args.quiet,
     )
 
 
@@ -146,14 +133,10 @@ def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs:
 
 
 def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Attention:
-    """Load the model, and read what its cells look at in the first pairs.
-
-    Raises:
-        ValueError: the model cannot be loaded.
-    """
+    """Load the model, and read what its cells look at in the first pairs."""
     (aligner,) = load_models(PROGRAM, models, options.quiet)
     from align.core.choice import all_cells
-    from align.evaluation.shares import shares_of_cells
+    from align.evaluation.sweep import shares_of_cells
     from align.evaluation.swept import SCORES
 
     some = text[: options.most]
@@ -170,11 +153,7 @@ def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Atte
 
 
 def write_view(options: Options) -> None:
-    """Read the files, look into the model, and write the page.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files, look into the model, and write the page."""
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     if not text:
         raise ValueError(f"{name_shown(options.text[0])} has no sentence pairs")

@@ -13,30 +13,32 @@ import torch
 from numpy.typing import NDArray
 
 from align.core.backend import Recorder
-from align.core.batching import (
+from align.core.choice import Calibration, candidates, choose, doubts_about_choice, doubts_about_text
+from align.core.errors import ModelError
+from align.core.scores import Reader, links_above, soft_scores
+from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
     SHARED_BUFFER,
+    Chosen,
     Encoded,
+    Found,
     OnBatch,
+    OnChoice,
+    OpenPool,
+    Pool,
+    Steps,
     Terms,
     TooLong,
+    align_stream,
     chunks,
     cut,
     encode,
     tell,
 )
-from align.core.checks import doubts_about_choice, doubts_about_text
-from align.core.choice import Calibration, candidates, choose
-from align.core.errors import ModelError
-from align.core.extraction import LinkScores, Reader
-from align.core.pieces import IdPair
-from align.core.settings import THRESHOLD, Settings
-from align.core.soft import links_above, soft_scores
-from align.core.stream import Chosen, Found, OnChoice, OpenPool, Pool, Steps, align_stream
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
-from align.core.text import number_pairs
-from align.core.types import Alignment, Choice, Pair, Pieces, Place
+from align.core.text import IdPair, number_pairs
+from align.core.types import THRESHOLD, Alignment, Choice, LinkScores, Pair, Pieces, Place, Settings
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
@@ -108,9 +110,9 @@ class Aligner:
     Attributes:
         forward: the model that translates source to target.
         reverse: the model that translates target to source, or None.
-        method: how links of two directions are combined: "soft" links words whose `align.core.soft.soft_scores` exceed
-            `threshold`; a key of `align.core.symmetrize.METHODS` combines the links of both directions, each with the
-            threshold of its own settings; "forward" and "reverse" keep the links of one direction.
+        method: how links of two directions are combined: "soft" links words whose `align.core.scores.soft_scores`
+            exceed `threshold`; a key of `align.core.symmetrize.METHODS` combines the links of both directions, each
+            with the threshold of its own settings; "forward" and "reverse" keep the links of one direction.
         threshold: of the method "soft", from 0 to 1.
         buffer: pairs to read ahead, to sort them by length; one buffer is in memory, or with several processes a few.
         batch_tokens: pieces in a batch, padding included.
@@ -376,7 +378,6 @@ class Aligner:
         return {n: self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})) for n in numbers}
 
     def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
-        """Combine the links of one pair in both directions."""
         if self.method in DIRECTIONS:
             return forward or reverse
         links = METHODS[self.method](frozenset(forward), frozenset(reverse))
@@ -390,15 +391,7 @@ def align_encoded(
     batch_tokens: int = BATCH_TOKENS,
     on_batch: OnBatch | None = None,
 ) -> Iterator[Alignment]:
-    """Align a buffer of encoded pairs with one model: yield one alignment for each, in order.
-
-    Args:
-        reader: of the model's attention.
-        encoded: the buffer.
-        place: layer and head to read.
-        batch_tokens: pieces in a batch, padding included.
-        on_batch: receives the number of pairs of each batch.
-    """
+    """Align a buffer of encoded pairs with one model: yield one alignment for each, in order."""
     links = _links(reader, encoded, place, batch_tokens, on_batch)
     for n, item in enumerate(encoded):
         yield Alignment(item.pair, links.get(n, {}), item.skipped)
@@ -407,7 +400,6 @@ def align_encoded(
 def _links(
     reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
 ) -> dict[int, LinkScores]:
-    """Return the links of those pairs that have pieces, by number."""
     links: dict[int, LinkScores] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
         links |= zip(numbers, reader.links(batch, place), strict=True)

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Pair, Pieces
+from align.core.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
 class AttentionRecorder(Protocol):
-    """A trained encoder-decoder Transformer that shows its attention.
-
-    Attributes:
-        name: name for messages.
-        layers: number of decoder layers.
-        heads: attention heads per layer.
-        pad: id of padding.
-    """
+    """A trained encoder-decoder Transformer that shows its attention."""
 
     name: str
     layers: int
@@ -58,16 +49,13 @@ class Recorder(AttentionRecorder, Protocol):
     def encode(self, pair: Pair) -> Pieces:
         """Return the model's pieces of a pair; a side may have no pieces except `</s>`.
 
-        Unknown words become `unk`; no words raise an error.
+        Unknown words become `unk`; no words raise an error. A pair given as ids keeps them; see
+        `align.models.ids.pieces_of`.
         """
         ...
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """Return the written form of the pieces of each source and each target word that `encode` returns."""
-        ...
-
-    def given(self, pair: IdPair) -> Pieces:
-        """Return the pieces of a pair given as ids of this model; see `align.models.ids.pieces_of`."""
         ...
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
@@ -79,7 +67,6 @@ class Translator(Protocol):
     """A model that translates.
 
     Attributes:
-        search: settings of the search.
         longest: limit of source pieces, `</s>` included.
     """
 

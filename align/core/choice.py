@@ -1,21 +1,22 @@
-"""Chooses layer and head where the settings leave them open: by lexical consistency, or by stored calibration."""
+"""Choose layer and head where the settings leave them open, and warn of a text that is not like the model's own.
+
+Lexical consistency chooses, or a stored calibration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.core.backend import AttentionRecorder
-from align.core.batching import BATCH_TOKENS, Encoded, cut
+from align.core.backend import AttentionRecorder, Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.core.errors import ModelError, plural
-from align.core.extraction import Reader, each_cell
-from align.core.scores import best_words
-from align.core.settings import Settings
-from align.core.types import Cell, Choice, Head, Place, Position, Score
+from align.core.scores import Reader, best_words, each_cell
+from align.core.stream import BATCH_TOKENS, Encoded, Terms, cut, encode
+from align.core.types import Cell, Choice, Head, Pair, Pieces, Place, Position, Score, Settings
 
 Calibration = Mapping[tuple[Score, Position], Cell]
 """Cells that a model's folder stores."""
@@ -47,11 +48,7 @@ def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> 
 
 
 def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
-    """Return the choice if the settings leave only one.
-
-    Raises:
-        ModelError: the model does not have the layer or head.
-    """
+    """Return the choice if the settings leave only one."""
     allowed = candidates(recorder, settings)
     if any(len(cells) > 1 for cells in allowed.values()):
         return None
@@ -69,13 +66,6 @@ def choose(
 
     Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Below MIN_PAIRS the model's stored calibration
     decides, and without one the layer at a third of the depth is read.
-
-    Args:
-        encoded: the first pairs of the text.
-        stored: the model's stored calibration.
-
-    Raises:
-        ModelError: the model does not have the layer or head of the settings.
     """
     only = only_choice(reader.recorder, settings)
     if only:
@@ -96,7 +86,6 @@ def consistency_of(
     """Return the lexical consistency of the links of some cells, in their order, for each position.
 
     Args:
-        pairs: pairs with pieces.
         cells: cells of each position, in the order of `all_cells`.
     """
     linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}
@@ -111,7 +100,6 @@ def consistency_of(
 
 
 def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
-    """Return the stored choice, else the layer at a third of the depth."""
     recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
     (position, allowed), *second = candidates(recorder, settings).items()
     cell = stored.get((reader.score, position))
@@ -134,3 +122,158 @@ def _first_of_layer(layer: int, cells: Sequence[Cell]) -> Cell:
 
 def _place(cells: Mapping[Position, Cell]) -> Place:
     return Place(cells.get("input"), cells.get("output"))
+
+
+UNKNOWN_SHARE = 0.1
+"""A larger share of unknown pieces causes a warning."""
+
+SWAPPED_SHARE = 0.8
+"""So does a text that takes less than this share of its pieces when its sides are swapped."""
+
+AMONG = 200
+"""Pairs that are segmented again with their sides swapped, or with punctuation apart."""
+
+MARKS = frozenset(".,:;!?")
+MIN_MARKS = 50
+"""Below this number of punctuation marks at the ends of words their pieces are not reliable."""
+
+SAVED_PER_MARK = 0.2
+"""More additional pieces per attached mark than this cause a warning.
+
+For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and English, they are 0.43 to 0.69 if the
+training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for the bundled models they are 0.
+"""
+
+MIN_PIECES = 100
+"""Below this number of pieces shares are not reliable."""
+
+BEYOND_DOUBT = 2.0
+"""Lexical consistency above which unrelated sentences are not compared."""
+
+MIN_STRANGERS, STRANGERS = 100, 200
+"""As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
+
+RELATED = 2.0
+"""Sentences that belong together have at least this multiple of the consistency of others
+(eval/results/bundled.doubts.tsv).
+"""
+
+
+def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms | None = None) -> list[str]:
+    """Return warnings about unknown pieces, swapped sides and attached punctuation in the first buffer of a text."""
+    encoded = [(item.pair, item.pieces) for item in first if item.pieces]
+    unknown = _unknown(recorder, terms or Terms(), [pieces for _, pieces in encoded])
+    tried = [
+        *_swapped(recorder, terms or Terms(), encoded[:AMONG]),
+        *_attached(recorder, terms or Terms(), encoded[:AMONG]),
+    ]
+    return [*unknown, *tried]
+
+
+def doubts_about_choice(
+    recorder: Recorder,
+    reader: Reader,
+    choice: Choice,
+    first: Sequence[Encoded],
+    cells: Mapping[Position, Sequence[Cell]],
+    terms: Terms | None = None,
+) -> list[str]:
+    """Warn if links are hardly more consistent than those of unrelated sentences, or less than those of neighbours.
+
+    The former holds for text in other languages, for text that is no translation and for untrained models, the latter
+    for text with one side shifted by a line.
+
+    Args:
+        choice: layer and head, with the lexical consistency that chose them; without one there is no warning.
+
+    Returns:
+        Warnings, at most one.
+    """
+    if choice.consistency is None or choice.consistency >= BEYOND_DOUBT:
+        return []
+    different = {(item.pair.source, item.pair.target): item for item in first if item.pieces}
+    pairs = list(different.values())[:STRANGERS]
+    if len(pairs) < MIN_STRANGERS:
+        return []
+    in_step, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
+    terms = terms or Terms()
+    if max(later, earlier) > RELATED * in_step:
+        which = "one line further down" if later > earlier else "one line further up"
+        return [
+            f"the {terms.source} goes better with the {terms.target} {which} "
+            f"(lexical consistency {max(later, earlier):.2f} against {in_step:.2f}): is one of them shifted by a line?"
+        ]
+    if in_step < RELATED * max(later, earlier):
+        return [
+            f"{terms.model} links these sentences hardly more consistently than sentences that do not belong together "
+            f"(lexical consistency {in_step:.2f} against {max(later, earlier):.2f}): are they translations of each "
+            "other, in its languages, and is it trained?"
+        ]
+    return []
+
+
+def consistency_of_neighbours(
+    recorder: Recorder, reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]]
+) -> tuple[float, float, float]:
+    """Return the lexical consistency of pairs, of each source with the next target, and with the previous target.
+
+    It is that of the best cell of the first position.
+    """
+    position = next(iter(cells))
+    values = []
+    for shift in (0, 1, -1):
+        targets = [pairs[(n + shift) % len(pairs)].pair.target for n in range(len(pairs))]
+        moved = [
+            encode(recorder, Pair(item.pair.source, target, item.pair.id), "blank")
+            for item, target in zip(pairs, targets, strict=True)
+        ]
+        readable = [item for item in moved if item.pieces]
+        values.append(float(consistency_of(reader, readable, {position: cells[position]})[position].max()))
+    return values[0], values[1], values[2]
+
+
+def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:
+    sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
+    targets = [number for pieces in encoded for number in pieces.target]
+    for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):
+        share = ids.count(recorder.unk) / max(1, len(ids))
+        if len(ids) >= MIN_PIECES and share > UNKNOWN_SHARE:
+            yield (
+                f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to {terms.model}: "
+                f"is this side its {own} language, and are dictionary, case and subwords its own?"
+            )
+
+
+def _swapped(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+    """A text that takes clearly fewer pieces the other way round: a side knows its own language best."""
+    as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in encoded)
+    reversed_pairs = [recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded]
+    swapped = sum(len(pieces.source) + len(pieces.target) for pieces in reversed_pairs)
+    if as_given >= MIN_PIECES and swapped < SWAPPED_SHARE * as_given:
+        yield (
+            f"the text takes {as_given:,} pieces of {terms.model}, and {swapped:,} with its sides swapped: "
+            f"is the source first, and does {terms.model} translate from the {terms.source}?"
+        )
+
+
+def _attached(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+    """Punctuation at the ends of words, for a model that has only seen it apart: then each mark takes more pieces."""
+    marks = as_given = apart = 0
+    for pair, pieces in encoded:
+        source, target = _marks_apart(pair.source), _marks_apart(pair.target)
+        if detached := len(source) + len(target) - len(pair.source) - len(pair.target):
+            pieces_apart = recorder.encode(Pair(source, target, pair.id))
+            marks += detached
+            as_given += len(pieces.source) + len(pieces.target)
+            apart += len(pieces_apart.source) + len(pieces_apart.target)
+    if marks >= MIN_MARKS and as_given - apart > SAVED_PER_MARK * marks:
+        yield (
+            f"with punctuation apart from words (`house ,`) the text takes {apart:,} pieces of {terms.model} in place "
+            f"of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
+        )
+
+
+def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
+    """A sentence with the mark that ends a word as a word of its own: `house ,` for `house,`."""
+    parts = ((word[:-1], word[-1]) if word[-1] in MARKS and word[:-1].isalpha() else (word,) for word in words)
+    return tuple(part for pair in parts for part in pair)

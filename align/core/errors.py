@@ -7,16 +7,16 @@
     │   └── KindError   a type of model that cannot be run
     └── LinksError      a file of links
 
-`str()` is a message for users of the library, in which a remedy names arguments: `too_long="blank"`. Programs show the
-same remedy with their own options, by `DataError.told`.
+`str()` is a message for users of the library, in which a hint names arguments: `too_long="blank"`. Programs show the
+same hint with their own options, by `DataError.told`.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 _Error = TypeVar("_Error", bound="DataError")
 
@@ -54,73 +54,49 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-class Argument(NamedTuple):
-    """An argument to set, and its value; None where any value may help.
+ARGUMENT = re.compile(r"‹(?:(gold|hyp)?\.)?(\w+)(?:=([^›]*))?›")
+"""An argument in a hint, `‹too_long="blank"›`: its name and its value, if not any may help.
 
-    `of` names the file that it is for, where a program has an option for each: "gold" or "hyp".
-    """
-
-    name: str
-    value: str | int | None = None
-    of: str = ""
-
+Before the name stands the file that it is for, where a program has an option for each: `‹gold.base=1›`.
+"""
 
 FILES = {"gold": "gold", "hyp": "hypotheses"}
 """Names of these files in messages."""
 
 
-def as_argument(argument: Argument) -> str:
-    """Return an argument as a caller of the library writes it: `too_long="blank"`."""
-    if argument.value is not None:
-        return f"{argument.name}={argument.value!r}".replace("'", '"')
-    return f"{argument.name} of the {FILES[argument.of]}" if argument.of else argument.name
+def with_arguments(hint: str) -> str:
+    """Return a hint for callers of the library: `too_long="blank"`."""
 
+    def written(argument: re.Match[str]) -> str:
+        file, name, value = argument.groups()
+        if value is not None:
+            return f"{name}={value}"
+        return f"{name} of the {FILES[file]}" if file else str(name)
 
-@dataclass(frozen=True)
-class Remedy:
-    """What to do about an error.
-
-    Attributes:
-        advice: a phrase with a `{}` for each argument, in order.
-        arguments: what to set.
-    """
-
-    advice: str
-    arguments: tuple[Argument, ...] = ()
-
-    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """Return the advice, with each argument as `spell` writes it."""
-        return self.advice.format(*map(spell, self.arguments))
-
-
-def compose(
-    what: str, file: str, line: int, remedy: Remedy | None, spell: Callable[[Argument], str] = as_argument
-) -> str:
-    """Return `FILE, line N: WHAT: REMEDY`, without the parts that are empty, and with control characters escaped."""
-    place = ", ".join(part for part in (file, f"line {line}" if line else "") if part)
-    return printable(": ".join(part for part in (place, what, remedy.told(spell) if remedy else "") if part))
+    return ARGUMENT.sub(written, hint)
 
 
 class DataError(ValueError):
     """Data that cannot be used.
 
     Args:
-        what: what is wrong.
-        file: name of the file for messages.
         line: number in the file, from 1; 0 for the whole file.
-        remedy: what to do.
     """
 
-    def __init__(self, what: str, *, file: str = "", line: int = 0, remedy: Remedy | None = None) -> None:
+    def __init__(self, what: str, *, file: str = "", line: int = 0, hint: str = "") -> None:
         super().__init__(what)
         self.what = shorten(what, LONGEST_MESSAGE)
         self.file = file
         self.line = line
-        self.remedy = remedy
+        self.hint = hint
 
-    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """Return the message, with each argument of the remedy as `spell` writes it."""
-        return compose(self.what, self.file, self.line, self.remedy, spell)
+    def told(self, write: Callable[[str], str] = with_arguments) -> str:
+        """Return `FILE, line N: WHAT: HINT`, without the parts that are empty, and with control characters escaped.
+
+        `write` writes the arguments of the hint.
+        """
+        place = ", ".join(part for part in (self.file, f"line {self.line}" if self.line else "") if part)
+        return printable(": ".join(part for part in (place, self.what, write(self.hint)) if part))
 
     def in_file(self: _Error, file: str) -> _Error:
         """Return the same error with the name of its file."""
@@ -142,9 +118,9 @@ class LineError(DataError):
         *,
         file: str = "",
         line: int = 0,
-        remedy: Remedy | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(what, file=file, line=line, remedy=remedy)
+        super().__init__(what, file=file, line=line, hint=hint)
         self.reason = reason
 
 
@@ -167,7 +143,7 @@ class KindError(ModelError):
         why: str = "links need an encoder-decoder Transformer",
         file: str = "",
     ) -> None:
-        super().__init__(what, file=file, remedy=Remedy(f"{why}; these are read: {', '.join(sorted(known))}"))
+        super().__init__(what, file=file, hint=f"{why}; these are read: {', '.join(sorted(known))}")
         self.known = known
 
 

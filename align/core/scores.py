@@ -1,19 +1,106 @@
-"""Scores of attention cells, the rows that belong to a target piece, and the best source words.
+"""Scores of words from attention, and links from scores: norms of vectors, pieces merged into words, soft scores.
 
-Letters: B batch, H heads, C cells (heads, or all heads), T target pieces, S source pieces, J target words,
-I source words.
+Kobayashi et al. (EMNLP 2020) write the output of multi-head attention at target step t as
+`y_t = sum_s sum_h a_h[t,s] f_h(x_s) + b_O` with `f_h(x) = (x W_V + b_V)_h W_O[h]`, and score the
+source piece s by the norm of its own term. All those norms follow from the inner products
+`G_s[h,g] = f_h(x_s) . f_g(x_s)`: H*H numbers a source piece in place of T*D.
+
+Letters: B batch, H heads, C cells, T target steps or pieces, S source pieces, d head size, D model size,
+J target words, I source words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import log
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from align.core.norms import gram, head_norms, head_products, vector_norms
-from align.core.settings import Null
-from align.core.types import CrossAttention, Head, Position, Score
+from align.core.backend import AttentionRecorder
+from align.core.types import Batch, Cell, CrossAttention, Head, LinkScores, Null, Pieces, Place, Position, Score
+
+
+def head_products(out_proj: Tensor) -> list[Tensor]:
+    """Return the products of a layer's output projections that `gram` needs, which do not depend on the text.
+
+    Args:
+        out_proj: output projection of each head, without bias `[H, d, D]`.
+
+    Returns:
+        For each head h `[d, (h+1)*d]`: `W_O[h] W_O[g]^T` of the heads g up to h, side by side.
+    """
+    return [out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T for h in range(len(out_proj))]
+
+
+def gram(values: Tensor, products: Sequence[Tensor]) -> Tensor:
+    """Return the inner products of a source piece's transformed vectors, for every pair of heads.
+
+    Args:
+        values: value vectors with their bias `[B, H, S, d]`.
+        products: products of the output projections, see `head_products`.
+
+    Returns:
+        `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
+    """
+    batch, heads, length, size = values.shape
+    vectors = values.transpose(1, 2).reshape(batch * length, heads, size)  # [B*S, H, d]
+    inner = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
+    for h, between in enumerate(products):  # with this head and those before it; G is symmetric
+        row = (vectors[:, h] @ between).view(-1, h + 1, size).mul_(vectors[:, : h + 1]).sum(2)  # [B*S, h+1]
+        inner[:, h, : h + 1] = row
+        inner[:, : h + 1, h] = row
+    return inner.view(batch, length, heads, heads)
+
+
+def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
+    """Return the norm of the sum over heads, `||sum_h a_h f_h(x_s)|| = sqrt(a^T G_s a)` (Kobayashi et al. 2020, eq. 5).
+
+    Args:
+        weights: attention weights `[B, H, T, S]`.
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, T, S]`. Squares that are negative by rounding count as 0.
+    """
+    inner = gram.permute(2, 3, 0, 1).unsqueeze(3)  # [H, H, B, 1, S]
+    squares = torch.zeros_like(weights[:, 0])  # [B, T, S]
+    for h in range(weights.shape[1]):
+        row = weights[:, h] * inner[h, h]  # [B, T, S]
+        for g in range(h):
+            row.addcmul_(weights[:, g], inner[h, g], value=2)  # G is symmetric: each pair of heads once
+        squares.addcmul_(weights[:, h], row)
+    return squares.clamp_(min=0).sqrt_()
+
+
+def head_norms(weights: Tensor, gram: Tensor) -> Tensor:
+    """Return the norm of each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])`.
+
+    Args:
+        weights: attention weights `[B, H, T, S]`.
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, H, T, S]`.
+    """
+    return weights * source_norms(gram).unsqueeze(2)
+
+
+def source_norms(gram: Tensor) -> Tensor:
+    """Return the norm of each transformed vector, `||f_h(x_s)||`, which does not depend on attention.
+
+    Args:
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, H, S]`.
+    """
+    return gram.diagonal(dim1=2, dim2=3).clamp(min=0).sqrt().transpose(1, 2)
+
 
 TINY = torch.finfo(torch.float32).tiny
 """Lower bound of a divisor, which also fits into bfloat16."""
@@ -144,3 +231,292 @@ def shares(scores: Tensor, null: Null) -> Tensor:
     words = positive[..., :-1]
     total = (positive if null == "eos" else words).sum(-1, keepdim=True)
     return words / total.clamp_(min=TINY)
+
+
+NULL = -1
+PAD = -2
+
+
+def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    padded = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    return torch.from_numpy(padded)
+
+
+def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
+    """Return a batch of pairs, on the CPU.
+
+    Args:
+        pairs: B pairs with at least one piece on either side.
+    """
+    return Batch(
+        source=_pad([p.source for p in pairs], pad),
+        source_words=_pad([p.source_words for p in pairs], PAD),
+        target=_pad([p.target for p in pairs], pad),
+        target_words=_pad([p.target_words for p in pairs], PAD),
+        words=(max(p.words[0] for p in pairs), max(p.words[1] for p in pairs)),
+    )
+
+
+def _membership(words: Tensor, columns: Tensor) -> Tensor:
+    return (words.unsqueeze(-1) == columns).float()
+
+
+def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
+    """Sum scores over the pieces of each source word.
+
+    Args:
+        scores: `[B, C, T, S]`, of C cells.
+        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
+        count: I, the number of source words.
+
+    Returns:
+        `[B, C, T, I+1]`; the last column is `</s>`. A source word without pieces has -1, below every score, so that it
+        never wins.
+    """
+    columns = torch.cat((torch.arange(count), torch.tensor([NULL]))).to(source_words.device)
+    into_source = _membership(source_words, columns)  # [B, S, I+1]
+    merged = scores @ into_source.unsqueeze(1)  # [B, C, T, I+1]
+    return merged.masked_fill_((into_source.sum(1) == 0)[:, None, None, :], -1)
+
+
+def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
+    """Average scores over the pieces of each target word.
+
+    Args:
+        scores: `[B, C, T, N]`, of C cells and N columns of any kind.
+        target_words: word of each target piece `[B, T]`, -2 for a pad.
+        count: J, the number of target words.
+
+    Returns:
+        `[B, C, J, N]`; a target word without pieces has 0.
+    """
+    into_target = _membership(target_words, torch.arange(count, device=target_words.device))  # [B, T, J]
+    merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
+    merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
+    return merged
+
+
+SHARPNESS = 0.5
+"""Mean share of a target word's best source word in its row, over a pair; chosen on German–English gold."""
+
+POWERS = 0.5, 4.0
+"""Limits of the power that rows are raised to: a pair of a few words does not justify more."""
+
+ALONE = 0.1
+"""Weight of a link without linked neighbours, where a neighbour weighs its score."""
+
+_LEAST = 1e-6
+"""Distance to 0 and 1 that a mean keeps, so that its log odds are finite."""
+
+_STEPS = 5
+"""Newton steps, from 1: the remaining error of the power is below float32's precision, except in ties."""
+
+
+def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
+    """Return shares of rows that are as sharp in one pair as in another.
+
+    One head puts nearly all of its attention on one word, another spreads it out; norm and weight of the same head
+    differ, and short sentences differ from long ones. No threshold suits all of them. So the rows of a pair are raised
+    to one power, within POWERS, at which the largest share of a row has a given mean. The best word of each row stays
+    the best. Introduced here; eval/results/bundled.defaults.tsv has figures.
+
+    Args:
+        scores: word scores `[B, J, I+1]`, the last column being `</s>`; rows without scores are ignored.
+        null: with "eos" `</s>` has a share, otherwise it has none.
+        sharpness: the mean, between 0 and 1.
+
+    Returns:
+        `[B, J, I]`, from 0 to 1; 0 in a row without any score.
+    """
+    rows = scores.nan_to_num(nan=0.0).clamp_(min=0)
+    if null != "eos":
+        rows[..., -1] = 0
+    top = rows.amax(-1, keepdim=True)
+    scored = top >= TINY
+    logs = (rows / top.clamp(min=TINY)).clamp_(min=TINY).log_().masked_fill_(~scored, 0)  # parts of a row's largest
+    raised = logs.mul_(_powers(logs, scored[..., 0], sharpness)[:, None, None]).exp_() * ((rows > 0) & scored)
+    return shares(raised, null)
+
+
+def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
+    """Return the power of each pair `[B]`.
+
+    Args:
+        logs: logarithm of each score's part of its row's largest score `[B, J, I]`.
+        scored: rows that count `[B, J]`.
+        sharpness: mean of the largest shares.
+    """
+    goal = log(sharpness / (1 - sharpness))
+    count = scored.sum(1).clamp_(min=1)
+    power = torch.ones_like(count, dtype=logs.dtype)
+    for _ in range(_STEPS):  # on the mean's log odds, which are nearly a straight line
+        raised = (logs * power[:, None, None]).exp_()
+        total = raised.sum(-1)  # the largest share of a row is one part of this
+        mean = ((scored / total).sum(1) / count).clamp_(_LEAST, 1 - _LEAST)
+        growth = -(scored * raised.mul_(logs).sum(-1) / total**2).sum(1) / count
+        step = (mean.logit() - goal) * mean * (1 - mean) / growth.clamp_(min=TINY)
+        power = (power - step).clamp_(*POWERS)
+    return power
+
+
+def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
+    """Return how well two words match each other, by both directions and by their neighbours.
+
+    The product of both directions, `p = f r`, requires them to agree. `c(p)` normalises it by the competing words of
+    either side, so that a link of two words without competitors scores 1 however unsure the models are:
+
+        c(p)[j,i] = p[j,i] / sqrt(sum_i' p[j,i'] sum_j' p[j',i])
+
+    Neighbours of linked words are likely to be linked. So the result is `c` of `p sqrt(ALONE + n)`, where n is the sum
+    of `c(p)` over the up to eight cells around a link. Introduced here; eval/results/bundled.variants.tsv has figures.
+
+    With one model `p = f f`.
+
+    Args:
+        forward: f, the shares of the source words for each target word `[B, J, I]`.
+        reverse: r, the shares of the target words for each source word `[B, I, J]`.
+
+    Returns:
+        `[B, J, I]`, from 0 to 1.
+    """
+    first = forward.double()  # claims multiply four shares, which float32 may not have room for
+    product = first * (first if reverse is None else reverse.double().transpose(1, 2))
+    weights = around(claims(product).to(forward)).add_(ALONE).sqrt_()
+    return claims(product.mul_(weights)).to(forward)
+
+
+def claims(products: Tensor) -> Tensor:
+    """Return the geometric mean of each product's shares of its row and of its column `[B, J, I]`."""
+    both = products.sum(2, keepdim=True) * products.sum(1, keepdim=True)
+    return products / both.sqrt_().clamp_(min=torch.finfo(products.dtype).tiny)
+
+
+def around(scores: Tensor) -> Tensor:
+    """Return for each cell of `[B, J, I]` the sum of the up to eight cells that touch it."""
+    return _three(_three(scores).mT).mT.sub_(scores).clamp_(min=0)
+
+
+def _three(scores: Tensor) -> Tensor:
+    """Return the sum of each cell and its two neighbours in the row, which is faster than pooling."""
+    sums = scores.clone()
+    sums[..., 1:] += scores[..., :-1]
+    sums[..., :-1] += scores[..., 1:]
+    return sums
+
+
+def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], float]]:
+    """Return the links of each pair of a batch `[B, J, I]`, (source, target), whose scores exceed the threshold."""
+    links: list[dict[tuple[int, int], float]] = [{} for _ in range(len(scores))]
+    chosen = (scores > threshold).nonzero(as_tuple=True)
+    for b, j, i, score in zip(*(part.tolist() for part in (*chosen, scores[chosen])), strict=True):
+        links[b][i, j] = score
+    return links
+
+
+class CellScores(NamedTuple):
+    """Word scores of a batch in C cells of a layer `[B, C, J, I+1]`; the last column is `</s>`."""
+
+    score: Score
+    position: Position
+    cells: Sequence[Cell]
+    words: Tensor
+
+
+def each_cell(
+    recorder: AttentionRecorder,
+    batch: Sequence[Pieces],
+    cells_by_position: Mapping[Position, Sequence[Cell]],
+    scores: Sequence[Score],
+    null: Null,
+) -> Iterator[CellScores]:
+    """Yield the word scores of a batch, layer by layer; everything that is read from a model passes here.
+
+    Args:
+        batch: B pairs with pieces on both sides.
+        null: "mask" renormalises attention without `</s>`.
+
+    Yields:
+        For each layer, score and position, lowest layer first, the cells of that layer in the order given.
+    """
+    collated = collate(batch, recorder.pad)
+    layers = sorted({cell.layer for cells in cells_by_position.values() for cell in cells})
+    for attention in recorder.record(collated, layers):
+        if attention.weights.shape[2] != collated.target.shape[1] + 1:
+            raise ValueError(f"{recorder.name} gave {attention.weights.shape[2]} rows, where each step has one")
+        here = {p: [cell for cell in cells if cell.layer == attention.layer] for p, cells in cells_by_position.items()}
+        yield from _layer_scores(attention, collated, {p: cells for p, cells in here.items() if cells}, scores, null)
+
+
+@torch.inference_mode()
+def _layer_scores(
+    attention: CrossAttention,
+    batch: Batch,
+    cells_by_position: Mapping[Position, Sequence[Cell]],
+    scores: Sequence[Score],
+    null: Null,
+) -> list[CellScores]:
+    device = attention.weights.device
+    source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
+    only = next(iter(cells_by_position)) if len(cells_by_position) == 1 else None
+    weights = target_rows(attention.weights, only) if only else attention.weights  # [B, H, T, S], or T+1 rows for both
+    if null == "mask":
+        weights = hide_eos(weights, source_words)
+    attention_rows = replace(attention, weights=weights)
+    heads = list(dict.fromkeys(cell.head for cells in cells_by_position.values() for cell in cells))
+    scored = [cell_scores(attention_rows, heads, score) for score in scores]
+    pieces = scored[0] if len(scored) == 1 else torch.cat(scored, dim=1)  # [B, scores x heads, T or T+1, S]
+    merged = merge_sources(pieces, source_words, batch.words[0])  # [B, scores x heads, T or T+1, I+1]
+    parts = []
+    for position, cells in cells_by_position.items():
+        rows = merged if only else target_rows(merged, position)
+        words = merge_targets(rows, target_words, batch.words[1])  # [B, scores x heads, J, I+1]
+        for n, score in enumerate(scores):
+            of_score = words[:, n * len(heads) : (n + 1) * len(heads)]
+            chosen = [heads.index(cell.head) for cell in cells]
+            of_cells = of_score if chosen == list(range(len(heads))) else of_score[:, chosen]
+            parts.append(CellScores(score, position, cells, of_cells))
+    return parts
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads word scores and links from a model's attention.
+
+    Attributes:
+        null: "eos", "mask" or "none"; see `align.core.scores`.
+        threshold: from 0 to 1, link words whose soft score exceeds it; None links each target word's best source word.
+    """
+
+    recorder: AttentionRecorder
+    score: Score = "norm"
+    null: Null = "eos"
+    threshold: float | None = None
+
+    def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
+        """Return the word scores of B pairs `[B, J, I+1]`; the last column is `</s>`."""
+        cells = {position: [cell] for position, cell in place.cells().items()}
+        words = {
+            part.position: part.words[:, 0] for part in each_cell(self.recorder, batch, cells, [self.score], self.null)
+        }
+        if len(words) == 2:
+            return both_positions(words["input"], words["output"])
+        return next(iter(words.values()))
+
+    def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
+        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
+        return sharpen(self.scores(batch, place), self.null)
+
+    def links(self, batch: Sequence[Pieces], place: Place) -> list[LinkScores]:
+        """Return the links of each pair of a batch.
+
+        The score of a link is its soft score, or without a threshold its share of the target word's row.
+        """
+        if self.threshold is not None:
+            return links_above(soft_scores(self.shares(batch, place)), self.threshold)
+        index, share = (best.tolist() for best in best_words(self.scores(batch, place), self.null))
+        return [
+            {(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}
+            for words, parts in zip(index, share, strict=True)
+        ]

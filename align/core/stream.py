@@ -1,4 +1,7 @@
-"""Turns a stream of pairs into a stream of alignments: buffers, slices of them, and the pool that processes these."""
+"""A stream of pairs becomes a stream of alignments: buffers, slices of them, batches, and the pool that runs the work.
+
+Memory does not grow with the input.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,219 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from align.core.batching import SLICE_WORDS, OnBatch, chunks, slices
 from align.core.errors import PairError
-from align.core.extraction import LinkScores
-from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
+from align.core.text import IdPair
+from align.core.types import Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
+
+if TYPE_CHECKING:
+    from align.core.backend import Recorder
+
 
 T = TypeVar("T")
+
+BUFFER = 2000
+"""Pairs to read ahead, to sort them by length."""
+
+BUFFER_BYTES = 1 << 28
+"""Limit of the bytes to read ahead, except for a single pair: a small compressed file may hold very long lines."""
+
+BATCH_TOKENS = 1000
+"""Pieces in a batch, padding included: few enough that intermediate results stay in a processor's cache."""
+
+GPU_BATCH_TOKENS = 16_000
+"""The same on a GPU; not measured."""
+
+SPREAD = 1.2
+"""Ratio of the longest to the shortest pair of a batch: attention to padding grows with the square of the length."""
+
+SLICE_WORDS = 8000
+"""Words of both sides in a slice of a buffer, which one process aligns at a time."""
+
+SHARED_BUFFER = 500
+"""Smallest buffer that is shared among processes; smaller buffers are for answers line by line."""
+
+LONGEST_PIECE = 1000
+"""Assumed limit of characters in a piece: longer text is rejected before segmentation, which takes up to 60 bytes of
+memory per character.
+"""
+
+TooLong = Literal["stop", "blank"]
+
+OnBatch = Callable[[int], None]
+"""Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
+
+BLANK = '‹too_long="blank"›'
+"""The argument that leaves lines that are too long without links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Names of a model and its two sides in messages, as the user sees them."""
+
+    model: str = "the model"
+    source: str = "source"
+    target: str = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A pair and its pieces; None where there is nothing to align or too much, as `skipped` says."""
+
+    pair: Pair
+    pieces: Pieces | None
+    skipped: Literal["", "too long"] = ""
+
+
+def exceeds(words: Sequence[str], pieces: int) -> bool:
+    """Tell whether words have more characters than this number of pieces can hold."""
+    return sum(map(len, words)) > LONGEST_PIECE * pieces
+
+
+def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Terms | None = None) -> Encoded:
+    """Return a pair with its pieces, if it has any and does not exceed the model's positions.
+
+    Args:
+        too_long: "stop" raises for a pair that exceeds them, "blank" returns it without pieces.
+
+    Raises:
+        PairError: too many pieces, or ids outside the model's vocabulary.
+    """
+    if pair.blank:
+        return Encoded(pair, None)
+    limits = recorder.max_positions
+    if isinstance(pair, IdPair) or not (exceeds(pair.source, limits[0]) or exceeds(pair.target, limits[1])):
+        pieces = recorder.encode(pair)
+        if not pieces.target or max(pieces.source_words) < 0:
+            return Encoded(pair, None)
+        unit, lengths = "pieces with </s>", (len(pieces.source), len(pieces.target) + 1)
+        if lengths[0] <= limits[0] and lengths[1] <= limits[1]:
+            return Encoded(pair, pieces)
+    else:
+        unit, lengths = "characters", (sum(map(len, pair.source)), sum(map(len, pair.target)))
+        limits = LONGEST_PIECE * limits[0], LONGEST_PIECE * limits[1]
+    if too_long == "blank":
+        return Encoded(pair, None, "too long")
+    terms = terms or Terms()
+    side, length, limit = next(
+        side for side in zip((terms.source, terms.target), lengths, limits, strict=True) if side[1] > side[2]
+    )
+    raise PairError(
+        f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",
+        line=pair.id,
+        hint=f"shorten it, or leave such lines without links ({BLANK})",
+    )
+
+
+def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
+    """Yield the encoded pairs of a buffer in batches of similar length, without those that have no pieces.
+
+    Args:
+        tokens: pieces in a batch, padding included.
+
+    Yields:
+        Numbers of the pairs in the buffer, from 0, and their pieces.
+    """
+    numbers = [n for n, item in enumerate(encoded) if item.pieces]
+    pieces = [item.pieces for item in encoded if item.pieces]
+    for batch in batches([(len(item.source), len(item.target)) for item in pieces], tokens):
+        yield [numbers[n] for n in batch], [pieces[n] for n in batch]
+
+
+def tell(
+    batches: Iterable[tuple[list[int], list[Pieces]]], on_batch: OnBatch | None
+) -> Iterator[tuple[list[int], list[Pieces]]]:
+    """Yield batches, and report the number of pairs of each once it is done."""
+    for numbers, batch in batches:
+        yield numbers, batch
+        if on_batch:
+            on_batch(len(numbers))
+
+
+def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = None) -> Iterator[list[T]]:
+    """Cut a stream into lists. If reading raises an `Exception`, the items before it come out first.
+
+    Args:
+        size: items in a list; a list of more than BUFFER_BYTES ends earlier, the next one where it would have ended.
+        weigh: returns the bytes of an item; None where all items are small.
+    """
+    chunk: list[T] = []
+    weight = 0
+    try:
+        for number, item in enumerate(items, 1):
+            chunk.append(item)
+            weight += weigh(item) if weigh else 0
+            if number % size == 0 or weight > BUFFER_BYTES:
+                yield chunk
+                chunk, weight = [], 0
+    except Exception:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
+    """Cut a buffer into slices of similar length and cost, so that batches depend on the buffer alone.
+
+    Args:
+        words: approximate number of words of both sides in a slice.
+
+    Returns:
+        Numbers of the pairs, from 0, in ascending order within each slice; no slice is empty.
+    """
+    order = sorted(range(len(pairs)), key=lambda n: max(len(pairs[n].source), len(pairs[n].target)))
+    ends = list(accumulate(len(pairs[n].source) + len(pairs[n].target) for n in order))
+    count = max(1, round(ends[-1] / words)) if ends else 0
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for n, end in zip(order, ends, strict=True):
+        parts[max(0, end * count - 1) // max(1, ends[-1])].append(n)
+    return [sorted(numbers) for numbers in parts if numbers]
+
+
+def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
+    """Cut items into batches of similar length: sorted by the longer side, then by the other.
+
+    Args:
+        lengths: source and target length of each item, in pieces.
+        tokens: limit of items times longest side. A longer item is a batch of its own.
+
+    Yields:
+        Positions in `lengths`; every position once.
+    """
+    sides = [(source, target) if source > target else (target, source) for source, target in lengths]
+    batch: list[int] = []
+    limit = 0
+    for position in sorted(range(len(sides)), key=sides.__getitem__):
+        longest = sides[position][0]
+        if batch and (longest > limit or (len(batch) + 1) * longest > tokens):
+            yield batch
+            batch = []
+        if not batch:
+            limit = int(longest * SPREAD) + 2
+        batch.append(position)
+    if batch:
+        yield batch
+
+
+def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterator[list[int]]:
+    """Cut items into batches that need no padding at all.
+
+    Args:
+        tokens: the most that a batch may hold.
+        times: how often each item counts, as in a beam search.
+
+    Yields:
+        Positions in `lengths`, of items of the same length; every position once, the shortest items first.
+    """
+    for length, group in groupby(sorted(range(len(lengths)), key=lengths.__getitem__), key=lengths.__getitem__):
+        positions = list(group)
+        for batch in batches([(length * times, 0)] * len(positions), tokens):
+            yield [positions[n] for n in batch]
+
 
 OnChoice = Callable[[tuple[Choice, ...]], None]
 """Receives the layers and heads that a text is read at, one for each direction."""
@@ -50,10 +258,6 @@ class Pool:
 
     Args:
         tasks: by name; those named first are run first.
-        on_batch: is passed on to the tasks.
-
-    Attributes:
-        shared: whether other processes run the jobs.
     """
 
     shared = False
@@ -93,7 +297,6 @@ class Pool:
 
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
-"""Makes a pool, which is a context manager."""
 
 
 class Steps(NamedTuple):
@@ -186,8 +389,6 @@ class InOrder:
     """Cuts buffers into slices, has a pool process them, and yields the results in the order of the pairs.
 
     Args:
-        pool: runs the task.
-        task: its name.
         words: approximate number of words in a slice.
     """
 
@@ -201,9 +402,7 @@ class InOrder:
         """Submit a buffer.
 
         Args:
-            pairs: the buffer.
             items: the same pairs, as far as this process has prepared them; other processes get the smaller `pairs`.
-            more: further arguments of the task.
         """
         parts = slices(pairs, self._words)
         self._parts += len(parts)

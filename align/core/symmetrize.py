@@ -96,7 +96,7 @@ DEFAULT_METHOD = "grow-diag-final-and"
 """The method for links without scores."""
 
 SOFT = "soft"
-"""Not a heuristic on links: `align.core.soft` combines the scores of two models."""
+"""Not a heuristic on links: `align.core.scores` combines the scores of two models."""
 
 DIRECTIONS = ("forward", "reverse")
 """Not heuristics: they keep the links of one direction."""

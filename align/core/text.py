@@ -64,7 +64,6 @@ def find_spans(words: Sequence[str], line: str) -> list[Span]:
 
     Args:
         words: in order, with nothing but spaces between them in the line.
-        line: the line.
 
     Raises:
         ValueError: the line does not consist of these words.
@@ -123,6 +122,65 @@ def make_pair(source: str, target: str, id: int) -> Pair:
     return Pair(split_words(source), split_words(target), id)
 
 
+RUNNING_NUMBER = re.compile(r"([0-9]{1,9})\t")
+"""The beginning of a line with its number."""
+
+
+class SideSplitter:
+    """Splits the lines of one file into source and target, all at the separator of the first line that has one.
+
+    Attributes:
+        separator: `|||` or TAB; None before the first line with a separator.
+    """
+
+    def __init__(self) -> None:
+        self.separator: str | None = None
+
+    def __call__(self, line: str) -> tuple[str, str]:
+        """Split a line; a line of spaces has two blank sides.
+
+        Raises:
+            ValueError: the line has no separator, another one than previous lines, or more than one.
+        """
+        if not line.strip(" \t"):
+            return "", ""
+        by_bars, by_tab = line.split("|||"), line.split("\t")
+        if "||||" in line:
+            raise ValueError("more than three bars in a row, where ||| is between source and target")
+        if len(by_bars) == 2 and RUNNING_NUMBER.match(line) and by_bars[0].partition("\t")[2].strip(" \t"):
+            raise ValueError("a number and a TAB before source ||| target: `cut -f 2-` removes them")
+        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
+            if self.separator == "|||":
+                raise ValueError("a TAB in it, where ||| is between source and target")
+            raise ValueError("both ||| and TAB, of which one has to be the separator")
+        separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
+        labels = {"|||": "|||", "\t": "TAB"}
+        if not separator:
+            raise ValueError("no ||| and no TAB between source and target")
+        if self.separator and separator != self.separator:
+            before = labels[self.separator]
+            raise ValueError(f"{labels[separator]} between source and target, where the lines before have {before}")
+        sides = line.split(separator)
+        if len(sides) != 2:
+            raise ValueError(f"{len(sides)} fields between {labels[separator]}, where source and target make 2")
+        self.separator = separator
+        return sides[0], sides[1]
+
+
+def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
+    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
+
+    Raises:
+        ValueError: the line has too few columns.
+    """
+    if not line.strip(" \t"):
+        return ("",) * len(columns)
+    fields = line.split("\t")
+    if len(fields) < max(columns):
+        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+    return tuple(fields[column - 1] for column in columns)
+
+
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
     """Yield pairs; a source and a target become a pair with their number.
 
@@ -164,3 +222,83 @@ def words_of(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
                 f"{name}: {shorten(repr(word))} is not a word: words are not empty and have no space or TAB in them"
             )
     return tuple(sentence)
+
+
+WordOf = tuple[int | None, ...]
+"""The word of each id, from 0; None for special pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdPair(Pair):
+    """A pair given as ids; `IdPair.of` makes one.
+
+    Its words are the ids of their pieces joined by commas, and "-" for a word without a piece.
+
+    Attributes:
+        source_ids: as the encoder reads them, special pieces and padding included.
+        target_ids: as `generate` returns them, or without the special pieces around the translation.
+        source_words: word of each source id; None where each id is a word of its own.
+        target_words: word of each target id, likewise.
+    """
+
+    source_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+    source_words: WordOf | None
+    target_words: WordOf | None
+
+    @classmethod
+    def of(
+        cls,
+        source_ids: Iterable[int],
+        target_ids: Iterable[int],
+        source_words: Iterable[int | None] | None = None,
+        target_words: Iterable[int | None] | None = None,
+        id: int = 1,
+    ) -> IdPair:
+        """Return a pair of lists, or of tensors and arrays of one dimension.
+
+        Args:
+            source_ids: S ids.
+            target_ids: T ids.
+            source_words: word of each source id, from 0, None for special pieces, as `word_ids()` of a tokenizer of
+                transformers returns. Without it links count the ids, and special pieces have no link.
+            target_words: word of each target id, likewise.
+            id: number of the pair, for messages.
+
+        Raises:
+            TypeError: an id or a word is not an integer.
+            ValueError: a negative number, or not as many words as ids.
+        """
+        ids = _numbers(source_ids, "source_ids"), _numbers(target_ids, "target_ids")
+        words = _words_of(source_words, ids[0], "source_words"), _words_of(target_words, ids[1], "target_words")
+        return cls(_spelt(ids[0], words[0]), _spelt(ids[1], words[1]), id, *ids, *words)
+
+
+def _numbers(ids: Iterable[int], name: str) -> tuple[int, ...]:
+    values = ids.tolist() if hasattr(ids, "tolist") else ids
+    numbers = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else None
+    if numbers is None or not all(isinstance(n, int) for n in numbers):
+        raise TypeError(f"{name} is {shorten(repr(ids))}, not a list of whole numbers")
+    if min(numbers, default=0) < 0:
+        raise ValueError(f"{name} has {min(numbers)}; ids are numbers from 0")
+    return numbers
+
+
+def _words_of(words: Iterable[int | None] | None, ids: Sequence[int], name: str) -> WordOf | None:
+    if words is None:
+        return None
+    items = tuple(words)
+    _numbers([word for word in items if word is not None], name)
+    if len(items) != len(ids):
+        raise ValueError(f"{name} has {len(items):,} items for {len(ids):,} ids")
+    return items
+
+
+def _spelt(ids: Sequence[int], words: WordOf | None) -> tuple[str, ...]:
+    if words is None:
+        return tuple(map(str, ids))
+    spelt: list[list[str]] = [[] for _ in range(max((word for word in words if word is not None), default=-1) + 1)]
+    for n, word in zip(ids, words, strict=True):
+        if word is not None:
+            spelt[word].append(str(n))
+    return tuple(",".join(parts) or "-" for parts in spelt)

@@ -8,11 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from align.core.symmetrize import METHODS, Growing, heuristic
-from align.core.types import Links
+from align.core.types import Gold, Links
+from align.evaluation.link_files import at_line
+from align.evaluation.link_formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
+from align.io.reader import in_step
 
 _LILT_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
 """The order decides which of several diagonal neighbours gets a word. lilt's program keeps them in a Python set: this
@@ -34,13 +38,6 @@ def _grow_by_seed(
 
     The definition makes passes over the union until a pass adds nothing. After the turn of a seed none of its
     neighbours is free, and no word becomes free again: each seed needs only its first turn, by pass and place.
-
-    Args:
-        grown: the initial links, to which links are added.
-        union: the links that may be added.
-        neighbours: neighbours of a seed, in the order in which they are tried.
-        free: tells whether a link may still be added.
-        place: the order of the seeds in a pass.
     """
     candidates = {link for link in union if free(link)}
     turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # a sorted list is a heap
@@ -90,3 +87,53 @@ def symmetrize(forward: Links, reverse: Links, method: str) -> Links:
     if method not in ALL_METHODS:
         raise ValueError(f"the method is one of {', '.join(ALL_METHODS)}; not {method!r}")
     return ALL_METHODS[method](forward, reverse)
+
+
+class Better(NamedTuple):
+    """Another reading of the reverse file that has clearly more links in common with the forward file.
+
+    Attributes:
+        reading: a key of `align.evaluation.link_formats.OTHER_READINGS`.
+        as_read: number of links in common as the files were read.
+        otherwise: number of links in common with this reading.
+    """
+
+    reading: str
+    as_read: int
+    otherwise: int
+
+
+def read_two(
+    forward: Iterable[str], reverse: Iterable[str], names: tuple[str, str], *, swapped: bool = False
+) -> Iterator[tuple[Links, Links]]:
+    """Read the links of both directions of each pair, as (source, target); possible links count as links.
+
+    Args:
+        forward: lines of Pharaoh, talp or JSON.
+        swapped: whether `reverse` has the target side first.
+
+    Raises:
+        DataError: the files differ in length; gives the number of lines of each.
+        LinksError: a line does not hold links; names file and line.
+    """
+    for line, texts in enumerate(in_step((forward, reverse), names), 1):
+        links = [at_line(name, line, _parse, text).possible for name, text in zip(names, texts, strict=True)]
+        yield links[0], renumber(links[1], swapped=swapped)
+
+
+def better_readings(pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, more: int = 10) -> list[Better]:
+    """Return other readings of the reverse file that have clearly more links in common with the forward file.
+
+    Args:
+        factor: a reading is better if it has more than `factor` times the links in common,
+        more: and more than this many links on top of that.
+    """
+    as_read = sum(len(forward & reverse) for forward, reverse in pairs)
+    counts = {
+        name: sum(len(forward & read(reverse)) for forward, reverse in pairs) for name, read in OTHER_READINGS.items()
+    }
+    return [Better(name, as_read, count) for name, count in counts.items() if count > factor * as_read + more]
+
+
+def _parse(line: str) -> Gold:
+    return parse_jsonl(line) if line.startswith("{") else parse_marked(line)

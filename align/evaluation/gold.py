@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from align.core.errors import Argument, LinksError, Remedy, as_argument, compose, plural
+from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links, Pair, TextWarning
 from align.evaluation.link_files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
-from align.evaluation.link_formats import number
-from align.evaluation.scored import Scores, read_scores
+from align.evaluation.link_formats import Scores, number, read_scores
 from align.io.reader import open_lines, read_lines
 
 Role = Literal["gold", "hyp"]
@@ -22,20 +21,11 @@ EMPTY = Gold(frozenset(), frozenset())
 
 
 class LinksWarning(TextWarning):
-    """Links that seem to be of another text, or read the wrong way; the remedy names the argument to set."""
+    """Links that seem to be of another text, or read the wrong way, as the error that it warns of."""
 
-    def __init__(self, what: str, *, file: str = "", remedy: Remedy | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.file = file
-        self.remedy = remedy
-
-    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """Return the whole message, with each argument of the remedy as `spell` formats it."""
-        return compose(self.what, self.file, 0, self.remedy, spell)
-
-    def __str__(self) -> str:
-        return self.told()
+    def __init__(self, error: LinksError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,7 @@ def read_gold(
 
     Raises:
         OSError: the file cannot be opened.
-        LinksError: the file is ambiguous or contradicts the text or itself; the remedy names the argument to set.
+        LinksError: the file is ambiguous or contradicts the text or itself; the hint names the argument to set.
         DataError: the file is not text.
     """
     return read_as("gold", os.fspath(path), LinkOptions(format, base, swapped, out_of_range), text)
@@ -156,21 +146,7 @@ def read_as(
     name: str | None = None,
     scored: bool = False,
 ) -> NumberedLinks:
-    """Read a file of links, find its index base, and check it against the text.
-
-    Args:
-        role: "gold" or "hyp", a hypothesis.
-        path: the file; `-` is stdin.
-        options: options that the file may leave open.
-        text: the sentence pairs, if they are known.
-        name: name of the file in messages, if not its path.
-        scored: whether to keep the scores of links.
-
-    Raises:
-        OSError: the file cannot be opened.
-        LinksError: the file is ambiguous or contradicts the text or itself.
-        DataError: the file is not text.
-    """
+    """Read a file of links, find its index base, and check it against the text."""
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
         lines = list(read_lines(stream, name))
@@ -227,16 +203,10 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
     missing = length - len(file.pairs)
     if not missing or (file.open_ended and missing > 0 and is_text):
         return
-    remedy = Remedy("a line is missing, or one too many (a blank one at the end?)")
+    hint = "a line is missing, or one too many (a blank one at the end?)"
     if file.open_ended and missing > 0:
-        advice = f"{remedy.advice}; if the last sentences have no links in {_literal(file.name)}, give {{}}"
-        remedy = Remedy(advice, (Argument("text"),))
-    raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", remedy=remedy)
-
-
-def _literal(name: str) -> str:
-    """Escape a name in a remedy's advice, where braces stand for arguments."""
-    return name.replace("{", "{{").replace("}", "}}")
+        hint += f"; if the last sentences have no links in {file.name}, give ‹text›"
+    raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", hint=hint)
 
 
 def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> NumberedLinks:
@@ -249,7 +219,7 @@ def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role:
             description = f"link {first}-{second} (counted from {links.base})"
             description += f", where the sentences have {source} and {target} words"
             raise LinksError(
-                description, file=file.name, line=file.lines[n], remedy=_bring_into_range(links, lengths, role)
+                description, file=file.name, line=file.lines[n], hint=_bring_into_range(links, lengths, role)
             )
         dropped += len(outside)
         in_range.append(Gold(pair.sure - outside, pair.possible - outside))
@@ -261,13 +231,10 @@ def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role:
     return replace(links, pairs=in_range, dropped=dropped) if role == "gold" else links
 
 
-def _bring_into_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role) -> Remedy:
-    """Return a remedy for a link out of range: the other order of the sides, if then all are within it."""
+def _bring_into_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role) -> str:
+    """Return a hint for a link out of range: the other order of the sides, if then all are within it."""
     both = zip(links.pairs, lengths, strict=False)
     if all(i < target and j < source for pair, (source, target) in both for i, j in pair.possible):
-        advice = (
-            f"with{'out' if links.swapped else ''} {{}}, or with {{}} and {{}} exchanged, all links would be in range"
-        )
-        return Remedy(advice, (Argument("swapped", True, role), Argument("source"), Argument("target")))
-    ignore = Argument("out_of_range", "ignore")
-    return Remedy("is it of this text, and the base right? {} passes over such links", (ignore,))
+        swapped = f"with{'out' if links.swapped else ''} ‹{role}.swapped=True›"
+        return f"{swapped}, or with ‹source› and ‹target› exchanged, all links would be in range"
+    return 'is it of this text, and the base right? ‹out_of_range="ignore"› passes over such links'

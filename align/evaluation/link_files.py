@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from align.core.errors import Argument, LinksError, Remedy, plural
+from align.core.errors import LinksError, plural
 from align.core.types import Gold
 from align.evaluation.link_formats import (
     make_gold,
@@ -41,8 +41,6 @@ class LinkFile:
     """Links of a whole file, in the file's own numbers.
 
     Attributes:
-        name: name of the file in messages.
-        format: a key of LINK_FORMATS.
         pairs: sentence pairs in order; those that a NAACL file skips are empty.
         lines: line number of each pair; 0 for one that a NAACL file skips.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
@@ -80,8 +78,6 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
     Args:
         lines: lines without their ends.
-        name: name of the file in errors.
-        format: a key of LINK_FORMATS; None to detect it.
 
     Raises:
         LinksError: a line does not match the format; names file and line.
@@ -96,11 +92,7 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
 
 def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
-    """Parse a line, and add file and line to the error if it is invalid.
-
-    Raises:
-        LinksError: `parse` cannot read the line.
-    """
+    """Parse a line, and add file and line to the error if it is invalid."""
     try:
         return parse(*line)
     except ValueError as error:
@@ -195,20 +187,19 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     index equals its sentence's length, or if there are no links at all.
 
     Args:
-        file: the links.
-        lengths: source and target words of each pair, if they are known.
-        swapped: whether the file has the target side first.
         role: "gold" or "hyp", for the error.
 
     Raises:
-        LinksError: the base is ambiguous, or the file contradicts itself; the remedy names the argument to set.
+        LinksError: the base is ambiguous, or the file contradicts itself; the hint names the argument to set.
     """
     indices = list(file.indices())
     zero = 0 in indices
     if BASES.get(file.format) == 1:
         if zero:
             raise LinksError(
-                f"index 0 in {file.format} format, which counts from 1", file=file.name, remedy=_count_from_0(role)
+                f"index 0 in {file.format} format, which counts from 1",
+                file=file.name,
+                hint=f"give ‹{role}.base=0› if this file does not, and take the links out if they mean NULL",
             )
         return 1
     if BASES.get(file.format) == 0 or not indices:
@@ -221,30 +212,22 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     )
     if zero and at_length:
         message = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
-        raise LinksError(message, file=file.name, remedy=_check_sides(role, swapped))
+        raise LinksError(message, file=file.name, hint=_check_sides(role, swapped))
     if zero or at_length:
         return int(at_length)
     raise LinksError(
         f"no index 0 in {len(indices) // 2:,} links",
         file=file.name,
-        remedy=Remedy(
-            "does it count from 1? give {} (or {} if it does count from 0)",
-            (Argument("base", 1, role), Argument("base", 0, role)),
-        ),
+        hint=f"does it count from 1? give ‹{role}.base=1› (or ‹{role}.base=0› if it does count from 0)",
     )
 
 
-def _count_from_0(role: str) -> Remedy:
-    advice = "give {} if this file does not, and take the links out if they mean NULL"
-    return Remedy(advice, (Argument("base", 0, role),))
-
-
-def _check_sides(role: str, swapped: bool) -> Remedy:
-    advice = "is it of this text, are {} and {} in order, and is it "
-    advice += "right to give {}" if swapped else "source first (else {})"
-    advice += "? If all of that is so, give {} or 1, and {}"
-    sides = Argument("source"), Argument("target"), Argument("swapped", True, role)
-    return Remedy(advice, (*sides, Argument("base", 0, role), Argument("out_of_range", "ignore")))
+def _check_sides(role: str, swapped: bool) -> str:
+    order = f"right to give ‹{role}.swapped=True›" if swapped else f"source first (else ‹{role}.swapped=True›)"
+    return (
+        f"is it of this text, are ‹source› and ‹target› in order, and is it {order}? "
+        f'If all of that is so, give ‹{role}.base=0› or 1, and ‹out_of_range="ignore"›'
+    )
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:

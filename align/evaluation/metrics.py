@@ -45,7 +45,6 @@ def count_all(links: Iterable[Links], gold: Iterable[Gold]) -> Counts:
 
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a quotient, NaN where it would divide by zero."""
     whole = np.asarray(whole, dtype=np.float64)
     quotient: NDArray[np.float64] = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
     return quotient
@@ -144,9 +143,6 @@ def compare(
         first: counts of the same N sentences by the system to compare with.
         test: "bootstrap" draws sentences, and the smallest p is 1/(samples+1); "permutation" swaps the two systems'
             counts, and p is scipy's, twice that of the smaller tail, at least 2/(samples+1).
-        metric: a key of METRICS.
-        samples: number of samples or permutations.
-        seed: seed of the samples.
 
     Returns:
         The difference as a share of 1, and p; None if undefined.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from align.core.errors import Argument, LinksError, Remedy
+from align.core.errors import LinksError
 from align.core.types import Gold, Links
 from align.evaluation.gold import LinksWarning, NumberedLinks
 from align.evaluation.link_formats import OTHER_READINGS
@@ -29,8 +29,6 @@ class System:
     """One system's links and scores.
 
     Attributes:
-        name: name of the system.
-        links: links of each sentence pair.
         counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
         scores: by metric, with an interval if requested.
         difference: from the first system; None for the first itself, and without a test.
@@ -48,10 +46,6 @@ class Report:
     """Scores of all systems.
 
     Attributes:
-        gold: gold links of each sentence pair.
-        systems: in the order of the input.
-        samples: number of bootstrap samples or permutations; 0 for none.
-        seed: seed of the samples.
         paired: the test of each system against the first; None for none.
     """
 
@@ -116,5 +110,5 @@ def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Go
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < as_read - CLEARLY:
             message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
-            remedy = Remedy("is {} or {} right?", (Argument(argument, of="hyp"), Argument(argument, of="gold")))
-            warnings.warn(LinksWarning(message, file=name, remedy=remedy), stacklevel=3)
+            hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?"
+            warnings.warn(LinksWarning(LinksError(message, file=name, hint=hint)), stacklevel=3)

@@ -16,10 +16,8 @@ WIDTH = 80
 """Columns of a terminal, which tables for people fit unless all their columns are requested."""
 
 GAP = 2
-"""Spaces between columns of text."""
 
 NARROWEST = 12
-"""Minimum width of a column of words."""
 
 
 class Interval(NamedTuple):
@@ -42,8 +40,6 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-        key: its key in rows.
-        head: its heading.
         digits: decimal places; None to leave numbers unchanged.
         wide: whether text omits it, to fit a terminal, unless all columns are requested.
     """
@@ -72,7 +68,6 @@ def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable
 
     Args:
         columns: columns of the rows; numbers that are printed alike are equally good.
-        rows: rows of plain numbers.
         best: by key, `min` or `max`.
     """
     marked = [dict(row) for row in rows]
@@ -113,7 +108,6 @@ LATEX = _Style(_escape_latex, "$-$", "--", r"\textbf{{{}}}")
 
 
 def _rounded(value: Value, column: Column) -> Any:
-    """Round a number to its column's digits, never to -0; return None for NaN."""
     if isinstance(value, float) and value != value:
         return None
     if isinstance(value, str | Interval | Best) or value is None or column.digits is None:
@@ -138,7 +132,6 @@ def _write(value: Value, column: Column, style: _Style) -> str:
 
 
 def _cells(columns: Sequence[Column], rows: Rows, style: _Style) -> list[list[str]]:
-    """Return all values as they are printed."""
     return [[_write(row[column.key], column, style) for column in columns] for row in rows]
 
 
@@ -176,7 +169,6 @@ def as_text(
 
 
 def _width(cell: str) -> int:
-    """Return the width of a cell's longest line on a terminal."""
     return max(len(line) if line.isascii() else wcswidth(line) for line in cell.split("\n"))
 
 

@@ -40,7 +40,6 @@ class QueuedJob(Job):
     """A job of the pool.
 
     Attributes:
-        number: in order of submission.
         attempts: number of workers that have begun the job.
     """
 
@@ -61,15 +60,10 @@ class Workers(Pool):
     """Runs tasks in this process or, after `share`, in worker processes, which end with the context.
 
     Args:
-        count: number of worker processes.
         tasks: by name, in order of priority.
-        on_batch: receives the progress reports of tasks.
         at_once: jobs that a worker holds at a time.
         attempts: number of workers that may start a job: if one dies, the next one repeats its jobs.
         method: how processes are started; None for `METHOD`.
-
-    Attributes:
-        shared: whether worker processes run the tasks.
     """
 
     def __init__(
@@ -195,7 +189,6 @@ class Workers(Pool):
         heappush(self._backlog, (self._priorities[job.task], job.number, job))
 
     def _feed(self) -> None:
-        """Send queued jobs to workers that have room for them."""
         while self._backlog:
             worker = min(self._workers, key=lambda worker: len(worker.jobs), default=None)
             if worker is None or (worker.jobs and len(self._workers) < self._count):
@@ -225,7 +218,7 @@ class Workers(Pool):
 
 def processes(count: int) -> OpenPool:
     """Return a function that opens a pool of this number of worker processes; 1 is this process."""
-    return partial(Workers, count)
+    return partial(Workers, count) if count > 1 else Pool
 
 
 @contextmanager
@@ -239,11 +232,7 @@ def held_signals() -> Iterator[None]:
 
 
 def _begin_worker(inherited: Sequence[Connection]) -> None:
-    """Make this process a worker with one CPU thread, whose parent handles Ctrl-C.
-
-    Args:
-        inherited: connections of the parent, which end with it only if no other process holds them.
-    """
+    """Make this process a worker with one CPU thread, whose parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if callable(signal.getsignal(number)):

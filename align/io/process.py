@@ -157,11 +157,7 @@ _QUOTA_FILES = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def cpu_quota(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the cores that Linux's control group may use, rounded up; None without a quota, and on other systems.
-
-    Args:
-        groups: where the control groups are mounted.
-    """
+    """Return the cores that Linux's control group may use, rounded up; None without a quota, and on other systems."""
     for names in _QUOTA_FILES:
         try:
             quota, period = (int(number) for name in names for number in (groups / name).read_text("ascii").split())

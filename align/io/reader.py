@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
 import re
@@ -23,11 +24,98 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
 
-from align.core.batching import BLANK
-from align.core.errors import Argument, DataError, LineError, PairError, Remedy, plural, printable
-from align.core.text import MakePair, make_pair
+from align.core.errors import DataError, LineError, PairError, plural, printable
+from align.core.stream import BLANK
+from align.core.text import RUNNING_NUMBER, MakePair, SideSplitter, make_pair, parse_columns
 from align.core.types import Pair, TextWarning
-from align.io.file_types import recognise_file
+
+JSON_LINES = "JSON lines"
+_BOM = b"\xef\xbb\xbf"
+
+_BZIP2 = [b"BZh%d1AY&SY" % level for level in range(1, 10)]
+_TO_PLAIN = "write the text of each side, a sentence a line"
+_CONVERT = "convert it to UTF-8, for example with iconv"
+_UNPACK = "unpack it first, or name the file .gz or .xz"
+
+
+def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(beginnings)
+
+
+def _matches(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
+    return lambda head: compiled.match(head) is not None
+
+
+def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
+    """Return a test for a byte order mark, or for zeros in every second byte only, as spaces and line ends have."""
+
+    def test(head: bytes) -> bool:
+        count, other_zeros = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
+        return head.startswith(mark) or (not other_zeros and count >= max(8, len(head) // 20))
+
+    return test
+
+
+def _is_binary(*beginnings: bytes) -> Callable[[bytes], bool]:
+    """Return a test for these first bytes, followed by data that is not UTF-8 or has control characters."""
+
+    def test(head: bytes) -> bool:
+        if not head.startswith(beginnings):
+            return False
+        try:
+            text = head.decode()
+        except UnicodeDecodeError as error:
+            return error.start < len(head) - 3  # a character may be cut off at the end
+        return re.search(r"[\x00-\x08\x0e-\x1f]", text) is not None
+
+    return test
+
+
+def _is_po(head: bytes) -> bool:
+    """Check that the first line that is not a comment begins a message of gettext."""
+    lines = (line for line in head.removeprefix(_BOM).split(b"\n") if line.strip())
+    line = next((line for line in lines if not line.startswith(b"#")), b"")
+    return re.fullmatch(rb'(?:msgid|msgctxt|domain) ".*"\s*', line) is not None
+
+
+def _is_json(head: bytes) -> bool:
+    """Check that the first line, and the second if it is complete, is a JSON object that is not empty."""
+    lines = head.removeprefix(_BOM).split(b"\n")
+    complete = [line for line in lines[:-1] if line.strip()][:2] or lines[-1:]
+    try:
+        return all(line.startswith(b"{") and json.loads(line) for line in complete)
+    except (ValueError, RecursionError):
+        return False
+
+
+_TYPES: tuple[tuple[str, str, Callable[[bytes], bool]], ...] = (
+    ("compressed data", _UNPACK, _starts(b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", *_BZIP2)),
+    ("a zip archive", "unpack it first", _starts(b"PK\x03\x04")),
+    ("a tar archive", "unpack it first", lambda head: head[257:262] == b"ustar"),
+    ("a Parquet file", "extract-align reads such files in jobs, named .parquet", _is_binary(b"PAR1")),
+    ("a PDF", _TO_PLAIN, _matches(rb"%PDF-[0-9.]+\s*[\r\n]")),
+    ("UTF-32", _CONVERT, _starts(b"\xff\xfe\0\0", b"\0\0\xfe\xff")),
+    ("UTF-16LE", _CONVERT, _is_utf16(b"\xff\xfe", 1)),
+    ("UTF-16BE", _CONVERT, _is_utf16(b"\xfe\xff", 0)),
+    ("TMX", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<tmx(?:\s+\w+=|>\s*(?:<|$))")),
+    ("XLIFF", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<xliff(?:\s+[\w:]+=|>\s*(?:<|$))")),
+    ("a PO catalogue", _TO_PLAIN, _is_po),
+    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and extract-align transfer as spans", _is_json),
+)
+
+
+def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | None:
+    """Return the type of a file that is not UTF-8 text, and what to do; None if it may be text.
+
+    Args:
+        head: the first bytes of the file, at least its first line.
+    """
+    for name, advice, test in _TYPES:
+        if not (json_lines and name == JSON_LINES) and test(head):
+            return name, advice
+    return None
+
 
 BLOCK = 1 << 16
 """Bytes of a compressed file that are read at a time."""
@@ -43,11 +131,7 @@ class _XzStreams(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, or a part of it; return 0 at the end of the file.
-
-        Raises:
-            LZMAError, EOFError: the file is damaged.
-        """
+        """Fill a buffer, or a part of it; return 0 at the end of the file."""
         while True:
             data = b""
             if self._decoder.eof:
@@ -86,13 +170,8 @@ def stop_at(error: LineError) -> None:
 class BadLines:
     """The policy for unreadable lines: raise on the first one, or note each and replace it by a blank line.
 
-    Args:
-        blank: whether to replace them by blank lines.
-
     Attributes:
-        blank: as the argument.
         errors: errors of the noted lines, by line number, until the writer removes them.
-        count: number of noted lines.
         on_blank: callback that receives each noted error and the content of its line.
     """
 
@@ -105,17 +184,10 @@ class BadLines:
         """Raise the error of a line, or note it.
 
         Args:
-            error: why the line cannot be read.
             number: line number in the whole input; 0 for that in the error.
-            raw: content of the line.
-
-        Raises:
-            LineError: the policy is to stop.
         """
         if not self.blank:
-            remedy = error.remedy or Remedy("")
-            advice = f"{remedy.advice}; " if remedy.advice else ""
-            error.remedy = Remedy(f"{advice}{{}} leaves such lines blank", (*remedy.arguments, BLANK))
+            error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
             raise error
         number = number or error.line
         if number not in self.errors:
@@ -137,11 +209,9 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
     """Open a file for reading bytes: `.gz` and `.xz` are decompressed, `-` is stdin.
 
     Args:
-        name: path of the file.
         on_open: callback that receives the raw file, before decompression.
 
     Raises:
-        OSError: the file cannot be opened.
         DataError: stdin is closed.
     """
     if name == "-" and sys.stdin is None:
@@ -159,12 +229,6 @@ def read_lines(
 ) -> Iterator[str]:
     """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
 
-    Args:
-        stream: binary lines.
-        name: name of the file in errors.
-        on_bad: handler for lines that are not UTF-8.
-        json_lines: whether JSON lines are accepted.
-
     Raises:
         LineError: a line is not UTF-8; names the file and the line.
         DataError: the file is of a type that is not text, compressed data is damaged, or the disk fails; names the file
@@ -175,7 +239,7 @@ def read_lines(
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
             if number == 1 and (recognised := recognise_file(max(head, raw, key=len), json_lines)):
-                raise DataError(f"the file is {recognised[0]}", file=name, remedy=Remedy(recognised[1]))
+                raise DataError(f"the file is {recognised[0]}", file=name, hint=recognised[1])
             text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
@@ -192,64 +256,9 @@ def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         message = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-    remedy = Remedy("convert the file, for example with iconv")
-    on_bad(LineError(message, "not UTF-8", file=name, line=number, remedy=remedy))
+    hint = "convert the file, for example with iconv"
+    on_bad(LineError(message, "not UTF-8", file=name, line=number, hint=hint))
     return ""
-
-
-class SideSplitter:
-    """Splits the lines of one file into source and target, all at the separator of the first line that has one.
-
-    Attributes:
-        separator: `|||` or TAB; None before the first line with a separator.
-    """
-
-    def __init__(self) -> None:
-        self.separator: str | None = None
-
-    def __call__(self, line: str) -> tuple[str, str]:
-        """Split a line; a line of spaces has two blank sides.
-
-        Raises:
-            ValueError: the line has no separator, another one than previous lines, or more than one.
-        """
-        if not line.strip(" \t"):
-            return "", ""
-        by_bars, by_tab = line.split("|||"), line.split("\t")
-        if "||||" in line:
-            raise ValueError("more than three bars in a row, where ||| is between source and target")
-        if len(by_bars) == 2 and _RUNNING.match(line) and by_bars[0].partition("\t")[2].strip(" \t"):
-            raise ValueError("a number and a TAB before source ||| target: `cut -f 2-` removes them")
-        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
-            if self.separator == "|||":
-                raise ValueError("a TAB in it, where ||| is between source and target")
-            raise ValueError("both ||| and TAB, of which one has to be the separator")
-        separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
-        labels = {"|||": "|||", "\t": "TAB"}
-        if not separator:
-            raise ValueError("no ||| and no TAB between source and target")
-        if self.separator and separator != self.separator:
-            before = labels[self.separator]
-            raise ValueError(f"{labels[separator]} between source and target, where the lines before have {before}")
-        sides = line.split(separator)
-        if len(sides) != 2:
-            raise ValueError(f"{len(sides)} fields between {labels[separator]}, where source and target make 2")
-        self.separator = separator
-        return sides[0], sides[1]
-
-
-def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
-    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
-
-    Raises:
-        ValueError: the line has too few columns.
-    """
-    if not line.strip(" \t"):
-        return ("",) * len(columns)
-    fields = line.split("\t")
-    if len(fields) < max(columns):
-        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
-    return tuple(fields[column - 1] for column in columns)
 
 
 Split: TypeAlias = Callable[[str], tuple[str, ...]]
@@ -277,11 +286,7 @@ def read_bitext(
     The first line that has `|||` or TAB sets the separator of all lines.
 
     Args:
-        lines: lines of the file.
-        name: name of the file in errors.
         columns: columns of source and target, from 1, between TABs; None for lines that hold only these two.
-        on_bad: handler for lines that cannot be split.
-        make: makes a pair from its two sides.
 
     Raises:
         LineError: a line cannot be split; names the file and the line.
@@ -294,7 +299,6 @@ def read_bitext(
         yield make(source, target, number)
 
 
-_RUNNING = re.compile(r"([0-9]{1,9})\t")
 KEEP_AS_WORDS = "`tr '\\t' ' '` keeps them as words"
 KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
 
@@ -318,7 +322,7 @@ def refuse_numbers(
     Warns:
         TextWarning: three lines in a row begin with a number and a TAB, and the numbers are not consecutive.
     """
-    remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
+    hint = f"`cut -f 2-` removes the numbers; {keep}"
     before: list[int | None] = []
     left = 4  # a header, and three lines
     same = 0
@@ -327,13 +331,13 @@ def refuse_numbers(
         sides = row[: len(names)]
         if left and any(side.strip(" \t") for side in sides):
             left -= 1
-            numbers = [int(match[1]) if (match := _RUNNING.match(side)) else None for side in sides]
+            numbers = [int(match[1]) if (match := RUNNING_NUMBER.match(side)) else None for side in sides]
             if len(set(numbers)) == 1 and len(numbers) > 1 and numbers[0] is not None:
                 same += 2 if numbers[0] in (0, 1) and not before else 1
             numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
             if same > 1 or any(numbered):
                 name = names[0] if same > 1 else names[numbered.index(True)]
-                raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
+                raise DataError("its lines begin with a running number and a TAB", file=name, hint=hint)
             before = numbers
             ids = [0 if now is None else count + 1 for count, now in zip(ids, numbers, strict=True)]
             if 3 in ids:
@@ -351,7 +355,6 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 
     Args:
         files: lines of each, or what was read from each line.
-        names: names of the files in errors.
 
     Raises:
         DataError: the files differ in length; gives the number of lines of two of them.
@@ -371,17 +374,7 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 def read_parallel(
     sources: Iterable[str], targets: Iterable[str], names: tuple[str, str], make: MakePair = make_pair
 ) -> Iterator[Pair]:
-    """Read pairs from two files, line by line.
-
-    Args:
-        sources: lines of the source file.
-        targets: lines of the target file.
-        names: names of the two files in errors.
-        make: makes a pair from its two lines.
-
-    Raises:
-        DataError: the files differ in length, or their lines begin with a running number.
-    """
+    """Read pairs from two files, line by line."""
     for number, (source, target) in enumerate(refuse_numbers(in_step((sources, targets), names), names), 1):
         yield make(source, target, number)
 
@@ -410,15 +403,7 @@ def read_sources(
     """Read source sentences as pairs without a target; warn once about a line that looks like both sides of a bitext.
 
     Args:
-        lines: lines of the file.
-        name: name of the file in errors.
         column: the column to read, from 1, between TABs; None for whole lines.
-        on_bad: handler for lines without that column.
-        make: makes a pair from a line and a blank one.
-
-    Raises:
-        LineError: a line has no such column; names the file and the line.
-        DataError: without `column`, the lines begin with a running number.
     """
     warned = has_text = False
     split = partial(parse_columns, columns=(column,)) if column else None
@@ -444,11 +429,8 @@ class Input:
     Attributes:
         files: their names; "-" is stdin.
         parallel: whether there are two files, one for each side.
-        one_side: whether they hold source sentences only.
         columns: columns of source and target, or of the source alone, from 1, between TABs; empty for lines that hold
             nothing else.
-        blank: whether unreadable lines become blank lines.
-        make: makes a pair from the lines of both sides.
     """
 
     files: tuple[str, ...]
@@ -483,11 +465,7 @@ class Line(NamedTuple):
 class Text(Iterator[Pair]):
     """The sentence pairs of the input as they are read, numbered through all of its files.
 
-    Args:
-        source: the files, and how to read them.
-
     Attributes:
-        name: name of the input in messages.
         lines: number of pairs read so far.
         bad: the policy for unreadable lines, and the lines that became blank.
 
@@ -569,27 +547,23 @@ class Text(Iterator[Pair]):
         self._raw = None
 
     def _refuse(self, error: LineError) -> None:
-        """Raise on an unreadable line, or note it."""
-        error.remedy = error.remedy or self._advise(error)
+        error.hint = error.hint or self._advise(error)
         self.bad(error, self._starts[-1] + error.line)
 
-    def _advise(self, error: LineError) -> Remedy | None:
+    def _advise(self, error: LineError) -> str:
         """Return advice for a line without two fields, in addition to leaving it blank."""
         if len(self._texts) == 2 and error.line == 1 and not self._input.columns:
-            sides = Argument("source", self._names[0]), Argument("target", self._names[1])
-            return Remedy("is each file one side of the text? {} {}", sides)
+            source, target = self._names
+            return f'is each file one side of the text? ‹source="{source}"› ‹target="{target}"›'
         if error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
-            return Remedy(
-                "is each file one side of the text? {} {}", (Argument("source", "FILE"), Argument("target", "FILE"))
-            )
+            return 'is each file one side of the text? ‹source="FILE"› ‹target="FILE"›'
         if error.what.startswith("both ||| and TAB"):
-            return Remedy("{} reads two columns between TABs", (Argument("columns", "1,2"),))
+            return '‹columns="1,2"› reads two columns between TABs'
         if error.what.startswith("a TAB in it"):
-            return Remedy("`tr '\\t' ' '` makes it a space")
+            return "`tr '\\t' ' '` makes it a space"
         if "fields between TAB" in error.what:
-            columns = Argument("columns"), Argument("columns", "2,3")
-            return Remedy("{} reads two of them, for example {}", columns)
-        return None
+            return '‹columns› reads two of them, for example ‹columns="2,3"›'
+        return ""
 
 
 def open_text(source: Input) -> closing[Text]:
@@ -604,6 +578,5 @@ def _check_readable(name: str) -> None:
 
 
 def _size(name: str) -> int | None:
-    """Return the size of a regular file."""
     about = regular_file(sys.stdin if name == "-" else name)
     return about.st_size if about else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from align._version import __version__
-from align.core.settings import Settings
-from align.core.types import Cell, Choice, Place
+from align.core.symmetrize import SOFT
+from align.core.types import Cell, Choice, Place, Search, Settings
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
 
 MERGE = "sum/mean"
 """How scores of pieces are merged into scores of words: summed over a source word, averaged over a target word."""
@@ -23,10 +26,8 @@ def describe(
     """Return everything that the links depend on, by name.
 
     Args:
-        name: name of the recorder, with its fingerprint.
         settings: as the user set them.
         choice: the values of "auto"; None if they are not chosen yet.
-        dtype: precision of the model's arithmetic.
         more: further settings, such as `describe_reverse` returns.
     """
     layer, head, output = _place(settings, choice)
@@ -50,9 +51,7 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
     """Return the settings of a second model that aligns in the reverse direction, for `more` of `describe`.
 
     Args:
-        name: name of the reverse model's recorder.
         settings: as the user set them.
-        choice: the values of "auto" in the reverse direction; None if they are not chosen yet.
         method: how the two directions are symmetrised, with the threshold if it is soft.
     """
     layer, head, output = _place(settings, choice)
@@ -102,6 +101,20 @@ def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> 
             values = (value,) if isinstance(value, (str, int)) else value
             fields += [str(item) if key in BARE else f"{key}:{item}" for item in values]
     return "|".join(fields)
+
+
+def sign(aligner: Aligner, choices: Sequence[Choice] = (), search: Search | None = None, words: str = "spaces") -> str:
+    """Return the signature of an aligner's links, with the result of "auto" in each direction once it is known."""
+    forward, *reverse = aligner.directions
+    known: Sequence[Choice | None] = choices or [None, None]
+    more = {"translate": str(search)} if search else {}
+    if words != "spaces":
+        more["words"] = words
+    method = f"{SOFT}:{aligner.threshold:g}" if aligner.method == SOFT else aligner.method
+    for model in reverse:
+        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
+    recorder = forward.recorder
+    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))
 
 
 def read_choice(record: Any) -> Choice:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from align.core.errors import Argument, DataError, Remedy, shorten
+from align.core.errors import DataError, shorten
 from align.core.types import Alignment
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | N
     if id is not None:
         _check_column(schema, *id)
         if id.name in RESULTS:
-            raise DataError(f"column {id.name!r}: what comes out has another of that name", remedy=Remedy("rename it"))
+            raise DataError(f"column {id.name!r}: what comes out has another of that name", hint="rename it")
 
 
 def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
@@ -52,7 +52,7 @@ def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
     if count != 1:
         message = f"{count} columns {name!r}" if count else f"no column {name!r}"
         there = shorten(", ".join(map(repr, islice(_names(schema), 80)))) or "none"
-        raise DataError(f"{message}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
+        raise DataError(f"{message}: the table has {there}", hint=f"name one with ‹{argument}›")
 
 
 def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[int, ...], pa.Field]]:
@@ -108,8 +108,8 @@ def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
         fields = ", ".join(map(repr, islice(_names(kind, f"{name}."), 9))) if pa.types.is_struct(kind) else ""
         advice_text = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
         advice = advice_text.replace("{", "{{").replace("}", "}}")
-        remedy = Remedy(f"{advice} with {{}}", (Argument(argument),))
-        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
+        hint = f"{advice} with ‹{argument}›"
+        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", hint=hint)
 
 
 def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:

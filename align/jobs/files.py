@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import pyarrow as pa
 from pyarrow import fs
 
-from align.core.errors import DataError, Remedy, one_line
+from align.core.errors import DataError, one_line
 from align.io import manifest
 from align.io.output import NamedFile, OnWhole, beside, cannot_write, open_locked, packed, whole
 
@@ -67,8 +67,8 @@ def locate(place: str) -> tuple[Any, str]:
     if scheme == "file":
         return _local(), "/" + path
     if ":" in bucket.rpartition("@")[0]:
-        remedy = Remedy("give the key in the environment")
-        raise DataError("its key would be in the records of the job", file=f"{scheme}://…/{path}", remedy=remedy)
+        hint = "give the key in the environment"
+        raise DataError("its key would be in the records of the job", file=f"{scheme}://…/{path}", hint=hint)
     filesystem, root = _remote(f"{scheme}://{bucket}", os.getpid())
     return filesystem, f"{root.rstrip('/')}/{path}"
 

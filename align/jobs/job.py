@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
 from align.core.aligner import Aligner
-from align.core.errors import DataError, LineError, PairError, Remedy
+from align.core.errors import DataError, LineError, PairError
 from align.core.formats import to_json
 from align.core.types import Pair
 from align.io.manifest import Record
@@ -78,7 +78,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     file = stat(file.place)
     output = join(job.output, file.name)
     if is_taken(output):
-        raise DataError("is there already, and not of this job", file=output, remedy=Remedy("move or remove it"))
+        raise DataError("is there already, and not of this job", file=output, hint="move or remove it")
     digest = digest_of(file.place)
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()

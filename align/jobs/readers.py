@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from align.core.batching import BUFFER
-from align.core.errors import Argument, DataError, LineError, Remedy, one_line, shorten
+from align.core.errors import DataError, LineError, one_line, shorten
 from align.core.formats import to_json
+from align.core.stream import BUFFER
 from align.core.text import split_words
 from align.core.types import Pair
 from align.io.reader import OPENERS, BadLines, read_bitext, read_lines
@@ -179,8 +179,8 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
         id_bytes = len(line) if number in rows.ids else 0
         yield RowPair(split_words(source), split_words(target), number, id_bytes)
     if without and without == objects:
-        remedy = Remedy("name them with {} and {}", (Argument("source_column"), Argument("target_column")))
-        raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, remedy=remedy)
+        hint = "name them with ‹source_column› and ‹target_column›"
+        raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
 
 
 def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:

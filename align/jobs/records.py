@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from align.core.errors import DataError, Remedy
+from align.core.errors import DataError
 from align.core.types import Choice
 from align.io.manifest import MAX_RECORD, Record, Run, differences, dump_json, load_json
 from align.jobs.files import RUN, InputFile, digest_of, exists, is_taken, join, read_small, stat, whole_file
@@ -58,7 +58,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
     advice = f"remove {output} and {join(folder, record_name(file.name))} to have it done again"
 
     def refuse(place: str, message: str) -> DataError:
-        return DataError(message, file=place, remedy=Remedy(advice.replace("{", "{{").replace("}", "}}")))
+        return DataError(message, file=place, hint=advice)
 
     if changes := differences(record.run, {"signature": signature}):
         raise refuse(output, f"made by another run ({changes})")
@@ -95,14 +95,14 @@ def open_run(
     run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
         if there := next((name for name in names if is_taken(join(folder, name))), None):
-            remedy = Remedy("take another folder, or remove it")
-            raise DataError("is there already, and not of a job like this", file=join(folder, there), remedy=remedy)
+            hint = "take another folder, or remove it"
+            raise DataError("is there already, and not of a job like this", file=join(folder, there), hint=hint)
         choices = choose()
         run = Run(settings, choices, sign(choices))
         _write(folder, NOTE, asdict(run))
     if changes := differences(run.settings, settings):
-        remedy = Remedy("give the same options, or take another folder")
-        raise DataError(f"its files are of another run ({changes})", file=folder, remedy=remedy)
+        hint = "give the same options, or take another folder"
+        raise DataError(f"its files are of another run ({changes})", file=folder, hint=hint)
     return run
 
 
@@ -114,8 +114,7 @@ def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | 
     try:
         return read(load_json(data))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
-        raise DataError("is none of ours, or damaged", file=join(folder, name), remedy=remedy) from None
+        raise DataError("is none of ours, or damaged", file=join(folder, name), hint=advice) from None
 
 
 def _write(folder: str, name: str, content: Any) -> None:

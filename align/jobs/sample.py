@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from align.core.aligner import Aligner
-from align.core.batching import BUFFER, chunks
 from align.core.consistency import CHOOSING_PAIRS
 from align.core.errors import DataError
+from align.core.stream import BUFFER, chunks
 from align.core.types import Choice, Pair, TextWarning
 from align.jobs.files import InputFile
 from align.jobs.readers import Columns, open_rows

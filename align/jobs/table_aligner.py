@@ -7,8 +7,8 @@ from collections import deque
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from align.core.settings import THRESHOLD
 from align.core.symmetrize import SOFT
+from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
 from align.models.folder import DEFAULT_MODEL

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from align.core.aligner import Aligner
-from align.core.batching import chunks
+from align.core.stream import chunks
 from align.core.text import make_pair
 from align.core.types import Pair
 from align.jobs.arrow import (

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from align.core.batching import chunks
 from align.core.formats import format_pharaoh, to_json
+from align.core.stream import chunks
 from align.core.types import Alignment
 from align.jobs.arrow import batch_of, schema_of
 

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from align.core.text import normalize
-from align.core.types import Span
+from align.core.errors import ModelError
+from align.core.stream import OnBatch, OnChoice
+from align.core.text import IdPair, normalize
+from align.core.types import Alignment, Pair, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+    from align.core.backend import Recorder
+
 
 CUTS = ("spaces", "characters", "pieces", "icu")
 """Kinds of words: text between spaces, single characters, pieces of the model, or words that ICU finds."""
@@ -43,11 +53,7 @@ def split_characters(text: str) -> list[Span]:
 
 
 def split_by_icu(text: str) -> list[Span]:
-    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word.
-
-    Raises:
-        ModuleNotFoundError: icu4py is not installed.
-    """
+    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word."""
     try:
         from icu4py.breakers import WordBreaker
     except ModuleNotFoundError:
@@ -65,12 +71,7 @@ def divide(parts: Sequence[str], pieces: Sequence[Sequence[str]], cut: str) -> D
     """Cut one side into words, and its pieces into units.
 
     Args:
-        parts: the parts of the line between spaces.
-        pieces: pieces of each part, as the model writes them.
         cut: one of CUTS except "spaces".
-
-    Raises:
-        ModuleNotFoundError: a library for "icu" is not installed.
     """
     words: list[str] = []
     units: list[Span] = []
@@ -130,3 +131,73 @@ def _unmarked(piece: str) -> str:
     for mark in BEGINNINGS:
         piece = piece.removeprefix(mark)
     return piece.removesuffix(ENDING).removesuffix(CONTINUED)
+
+
+class _Divided(NamedTuple):
+    """A pair in its new words, the same pair as the model's input, and the units of both sides."""
+
+    pair: Pair
+    model_pair: Pair
+    sides: tuple[Division, Division]
+
+
+def align_unspaced(
+    aligner: Aligner,
+    pairs: Iterable[Pair],
+    words: str,
+    on_choice: OnChoice | None = None,
+    on_batch: OnBatch | None = None,
+) -> Generator[Alignment, None, None]:
+    """Align pairs whose words are characters, the model's pieces, or ICU's: yield one alignment for each, in order.
+
+    The model reads the lines unchanged, as it does with words between spaces. All words in the same piece share its
+    links.
+
+    Args:
+        aligner: of one model.
+        pairs: `LinePair`s, whose words are between spaces.
+        words: "characters", "pieces" or "icu".
+
+    Raises:
+        ModelError: two models, which have different pieces.
+        ValueError: another kind of words.
+        ModuleNotFoundError: a library for "icu" is not installed.
+    """
+    if words not in CUTS[1:]:
+        raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
+    if aligner.reverse:
+        raise ModelError(f"words that are {words} need one model: two have different pieces")
+    divided: deque[_Divided] = deque()
+
+    def model_pairs() -> Iterator[Pair]:
+        for pair in pairs:
+            divided.append(_divide(aligner.forward.recorder, pair, words))
+            yield divided[-1].model_pair
+
+    with closing(aligner(model_pairs(), on_choice, on_batch)) as alignments:
+        for alignment in alignments:
+            pair, _, (source, target) = divided.popleft()
+            scores = {
+                (i, j): score
+                for (u, v), score in alignment.scores.items()
+                for i in range(*source.units[u])
+                for j in range(*target.units[v])
+            }
+            yield Alignment(pair, scores, alignment.skipped)
+
+
+def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:
+    pieces, spelt = recorder.encode(pair), recorder.spell(pair)
+    source, target = divide(pair.source, spelt[0], words), divide(pair.target, spelt[1], words)
+    new = replace(pair, source=source.words, target=target.words)
+    if new.blank:
+        return _Divided(new, Pair((), (), pair.id), (source, target))
+    source_units, target_units = iter(source.pieces), iter(target.pieces)
+    model_pair = IdPair.of(
+        pieces.source,
+        pieces.target,
+        [None if word < 0 else next(source_units) for word in pieces.source_words],
+        [next(target_units) for _ in pieces.target],
+        pair.id,
+    )
+    return _Divided(new, model_pair, (source, target))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 
-from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Cell, Position, Score
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
@@ -96,16 +96,12 @@ class ModelFolder:
         return pairs.pop() if len(pairs) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
-        """Return the path of one side's dictionary.
-
-        Raises:
-            ModelError: it does not exist.
-        """
+        """Return the path of one side's dictionary."""
         path = self.dictionary_folder / f"dict.{language}.txt"
         if not path.is_file():
             languages = ", ".join(map(shorten, self.dictionary_languages()[:10]))
-            remedy = Remedy("name another folder with {}, or the languages right", (Argument("dictionaries"),))
-            raise ModelError(f"no such dictionary; there are those of: {languages}", file=str(path), remedy=remedy)
+            hint = "name another folder with ‹dictionaries›, or the languages right"
+            raise ModelError(f"no such dictionary; there are those of: {languages}", file=str(path), hint=hint)
         return path
 
     def check_dictionaries(self, trained_with: str | None = None) -> None:
@@ -122,18 +118,13 @@ class ModelFolder:
             raise ModelError("no such folder of dictionaries", file=str(folder))
         if not self.dictionary_languages():
             where = f" (when the model was trained they were in {show_value(trained_with)})" if trained_with else ""
-            advice = "name the folder that fairseq-preprocess wrote with {}; the languages come from it too"
-            if folder == self.root and self._described():
-                advice = "name the folder that fairseq-preprocess wrote with {}, or copy or link them into this folder"
-            remedy = Remedy(advice, (Argument("dictionaries"),))
-            raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), remedy=remedy)
+            hint = "name the folder that fairseq-preprocess wrote with ‹dictionaries›"
+            described = folder == self.root and self._described()
+            hint += ", or copy or link them into this folder" if described else "; the languages come from it too"
+            raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), hint=hint)
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
         """Return how one side's text is prepared.
-
-        Args:
-            language: code of the side's language.
-            subword_file: file that the user chose, if any.
 
         Raises:
             ModelError: a subword file is missing.
@@ -147,9 +138,8 @@ class ModelFolder:
             kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
         if kind != "none" and not (file and file.is_file()):
             here = self._described() and (file is None or file.parent == self.root)
-            advice = "name it with {}, or copy or link it into this folder" if here else "name it with {}"
-            remedy = Remedy(advice, (Argument("subword_files"),))
-            raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), remedy=remedy)
+            hint = "name it with ‹subword_files›" + (", or copy or link it into this folder" if here else "")
+            raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), hint=hint)
         if kind is None or kind == "none":
             kind, file = "none", None
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
@@ -174,7 +164,6 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     Args:
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
             which is downloaded.
-        options: the user's options, which override those of `model.toml`.
         files: names of checkpoints for each backend, in search order.
 
     Raises:
@@ -188,9 +177,9 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         message = f"no such file or folder, nor a bundled model (these are: {known})"
         if model.startswith("https://huggingface.co/"):
             name = "/".join(model.split("/")[3:5])
-            raise ModelError("an address, not a model", file=model, remedy=Remedy(f"give its name: {shorten(name)}"))
+            raise ModelError("an address, not a model", file=model, hint=f"give its name: {shorten(name)}")
         if owner := hub_owner(model):
-            raise ModelError(message, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
+            raise ModelError(message, file=model, hint=f"on the Hugging Face hub it is {owner}/{model}")
         if not could_be_hub_name(model):
             raise ModelError(message, file=model)
         path = fetch_model(model)
@@ -243,14 +232,13 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
                 if path.is_file() or "*" in name:
                     return backend, path
     patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
-    message, remedy = f"no checkpoint ({patterns}) in this folder", None
+    message, hint = f"no checkpoint ({patterns}) in this folder", ""
     folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
     names = [name for names in files.values() for name in names]
     below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
     if checkpoint := next(below, None):
         message += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
         dictionaries = next((str(folder) for folder in [root, *folders] if any(folder.glob("dict.*.txt"))), None)
-        remedy = Remedy(
-            "name that file, and its dictionaries' folder with {}", (Argument("dictionaries", dictionaries),)
-        )
-    raise ModelError(message, file=str(root), remedy=remedy)
+        value = f'="{dictionaries}"' if dictionaries else ""
+        hint = f"name that file, and its dictionaries' folder with ‹dictionaries{value}›"
+    raise ModelError(message, file=str(root), hint=hint)

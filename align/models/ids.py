@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from itertools import accumulate
 
 from align.core.errors import PairError
-from align.core.pieces import IdPair, WordOf
+from align.core.text import IdPair, WordOf
 from align.core.types import Pieces
 
 BEGINNINGS = ("\u2581", "\u0120")
@@ -26,9 +26,7 @@ def pieces_of(
     """Return the pieces that a model reads for a pair given as ids.
 
     Args:
-        pair: the pair.
         special: ids of source and target that belong to no word.
-        pad: id of padding.
         start: ids that the decoder reads before a target.
         rows: vocabulary size of source and target.
 
@@ -87,7 +85,6 @@ def words_of_pieces(pieces: Iterable[str], special: Collection[str] = ()) -> lis
 
 
 def _begins(pieces: Sequence[str]) -> list[bool]:
-    """Return whether each piece but the first begins another word."""
     if any(piece.startswith(BEGINNINGS) for piece in pieces):
         return [piece.startswith(BEGINNINGS) for piece in pieces[1:]]
     if any(piece.endswith(ENDING) for piece in pieces):

@@ -12,12 +12,11 @@ import torch
 
 from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
-from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.choice import all_cells
-from align.core.errors import Argument, ModelError, Remedy, plural
-from align.core.settings import THRESHOLD, Null, PositionChoice, Settings
+from align.core.errors import ModelError, plural
+from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
-from align.core.types import DTYPES, Dtype, Head, Score, TextWarning
+from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
@@ -34,7 +33,6 @@ class Backend(NamedTuple):
 
     Attributes:
         files: names of its checkpoints in search order, with `*` as wildcard.
-        recorder: loads a recorder from a model folder, a device and a dtype.
     """
 
     files: Sequence[str]
@@ -63,11 +61,11 @@ def pick_device(device: str) -> str:
         raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if requested.type == "cuda" and (requested.index or 0) >= count:
-        remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
+        hint = 'use ‹device="cpu"› or ‹device="auto"›'
         devices = (
             "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
         )
-        raise ModelError(f"torch sees {devices} here", remedy=remedy)
+        raise ModelError(f"torch sees {devices} here", hint=hint)
     return str(requested)
 
 
@@ -185,12 +183,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
-    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names.
-
-    Raises:
-        ValueError: it belongs to another backend.
-        ModelError: it has no cell with these numbers.
-    """
+    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names."""
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     for cell in folder.calibration.values():

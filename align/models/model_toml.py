@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Cell, Position, Score
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
@@ -25,7 +25,6 @@ MOST_POINTS = 1000
 """Maximum number of points in a file: the parser's cost grows with the square of the parts of a dotted name."""
 
 TOML_BYTES = 1 << 16
-"""Maximum size of a model.toml."""
 
 _LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 """A language code, which becomes part of file names."""
@@ -78,8 +77,8 @@ class ModelOptions:
         if isinstance(self.subword_files, str | Path):
             raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
-            remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
-            raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
+            hint = "give one ‹subword_files› for both sides, or two, the source's first"
+            raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
 
 
 def check_language(code: object) -> str:
@@ -214,11 +213,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def check_names(where: str, table: object, known: Collection[str]) -> None:
     """Refuse unknown names, such as misspelt ones.
-
-    Args:
-        where: name of the table, for messages.
-        table: names and their values.
-        known: the valid names.
 
     Raises:
         ValueError: it is not a table, or has an unknown name.

@@ -13,17 +13,91 @@ their words are known at once. Words repeat, so most come out of a cache.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, cast
+from unicodedata import category
 
 from align.core.errors import ModelError
 from align.core.text import normalize
 from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replacement
-from align.models.moses import Tokenize, moses_tokenizer
+
+Tokenize = Callable[[str, bool, str], list[str]]
+"""Tokenises a word, given whether it is the first one and a stand-in for the next word ("": none)."""
+
+_familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch
+"""Matches words of Latin letters and common punctuation."""
+
+_FAMILIAR_LETTERS = "0-9A-Za-zªµºÀ-ÖØ-öø-ɏ"
+"""The letters and digits among these according to Moses, so that its rules need not be loaded."""
+
+
+@cache
+def _moses(language: str) -> Any:
+    """Return Moses' own rules, imported when a word needs them: that takes longer than aligning a hundred pairs."""
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang=language)
+    # sacremoses would make a set of thousands of characters each time that it looks at one
+    moses.islower = lambda text: all(character in moses.IsLower for character in text)
+    moses.isanyalpha = lambda text: any(character in moses.IsAlpha for character in text)
+    return moses
+
+
+def moses_normalizer(language: str) -> Callable[[str], str]:
+    """Return a function that normalises punctuation like `FSMTTokenizer` of transformers, by three of Moses' scripts.
+
+    Args:
+        language: selects the rules for quotation marks and numbers.
+    """
+    from sacremoses import MosesPunctNormalizer
+
+    moses: Any = MosesPunctNormalizer(lang=language)
+
+    def normalize(word: str) -> str:
+        normal: str = moses.normalize(moses.replace_unicode_punct(word))
+        return "".join(character for character in normal if not category(character).startswith("C"))
+
+    return normalize
+
+
+def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
+    """Return a function that tokenises words as Moses does.
+
+    Args:
+        language: selects the list of abbreviations.
+        escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
+        split_hyphens: write `a @-@ b` for `a-b`, as Moses does with `-a`.
+    """
+    options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
+    # The rules that look further than one character only look at full stops, apostrophes, backticks, commas within
+    # numbers and, if they are split, hyphens. In words without those, which are most words, letters and digits stay
+    # together and any other character is a token; a full stop at the end has a separate rule.
+    inner_hyphen, special_hyphen = ("", "-") if split_hyphens else ("-", "")
+    is_plain = re.compile(rf"[^\s.'`,\0-\x1f{special_hyphen}]*[,.]?").fullmatch
+
+    def finder(letters: str) -> Callable[[str], list[str]]:
+        return re.compile(rf"[{letters}{inner_hyphen}]+\.?|.").findall
+
+    familiar_tokens = finder(_FAMILIAR_LETTERS)
+    all_tokens = cache(lambda: finder(_moses(language).IsAlnum))
+
+    def tokenize(word: str, first: bool, following: str) -> list[str]:
+        if not is_plain(word):
+            context = f"{'' if first else 'A '}{word} {following}"
+            return list(_moses(language).tokenize(context, **options))[0 if first else 1 : -1 if following else None]
+        tokens = familiar_tokens(word) if _familiar(word) else all_tokens()(word)
+        if tokens and tokens[-1][1:].endswith("."):
+            ending = _moses(language).handles_nonbreaking_prefixes(f"{tokens[-1]} {following}").split(" ")
+            tokens[-1:] = ending[: -1 if following else None]
+        return [_moses(language).escape_xml(token) for token in tokens] if escape else tokens
+
+    return tokenize
+
 
 Segment = Callable[[str, bool], list[str]]
 """Cuts a token into pieces; the second argument tells whether it is the first one of the sentence."""
@@ -75,11 +149,6 @@ def no_tokenizer(language: str) -> Tokenize:
 
 
 def _processor(path: Path | None) -> Any:
-    """Load a sentencepiece model.
-
-    Raises:
-        ModelError: the file is not a sentencepiece model, or its normalisation would make texts far longer.
-    """
     if path is None or not path.is_file():  # sentencepiece would wait for a pipe
         raise ModelError("no such file", file=str(path))
     from sentencepiece import SentencePieceProcessor
@@ -106,11 +175,7 @@ def sentencepiece_pieces(path: Path) -> list[str]:
 
 
 def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
-    """Return a segmenter by a sentencepiece model, trained with a dummy prefix or without.
-
-    Raises:
-        ModelError: the file is not a sentencepiece model.
-    """
+    """Return a segmenter by a sentencepiece model, trained with a dummy prefix or without."""
     processor = _processor(path)
     blank = "\u2581"
     dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
@@ -134,8 +199,6 @@ def subword_nmt_segmenter(
     """Return a segmenter by subword-nmt's BPE, with `@@` after all but a token's last piece; fastBPE's codes work too.
 
     Args:
-        path: the codes.
-        known: pieces of the model's dictionary.
         limited: whether pieces that are not in the dictionary are cut further. subword-nmt's `--vocabulary` does that,
             with any threshold: the dictionary of a text that was cut this way lacks the same pieces.
         fastbpe: whether these are fastBPE's codes, which are of version 0.2 even without a header.
@@ -196,14 +259,10 @@ class Preprocessor:
     """Converts one side's words to the model's ids.
 
     Args:
-        rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
         known: pieces of that dictionary.
         segment: cuts a token into pieces; None for the subwords of `rules`.
         normalize_further: applied to a normalised word before it is tokenised, if given.
-
-    Attributes:
-        rules: the same.
 
     Raises:
         ValueError: the subword file is not of the kind that `rules` name.

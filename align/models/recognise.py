@@ -8,7 +8,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.errors import ModelError, shorten, show_value
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a file that Git LFS has not downloaded."""
@@ -19,24 +19,21 @@ CONFIG_BYTES = 1 << 20
 MOST_NAMES = 10_000
 """Maximum number of names in a folder that are read."""
 
-OTHER_TOOLKIT = Remedy(
+OTHER_TOOLKIT = (
     "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
-    "text in its languages, take another model ({} for German and English) or train one (extract-align train)",
-    (Argument("model", "de-en"),),
+    'text in its languages, take another model (‹model="de-en"› for German and English) or train one '
+    "(extract-align train)"
 )
-"""Remedy for translation models of other toolkits."""
 
-HUGGING_FACE = Remedy(
+HUGGING_FACE = (
     "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "
     "the files that this names"
 )
-"""Remedy for Hugging Face models whose weights are in other files."""
 
-PYTORCH_WEIGHTS = Remedy(
+PYTORCH_WEIGHTS = (
     "download the model's model.safetensors or pytorch_model.bin, or convert these weights to one of them where that "
     "framework is installed"
 )
-"""Remedy for Hugging Face models whose weights belong to another framework."""
 
 OTHER_WEIGHTS = {
     ".h5": "TensorFlow",
@@ -69,7 +66,7 @@ HUGGING_FACE_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "mo
 
 
 def recognise(path: Path) -> ModelError | None:
-    """Return the error for a file or folder that is known not to be a checkpoint, with a remedy; else None."""
+    """Return the error for a file or folder that is known not to be a checkpoint, with a hint; else None."""
     try:
         if path.is_dir():
             return _of_folder(path)
@@ -96,50 +93,46 @@ def _of_folder(folder: Path) -> ModelError | None:
     with os.scandir(folder) as entries:
         names = {entry.name for entry in islice(entries, MOST_NAMES)}
     if "model.bin" in names and any(name.startswith(("shared_vocabulary.", "source_vocabulary.")) for name in names):
-        return ModelError("a CTranslate2 model", file=str(folder), remedy=OTHER_TOOLKIT)
+        return ModelError("a CTranslate2 model", file=str(folder), hint=OTHER_TOOLKIT)
     if "config.json" in names and any(n in HUGGING_FACE_WEIGHTS or n.endswith(".safetensors") for n in names):
         kind = _model_type(folder / "config.json")
-        return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), remedy=HUGGING_FACE)
+        return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), hint=HUGGING_FACE)
     if any(name.endswith(".pt") for name in names):
         return None
     if foreign := next((name for name in sorted(names) if name.endswith(tuple(OTHER_WEIGHTS))), None):
         framework = next(framework for ending, framework in OTHER_WEIGHTS.items() if foreign.endswith(ending))
         message = f"its only weights are {shorten(foreign)}, of {framework}"
-        return ModelError(message, file=str(folder), remedy=PYTORCH_WEIGHTS)
+        return ModelError(message, file=str(folder), hint=PYTORCH_WEIGHTS)
     if "adapter_model.bin" in names or "adapter_model.safetensors" in names:
         return ModelError("an adapter without adapter_config.json", file=str(folder))
     if "config.json" in names and (kind := _model_type(folder / "config.json")):
         message = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
-        return ModelError(message, file=str(folder), remedy=Remedy("download the model again: hf download NAME"))
+        return ModelError(message, file=str(folder), hint="download the model again: hf download NAME")
     if any(name.endswith(".npz") for name in names):
-        return ModelError("a Marian model", file=str(folder), remedy=OTHER_TOOLKIT)
+        return ModelError("a Marian model", file=str(folder), hint=OTHER_TOOLKIT)
     if any(re.fullmatch(r"dict\..+\.txt", name) for name in names) and any(name.endswith(".idx") for name in names):
-        remedy = Remedy("name the checkpoint itself, and this folder with {}", (Argument("dictionaries", str(folder)),))
-        return ModelError("what fairseq-preprocess wrote, without a checkpoint", file=str(folder), remedy=remedy)
+        hint = f'name the checkpoint itself, and this folder with ‹dictionaries="{folder}"›'
+        return ModelError("what fairseq-preprocess wrote, without a checkpoint", file=str(folder), hint=hint)
     return None
 
 
 def _of_file(path: Path) -> ModelError | None:
     with path.open("rb") as stream:
         head = stream.read(len(LFS_POINTER))
-    message, remedy = "", OTHER_TOOLKIT
+    message, hint = "", OTHER_TOOLKIT
     if head == LFS_POINTER:
-        message, remedy = (
-            "a pointer of Git LFS, not the file that it stands for",
-            Remedy("fetch that with git lfs pull"),
-        )
+        message, hint = "a pointer of Git LFS, not the file that it stands for", "fetch that with git lfs pull"
     elif path.suffix == ".npz":
         message = "a numpy archive, as Marian's models are"
     elif path.suffix == ".safetensors":
         kind = _model_type(path.parent / "config.json")
-        message, remedy = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
+        message, hint = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
     elif path.name in (*HUGGING_FACE_WEIGHTS, "model.bin"):
         return _of_folder(path.parent)
-    return ModelError(message, file=str(path), remedy=remedy) if message else None
+    return ModelError(message, file=str(path), hint=hint) if message else None
 
 
 def _model_type(config: Path) -> str:
-    """Return the model type in a config.json, for a message; empty if there is none."""
     try:
         if not config.is_file():
             return ""

@@ -2,28 +2,87 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 
-from align.core.backend import Translator
-from align.core.errors import shorten
-from align.core.merging import NULL, PAD
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, TextWarning
-from align.models.again import Load, load_again
+from align.core.backend import Recorder, Translator
+from align.core.errors import ModelError, shorten
+from align.core.scores import NULL, PAD
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, TextWarning
+from align.io.manifest import digest_of
 from align.models.engine.forward import Padded, Transformer
+from align.models.folder import ModelFolder
 from align.models.ids import pieces_of
 from align.models.preprocess import Preprocessor
 
 if TYPE_CHECKING:
     from align.models.folder import ModelFolder
+
+
+def fingerprint(files: Iterable[Path], text: str) -> str:
+    """Return seven hex digits that change whenever a file or rule that the links depend on changes."""
+    digest = hashlib.sha256(text.encode())
+    for path in files:
+        digest_of(path, digest)
+    return digest.hexdigest()[:7]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read again only after it has changed."""
+    status = path.stat()
+    return _file_digest(path.resolve(), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    return digest_of(path, hashlib.sha256())
+
+
+Load = Callable[[ModelFolder, str, Dtype], Recorder]
+"""Loads a model from a folder to a device, with the given precision."""
+
+_loaded: WeakValueDictionary[tuple[Path, str, str, str], Recorder] = WeakValueDictionary()
+"""Recorders in use, by checkpoint, name, device and dtype."""
+
+_kept: deque[Recorder] = deque(maxlen=4)
+"""The last recorders that were reloaded: a worker process unpickles an aligner with each of its tasks."""
+
+
+def remember(recorder: Recorder, folder: ModelFolder, device: str, dtype: Dtype) -> None:
+    """Register a loaded recorder, so that `load_again` returns it as long as it is in use."""
+    _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
+
+
+def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
+    """Return this process's recorder of the same files, or load the model again.
+
+    Args:
+        load: loads and registers a model of this kind.
+
+    Raises:
+        ModelError: the files have changed.
+        ValueError: a file is missing or damaged.
+    """
+    recorder = _loaded.get((folder.checkpoint, name, device, dtype))
+    if recorder is None:
+        recorder = load(folder, device, dtype)
+        if recorder.name != name:
+            raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
+        _kept.append(recorder)
+    return recorder
+
 
 TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 """A word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
@@ -35,9 +94,6 @@ class TransformerAttention:
     The decoder runs only up to the cross-attention of the last requested layer. Threads may share it.
 
     Args:
-        transformer: the model.
-        name: name for messages.
-        pad: id of padding.
         start: ids that the decoder reads before the pieces of a target; at least one.
     """
 
@@ -72,7 +128,6 @@ class Framework(NamedTuple):
     """The functions of the framework that trained a model.
 
     Attributes:
-        load: loads a recorder from a folder.
         own_model: loads the framework's own module of a recorder's model.
         translator: returns a translator from a recorder, a search and the source pieces per batch.
     """
@@ -86,17 +141,11 @@ class ModelRecorder(TransformerAttention):
     """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes.
 
     Args:
-        transformer: the model.
         sides: text processing of source and target.
         surroundings: ids before and after the pieces of a source; at least one in all.
         start: ids that the decoder reads before the pieces of a target; at least one.
         framework: functions of the model's framework.
         origin: folder, device and dtype that the model was loaded from.
-        name: name for the signature.
-        languages: codes of source and target language.
-        text: how the text of each side is prepared, for messages.
-        pad: id of padding.
-        unk: id of unknown pieces.
         special: ids of source and target that belong to no word, with their pieces.
         max_positions: limits of source and target pieces, surroundings included.
         prefix: words that each source begins with.
@@ -149,6 +198,9 @@ class ModelRecorder(TransformerAttention):
 
         A tag such as `>>fra<<` at the beginning of the source replaces the model's own, and counts as NULL.
         """
+        if isinstance(pair, IdPair):
+            rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
+            return pieces_of(pair, self.special, self.pad, self.start, rows)
         before, after = self._surroundings
         tag, source_words = self._untagged(pair.source)
         if tag is not None:
@@ -179,11 +231,6 @@ class ModelRecorder(TransformerAttention):
         source, target = self.sides
         words = (*self._prefix, *self._untagged(pair.source)[1])
         return source.spell(words)[len(self._prefix) :], target.spell(pair.target)
-
-    def given(self, pair: IdPair) -> Pieces:
-        """Return the pieces of a pair given as ids."""
-        rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
-        return pieces_of(pair, self.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
         """Return the same model as its framework's own module, which can be trained; the first call loads it.

@@ -29,10 +29,8 @@ from align.service.messages import (
     TransferReply,
     TransferRequest,
 )
-from align.service.metrics import Metrics
-from align.service.rounds import QueueFullError, Rounds, RoundsEndedError
-from align.service.tagged import read_tagged, write_tagged
-from align.service.work import Work
+from align.service.rounds import Metrics, QueueFullError, Rounds, RoundsEndedError
+from align.service.work import Work, read_tagged, write_tagged
 
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
 
@@ -52,13 +50,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 class Service:
-    """Answers requests.
-
-    Args:
-        work: aligns pairs.
-        limits: limits of requests.
-        metrics: counts requests.
-    """
+    """Answers requests."""
 
     def __init__(self, work: Work, limits: Limits, metrics: Metrics) -> None:
         self._work, self._limits, self._metrics = work, limits, metrics
@@ -134,11 +126,7 @@ class Service:
         return status
 
     def _check(self, pairs: Sequence[SentencePair]) -> None:
-        """Refuse a request that is too large, or whose sentences are not lines of text.
-
-        Raises:
-            HTTPException: status 413 or 422; names the position.
-        """
+        """Refuse a request that is too large, or whose sentences are not lines of text."""
         limits = self._limits
         if len(pairs) > limits.request_pairs:
             raise HTTPException(413, f"{len(pairs):,} pairs, and a request has {limits.request_pairs:,} at most")
@@ -184,8 +172,6 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
     """Return the whole application, for any ASGI server.
 
     Args:
-        work: aligns pairs.
-        limits: limits of requests.
         token: token that requests must carry, except those for /health; empty for none.
     """
     metrics = Metrics(limits.queue_pairs)

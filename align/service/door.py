@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from align.service.limits import BODY_BYTES
-from align.service.metrics import Metrics
+from align.service.rounds import Metrics
 
 OPEN = "/health"
 """The path that needs no token, for process monitors."""
@@ -39,14 +39,9 @@ class Door:
     """ASGI middleware that checks requests.
 
     Args:
-        app: answers the accepted requests.
         timeout: seconds for a body to arrive.
         token: token that requests must carry; empty for none.
-        metrics: counts requests.
         paths: paths that are counted by name.
-
-    Attributes:
-        app: as the argument.
     """
 
     def __init__(self, app: ASGIApp, timeout: float, token: str, metrics: Metrics, paths: frozenset[str]) -> None:

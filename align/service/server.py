@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from align.core.errors import Argument, DataError, Remedy
+from align.core.errors import DataError
 
 HEADERS_BYTES = 16_384
 """Maximum number of bytes in an unfinished head of a request."""
@@ -22,7 +22,6 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a socket that has its address, and does not listen yet: until then connections are refused.
 
     Args:
-        host: a name or an address.
         port: 0 for one that the system chooses.
 
     Raises:
@@ -43,7 +42,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _taken(host: str, port: int, error: OSError) -> DataError:
-    return DataError(f"{host}, port {port}: {error.strerror}", remedy=Remedy("take another {}", (Argument("port"),)))
+    return DataError(f"{host}, port {port}: {error.strerror}", hint="take another ‹port›")
 
 
 def address_of(listener: socket.socket) -> str:
@@ -82,10 +81,8 @@ def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[]
     """Answer requests until SIGTERM or Ctrl-C, and then finish the running ones.
 
     Args:
-        app: an ASGI application.
         listener: as returned by `bind`.
         timeout: seconds until an idle connection is closed, and at shutdown until running requests are dropped.
-        on_ready: callback for when clients can connect.
 
     Raises:
         DataError: another process has begun to listen at the same address since `bind`.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from align.core.aligner import Aligner
 from align.core.errors import PairError
 from align.core.stream import aligning
 from align.core.symmetrize import SOFT
+from align.core.text import split_words
 from align.core.types import Alignment, Pair
 from align.service.rounds import Align
+from align.transfer.markup import place_markup
+from align.transfer.tags import Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 
@@ -36,7 +40,6 @@ def work_of(aligner: Aligner, signature: str) -> Work:
 
     Args:
         aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
-        signature: signature of the aligner.
     """
     models = [direction.recorder.name for direction in aligner.directions]
     return Work(_align(aligner), _align(for_tags(aligner)), models, signature)
@@ -65,3 +68,45 @@ def _align(aligner: Aligner) -> Align:
         return alignments
 
     return align
+
+
+MOST_TAGS = 100
+"""Maximum number of tags per sentence: placing them takes time that grows with tags times words, up to 1/3 s."""
+
+
+class Tagged(NamedTuple):
+    """A pair and the tags of its source.
+
+    Attributes:
+        pair: its words, as a model reads them; empty if the tags are invalid.
+        markup: the source; None if its tags are invalid.
+        target: as in the request.
+        error: why the tags are invalid.
+    """
+
+    pair: Pair
+    markup: Markup | None
+    target: str
+    error: str = ""
+
+
+def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
+    """Read a pair; invalid tags are an error of this pair only."""
+    try:
+        markup = read_markup(source, tags, target, as_words=True)
+    except ValueError as error:
+        return Tagged(Pair((), (), id), None, target, str(error))
+    if (count := sum(token.kind != "text" for token in markup.tokens)) > MOST_TAGS:
+        return Tagged(Pair((), (), id), None, target, f"{count:,} tags, and a sentence may have {MOST_TAGS}")
+    pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), id)
+    return Tagged(pair, markup, target)
+
+
+def write_tagged(tagged: Tagged, alignment: Alignment | None, status: str, split: bool) -> dict[str, Any]:
+    """Return the reply for a pair: see `align.service.messages.TransferredPair`."""
+    if tagged.markup is None:
+        return {"status": status, "target": None, "tags": [], "error": tagged.error}
+    if alignment is None or alignment.skipped:
+        return {"status": status, "target": None, "tags": []}
+    placed = place_markup(tagged.markup, tagged.target, alignment.scores, split=split)
+    return {"status": status, "target": placed.text, "tags": [placement.to_dict() for placement in placed.report]}

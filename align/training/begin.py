@@ -15,8 +15,7 @@ from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import TextRules
-from align.training.recipe import TextRecipe
-from align.training.start import Start
+from align.training.recipe import Start, TextRecipe
 
 TABLES = (
     ("encoder.embed_tokens.weight",),
@@ -29,9 +28,7 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
     """Find an initial model, and check that it has a language of the training and the recipe's text processing.
 
     Args:
-        model: name of a bundled model, or the folder of a fairseq model.
         languages: source and target of the training; the model must have at least one of them, on the same side.
-        text: the recipe's table.
 
     Raises:
         ValueError: the model does not exist, is damaged, has other languages, or other text processing.
@@ -57,13 +54,6 @@ def save_start(
     """Write a model's weights as an initial checkpoint for fairseq.
 
     A side whose language changes gets new word vectors, see `transplant`; all other weights stay.
-
-    Args:
-        start: the model.
-        dictionaries: dictionaries of source and target for the training.
-        seed: seed of the new word vectors.
-        path: output file.
-        say: callback for a message on the number of pieces that keep their vectors.
 
     Raises:
         ValueError: it is not a fairseq checkpoint, or a dictionary is invalid or belongs to another model.
@@ -96,7 +86,6 @@ def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Te
         table: vectors `[V, D]` of the old dictionary's pieces.
         old: V pieces.
         new: W pieces.
-        seed: seed of the random vectors.
 
     Returns:
         `[W, D]`.

@@ -1,27 +1,121 @@
-"""Files next to the weights: `model.toml` for the program, and a model card for people."""
+"""Quality of a finished model, and files next to its weights: `model.toml` for the program, a card for people."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from align.core.batching import encode
 from align.core.choice import choose
 from align.core.consistency import MIN_PAIRS
-from align.core.extraction import Reader
-from align.core.settings import Settings
+from align.core.scores import Reader
+from align.core.stream import encode
 from align.core.text import number_pairs, split_words
-from align.core.types import Cell, Position, Score
+from align.core.types import Cell, Position, Score, Settings
+from align.models.detokenize import JOINS
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.load import load
 from align.models.model_toml import ModelOptions, format_model_toml
+from align.training.follow import TrainingError
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
-from align.training.run import Point
-from align.training.score import Quality
+from align.training.run import Machine, Point, fairseq
+
+BEAM = 5
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Scores for the model card.
+
+    Attributes:
+        per_piece: negative log likelihood in nats per target piece, `</s>` included.
+        per_word: the same sum per word of the target text, comparable between models with different pieces.
+        bleu: BLEU of the model's tokens, in its case, beam 5.
+        signature: sacrebleu's signature.
+    """
+
+    per_piece: float
+    per_word: float
+    bleu: float
+    signature: str
+
+
+def measure(
+    prepared: Path, checkpoint: Path, languages: tuple[str, str], subwords: str, machine: Machine, log: Path
+) -> Quality:
+    """Score a checkpoint on a validation text.
+
+    Args:
+        prepared: a folder written by `prepare`: the text's words, its pieces, and bin/.
+
+    Raises:
+        TrainingError: fairseq failed, or skipped lines.
+    """
+    per_piece, per_word = losses(prepared, checkpoint, languages, machine, log)
+    join = JOINS[subwords]
+    references = [join(line.split(" ")).strip() for line in _lines(prepared / f"valid.cut.{languages[1]}")]
+    common = _common(prepared, checkpoint, languages, machine)
+    translations = _translate([*common, "--gen-subset", "valid", "--beam", BEAM], machine, log)
+    if len(translations) != len(references):
+        raise TrainingError(f"{len(references) - len(translations):,} lines were not translated; are they too long?")
+    joined = [join(translations[n].split(" ")).strip() for n in range(len(translations))]
+    bleu, signature = _bleu(joined, references)
+    return Quality(per_piece, per_word, bleu, signature)
+
+
+def losses(
+    prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path
+) -> tuple[float, float]:
+    """Return the loss of a checkpoint on a validation text, per piece and per word; for the arguments see `measure`."""
+    common = _common(prepared, checkpoint, languages, machine)
+    loss = _loss([*common, "--valid-subset", "valid", "--log-format", "json"], machine, log)
+    pieces = sum(len(line.split(" ")) + 1 for line in _lines(prepared / f"valid.cut.{languages[1]}"))
+    words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{languages[1]}"))
+    return loss, loss * pieces / words
+
+
+def _common(prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine) -> list[object]:
+    """Return the arguments that fairseq-validate and fairseq-generate share."""
+    common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
+    return [*common, "--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
+    loss = math.nan
+    with fairseq("validate", arguments, machine, log) as lines:
+        for line in lines:
+            if rest := line.partition('"valid_nll_loss": ')[2]:
+                loss = float(rest.split('"')[1]) * math.log(2)
+    if math.isnan(loss):
+        raise TrainingError(f"fairseq-validate printed no loss; its whole output is in {log}")
+    return loss
+
+
+def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int, str]:
+    """Return each line's translation in pieces, by line number; fairseq-generate changes the order."""
+    translations: dict[int, str] = {}
+    with fairseq("generate", arguments, machine, log) as lines:
+        for line in lines:
+            if line.startswith("H-"):
+                name, _, pieces = line.rstrip("\n").split("\t")
+                translations[int(name[2:])] = pieces
+    return translations
+
+
+def _bleu(translations: list[str], references: list[str]) -> tuple[float, str]:
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(tokenize="none", force=True)
+    return float(metric.corpus_score(translations, [references]).score), str(metric.get_signature())
+
 
 Cells = Mapping[tuple[Position, Score], Cell]
 """The cell to read for each position and score."""
@@ -36,13 +130,7 @@ def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Ce
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
-    """Choose cells by lexical consistency on the validation text; return none if it is too short.
-
-    Args:
-        folder: folder of the model.
-        prepared: folder written by `prepare`.
-        languages: source and target.
-    """
+    """Choose cells by lexical consistency on the validation text; return none if it is too short."""
     sides = [
         [split_words(line) for line in (prepared / f"valid.{language}").read_text(encoding="utf-8").split("\n")[:-1]]
         for language in languages
@@ -63,14 +151,7 @@ class Card:
     """Contents of a model card.
 
     Attributes:
-        languages: source and target.
-        recipe: recipe of the training.
-        seed: seed of the run.
-        prepared: the training text.
-        points: the training curve.
-        quality: quality of the finished model.
         checkpoints: checkpoints whose weights were used.
-        command: the command line.
         start: description of the initial model; "" for random weights.
     """
 
@@ -86,12 +167,7 @@ class Card:
 
 
 def write_card(path: Path, card: Card) -> None:
-    """Write a model card: purpose of the model, training data and settings, and quality.
-
-    Args:
-        path: path of the card, in the folder of `checkpoint.pt`.
-        card: its contents.
-    """
+    """Write a model card: purpose of the model, training data and settings, and quality."""
     source, target = card.languages
     lines = [
         f"# {source}-{target}: a translation model to read word alignments off",
@@ -130,7 +206,6 @@ def write_card(path: Path, card: Card) -> None:
 
 
 def _figures(card: Card, checkpoint: Path) -> list[str]:
-    """Return the lines of the table of figures."""
     text, prepared, quality = card.recipe.text, card.prepared, card.quality
     dropped = sum(prepared.dropped.values())
     parameters = sum(weight.numel() for weight in load_checkpoint(checkpoint)["model"].values())

@@ -107,17 +107,7 @@ def _stock(name: str) -> bool:
 
 
 def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
-    """Select, average and shrink checkpoints of a run, and write the result; return the selected ones.
-
-    Args:
-        folder: folder of the run.
-        recipe: selection of checkpoints.
-        path: output file.
-
-    Raises:
-        ValueError: there is no usable checkpoint.
-        OSError: the file cannot be written.
-    """
+    """Select, average and shrink checkpoints of a run, and write the result; return the selected ones."""
     selected = select(folder, recipe)
     content = io.BytesIO()  # torch raises its own errors when a disk is full
     torch.save(shrink(average(selected)), content)

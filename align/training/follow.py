@@ -28,9 +28,6 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
     """Run one of fairseq's programs and read the lines that it adds to its log; it ends with the context.
 
     Args:
-        program: name of the program, e.g. "train".
-        arguments: arguments of the program.
-        threads: maximum number of CPU threads.
         log: file that its stdout and stderr are appended to.
 
     Raises:

@@ -2,19 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from align.core.errors import show_value
+from align.core.errors import shorten, show_value
 from align.models.model_toml import check_names, parse_toml
 from align.models.preprocess import CASES, TOKENIZERS
-from align.training.options import check_options
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
+
+
+_SIDES = """
+attention-heads embed-dim ffn-embed-dim layerdrop layers layers-to-keep learned-pos normalize-before
+"""
+
+_MODEL = """
+arch activation-dropout activation-fn adaptive-input adaptive-softmax-cutoff adaptive-softmax-dropout
+adaptive-softmax-factor attention-dropout checkpoint-activations cross-self-attention decoder-output-dim dropout
+layernorm-embedding no-decoder-final-norm no-scale-embedding no-token-positional-embeddings quant-noise-pq
+quant-noise-pq-block-size quant-noise-scalar relu-dropout share-all-embeddings share-decoder-input-output-embed
+tie-adaptive-proj tie-adaptive-weights
+"""
+
+_LEARNING = """
+criterion ignore-prefix-size label-smoothing report-accuracy clip-norm sentence-avg update-freq
+optimizer adadelta-eps adadelta-rho adafactor-eps adam-betas adam-eps adamax-betas adamax-eps anneal-eps beta1
+clip-threshold decay-rate fp16-adam-stats lamb-betas lamb-eps momentum no-bias-correction relative-step scale-parameter
+use-old-adam warmup-init weight-decay
+lr lr-scheduler decay-steps end-learning-rate epoch2lr final-lr-scale force-anneal hold-steps init-lr-scale
+lr-deacy-period lr-decay lr-period-updates lr-shrink lr-threshold max-lr min-lr phase-ratio power shrink-min t-mult
+total-num-update update2lr warmup-init-lr warmup-steps warmup-updates
+fp16-init-scale fp16-scale-tolerance fp16-scale-window min-loss-scale threshold-loss-scale
+"""
+
+_BATCHES = """
+batch-size batch-size-valid curriculum data-buffer-size left-pad-source left-pad-target max-sentences
+max-sentences-valid max-tokens max-tokens-valid num-batch-buckets num-workers required-batch-size-multiple
+required-seq-len-multiple skip-remainder-batch truncate-source update-ordered-indices-seed
+"""
+
+_COURSE = """
+validate-after-updates validate-interval validate-interval-updates max-valid-steps fixed-validation-seed
+eval-bleu eval-bleu-args eval-bleu-detok eval-bleu-detok-args eval-bleu-print-samples eval-bleu-remove-bpe
+eval-tokenized-bleu best-checkpoint-metric maximize-best-checkpoint-metric
+max-epoch max-update stop-min-lr stop-time-hours
+keep-best-checkpoints keep-interval-updates keep-interval-updates-pattern keep-last-epochs no-epoch-checkpoints
+save-interval save-interval-updates
+"""
+
+OPTIONS = frozenset(
+    [*_MODEL.split(), *_LEARNING.split(), *_BATCHES.split(), *_COURSE.split()]
+    + [f"{side}-{name}" for side in ("encoder", "decoder") for name in _SIDES.split()]
+)
+"""Names of the options, without dashes."""
+
+_NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
+"""Python's special names, omegaconf's interpolations, control characters."""
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check a recipe's [fairseq] table.
+
+    Raises:
+        ValueError: a recipe may not set the option, or the value is invalid for all options.
+    """
+    if foreign := [name for name in options if name not in OPTIONS]:
+        raise ValueError(
+            f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe says what the model is, "
+            "how it learns, when it ends and which checkpoints are kept, by fairseq-train's options without dashes"
+        )
+    for name, value in options.items():
+        if isinstance(value, str):
+            _check_text(name, value)
+        elif not (_is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))):
+            raise ValueError(
+                f"[fairseq] {name} is {show_value(value)}, but must be text, a number, true, false or numbers in []"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _check_text(name: str, value: str) -> None:
+    if match := _NEVER_RIGHT.search(value):
+        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it")
+    if value.startswith("-"):
+        raise ValueError(
+            f"[fairseq] {name} is {show_value(value)}, which fairseq would take for an option; write numbers plain"
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """An initial model.
+
+    Attributes:
+        pieces: sentencepiece models of source and target; None for a side whose language changes, which gets new pieces
+            and a new dictionary.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    checkpoint: Path
+    dictionaries: tuple[Path, Path]
+    pieces: tuple[Path | None, Path | None]
+
+    @property
+    def kept(self) -> tuple[Path | None, Path | None]:
+        """The dictionaries of the sides that keep their language; None for the others."""
+        (source, target), pieces = self.dictionaries, self.pieces
+        return source if pieces[0] else None, target if pieces[1] else None
+
+    def describe(self) -> str:
+        """Return the model's name and the parts of it that are used, in Markdown."""
+        shared = [language for language, pieces in zip(self.languages, self.pieces, strict=True) if pieces]
+        return f"`{self.name}`, its weights and " + ("pieces" if len(shared) == 2 else f"{shared[0]} pieces")
+
+    def files(self) -> Iterator[Path]:
+        """Yield all files."""
+        yield from (self.checkpoint, *self.dictionaries, *filter(None, self.pieces))
+
 
 DEFAULT_RECIPE = "small"
 
@@ -146,11 +260,6 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
 
 
 def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
-    """Convert one table of the file to its dataclass.
-
-    Raises:
-        ValueError: a name is unknown, or a value does not have the type of its default.
-    """
     table = content.get(name, {})
     defaults = {f.name: f.default for f in fields(kind)}
     check_names(f"[{name}]", table, defaults)

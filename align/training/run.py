@@ -15,8 +15,7 @@ from typing import Any
 
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
-from align.training.recipe import Recipe
-from align.training.start import Start
+from align.training.recipe import Recipe, Start
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 
@@ -26,8 +25,6 @@ class Machine:
     """Device and precision for fairseq's programs.
 
     Attributes:
-        device: "cpu" or "cuda".
-        threads: CPU threads of each of fairseq's programs.
         bf16: whether to use bfloat16 in matrix products (float16 on a GPU without bfloat16).
     """
 
@@ -85,13 +82,7 @@ def train(
 
     Args:
         binary: folder written by fairseq-preprocess.
-        languages: source and target.
         recipe: the [fairseq] table, and the maximum number of pieces.
-        seed: seed of this run.
-        folder: output folder for checkpoints and `log`.
-        machine: where to train.
-        say: callback for a line on progress at every point of the curve.
-        start: initial model; None for random weights.
 
     Raises:
         TrainingError: fairseq failed.

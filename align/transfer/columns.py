@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.core.errors import LineError, Remedy, show_value
+from align.core.errors import LineError, show_value
 from align.core.text import split_words
 from align.io.reader import in_step
 from align.transfer.labels import OUT, read_bio
@@ -64,7 +64,6 @@ def _read_conllu(line: str) -> tuple[str, str] | None:
 _READERS: dict[str, Callable[[str], tuple[str, str] | None]] = {"bio": _read_columns, "conll": _read_conllu}
 
 COLUMNS = tuple(_READERS)
-"""Supported kinds of columns."""
 
 
 def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labelled]:
@@ -73,8 +72,6 @@ def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labell
     In "bio", lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        lines: lines of the file, without their ends.
-        name: name of the file in errors.
         kind: "bio", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
 
     Raises:
@@ -101,18 +98,14 @@ def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labell
 
 
 def _sentence(rows: Sequence[tuple[str, str]], kind: str, name: str, line: int) -> Labelled:
-    """Return the sentence that ends at a line.
-
-    Raises:
-        LineError: the first column is a running number.
-    """
+    """Return the sentence that ends at a line."""
     if (
         kind == "bio"
         and len(rows) > 1
         and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
     ):
         message = "the first column of the sentence that ends here is a running number, not the word"
-        raise LineError(message, "wrong fields", file=name, line=line, remedy=Remedy("`cut -f 2-` removes the numbers"))
+        raise LineError(message, "wrong fields", file=name, line=line, hint="`cut -f 2-` removes the numbers")
     return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
 
 
@@ -122,11 +115,6 @@ def pair_sentences(
     """Pair sentences with their translations.
 
     A sentence without words pairs with a blank line; if the next line is not blank, the sentence is skipped.
-
-    Args:
-        sentences: as from `read_labelled`.
-        targets: lines of the translation.
-        names: names of the two files in errors.
 
     Raises:
         DataError: they differ in number.

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from align.core.errors import show_value
-from align.transfer.tree import words_in
+from align.transfer.tags import words_in
 from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
 
 OUT = "O"
-"""The label of a word outside any span."""
 
 
 class Span(NamedTuple):

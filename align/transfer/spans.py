@@ -10,10 +10,9 @@ from align.core.errors import show_value
 from align.core.formats import to_json
 from align.models.punctuation import closes, leading, opens, trailing, visible_edges
 from align.transfer.labels import Projected, Span, range_of_words, words_of_range
-from align.transfer.tree import words_in
+from align.transfer.tags import words_in
 
 SPANS = "spans"
-"""Name of this kind of labels."""
 
 LISTS = ("labels", "label", "entities", "spans")
 """Keys of the list of labels in annotation tools."""
@@ -25,7 +24,6 @@ _OF_TOKENS = ("tokens", "token_start", "token_end")
 """Prodigy's keys for the words of a text, which do not apply to a translation."""
 
 TARGET = "target"
-"""Key of the translation in the record of its source."""
 
 _BREAKS = str.maketrans("\n\r", "  ")
 
@@ -34,9 +32,7 @@ class Annotated(NamedTuple):
     """A text and its labels.
 
     Attributes:
-        text: as it was read.
         labels: (begin, end, label) in characters, from 0, the end excluded; in the order of the line.
-        target: its translation, if the line has it.
         record: the whole JSON object of the line; empty for a blank one.
     """
 
@@ -102,11 +98,7 @@ def read_annotated(line: str) -> Annotated:
 
 
 def _name_of_list(record: Mapping[str, Any]) -> str:
-    """Return the key of the list of labels; a "label" that is not a list may occur in addition, as in Prodigy.
-
-    Raises:
-        ValueError: there is none, or more than one.
-    """
+    """Return the key of the list of labels; a "label" that is not a list may occur in addition, as in Prodigy."""
     names = [name for name in LISTS if name in record]
     if len(names) > 1:
         names = [name for name in names if isinstance(record[name], list)] or names
@@ -140,8 +132,6 @@ def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) 
     Relations are preserved if they join two labels of the translation by their ids.
 
     Args:
-        source: the source with its labels.
-        target: the translation.
         found: the projected labels; labels without a target are left out.
     """
     if not source.record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from align.core.errors import Argument, as_argument, printable
+from align.core.errors import printable, with_arguments
 from align.core.types import Pair
 from align.evaluation.metrics import METRICS, estimate, worst
 from align.evaluation.report import Report, System
@@ -31,8 +31,6 @@ def score_table(
     """Return a row for each system: scores with intervals, link counts, and the test against the first.
 
     Args:
-        report: report of the systems.
-        digits: decimal places of a score in percent.
         intervals: the metrics whose intervals are shown.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
         marked: whether the best of several systems' scores are marked.
@@ -101,18 +99,13 @@ def draw_errors(
     text: Sequence[Pair] | None,
     most: int,
     digits: int,
-    spell: Callable[[Argument], str] = as_argument,
+    write: Callable[[str], str] = with_arguments,
     wide: bool = False,
 ) -> str:
     """Draw the sentences with the most errors; on a terminal, within its width.
 
     Args:
-        report: report of the systems.
-        text: the sentence pairs, if they are known.
         most: number of sentences per system.
-        digits: decimal places of an error rate in percent.
-        spell: formats an argument.
-        wide: whether to draw beyond the terminal's width.
     """
     drawn: list[str] = []
     clipped = False
@@ -128,8 +121,7 @@ def draw_errors(
             clipped |= drawn[-1].endswith("…\n")
     signs = "  ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
     if clipped:
-        signs += f"\n… more than the terminal has room for; {spell(Argument('wide'))} draws all of it"
+        signs += f"\n… more than the terminal has room for; {write('‹wide›')} draws all of it"
     if text is None:
-        sides = " and ".join(spell(Argument(side)) for side in ("source", "target"))
-        signs += f"\nwords without a link have no row or column; with {sides} all words are shown"
+        signs += write("\nwords without a link have no row or column; with ‹source› and ‹target› all words are shown")
     return "\n".join((*drawn, signs)) if drawn else "no errors"

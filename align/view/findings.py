@@ -42,9 +42,7 @@ def write_tables(
     """Return all tables in one format.
 
     Args:
-        tables: by name, in order.
         sign: the signature: after the last table of text, with each of other formats.
-        format: a key of `align.evaluation.tables.TABLES`.
         wide: whether text has all tables and all columns, not only those that fit a terminal.
         more: additional members of the JSON object.
     """
@@ -60,12 +58,7 @@ def write_tables(
 
 
 def draw_figures(finding: Finding, prefix: Path) -> list[Path]:
-    """Write each figure as PNG and PDF, `PREFIX.NAME.png` etc., and return the paths; matplotlib must be installed.
-
-    Args:
-        finding: result with the figures.
-        prefix: prefix of the files' names.
-    """
+    """Write each figure as PNG and PDF, `PREFIX.NAME.png` etc., and return the paths; matplotlib must be installed."""
     from align.view.plots import save
 
     written = [save(figure(), prefix.with_name(f"{prefix.name}.{name}")) for name, figure in finding.figures.items()]

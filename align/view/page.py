@@ -31,8 +31,6 @@ class System:
     """The links of one system.
 
     Attributes:
-        name: name of the system.
-        links: links of each sentence pair.
         scores: scores of its links, by sentence pair; empty if there are none.
     """
 
@@ -46,10 +44,7 @@ class Attention:
     """Attention of a model's C cells.
 
     Attributes:
-        name: name of the model.
         position: decoder step that a target word's attention is read from.
-        scores: kinds of scores.
-        cells: layers and their heads.
         shown: the cell to show first.
         shares: for the first sentence pairs, share of each source word, `</s>` last, in its target word's scores, in
             hundredths: unsigned bytes `[scores, C, J, I+1]`; empty for a pair without scores.
@@ -71,13 +66,6 @@ def make_page(
     signature: str = "",
 ) -> str:
     """Return the page of a text and its links.
-
-    Args:
-        text: N sentence pairs.
-        systems: systems with links of each pair.
-        gold: gold links of each pair, if there are any.
-        attention: attention of a model, for as many pairs as it has.
-        signature: signature of the error rates.
 
     Raises:
         ValueError: systems or gold have another number of sentence pairs.

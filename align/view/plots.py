@@ -82,7 +82,6 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
         values: `[R, L]`, NaN for undefined.
         rows: names of the R settings.
         what: name of the numbers, for the colour bar.
-        title: title of the map.
         lowest: whether the lowest number is the best.
     """
     figure = Figure(figsize=(2.6 + 0.62 * values.shape[1], 1.3 + 0.36 * len(rows)), layout="constrained")
@@ -139,11 +138,7 @@ def _scale(values: Values, lowest: bool) -> _Scale:
 
 @in_style
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG (`DPI` dots per inch) and PDF, reproducible byte by byte; return the two paths.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Write a figure as PNG (`DPI` dots per inch) and PDF, reproducible byte by byte; return the two paths."""
     names = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=DPI)

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.core.consistency import MIN_PAIRS
-from align.core.errors import Argument, as_argument
+from align.core.errors import with_arguments
 from align.core.types import Head
 from align.evaluation.metrics import SAMPLES, SEED, estimate
-from align.evaluation.rules import apply_rules
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
 from align.view.findings import Table, write_tables
 
@@ -26,7 +25,6 @@ MOST_HEADS = 4
 
 
 def _column(key: str, head: Head, digits: int) -> Column:
-    """Return the column of a head, or of all heads together."""
     return Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits)
 
 
@@ -40,7 +38,6 @@ def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column],
     """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
 
     Args:
-        swept: counts of the sweep.
         complete: whether every head has a column, regardless of their number; else the best may represent them.
         named: whether the best cell of each score and position is named in separate columns, for programs.
     """
@@ -89,9 +86,6 @@ def rule_table(
     """Return the choice of each rule, whether it used gold, and its AER.
 
     Args:
-        swept: counts of the sweep.
-        samples: number of bootstrap samples; 0 for no intervals.
-        seed: seed of the samples.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
     gold, back = swept.counts is not None, bool(swept.reverse_cells)
@@ -126,16 +120,17 @@ def rule_table(
     return columns, rows
 
 
-def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
-    """Yield the best setting by lexical consistency, and the best by AER, as `spell` writes them."""
+def best_of_all(swept: Sweep, write: Callable[[str], str] = with_arguments) -> Iterator[str]:
+    """Yield the best setting by lexical consistency, and the best by AER, as `write` writes them."""
     judged = [("without gold", swept.consistency)]
     if swept.counts is not None:
         judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
     for how, values in judged:
         s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
         cell = swept.cells[int(c)]
-        setting = {"score": SCORES[s], "position": POSITIONS[p], "layer": cell.layer, "head": cell.head}
-        yield f"best {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
+        head = '"all"' if cell.head == "all" else cell.head
+        setting = f'‹score="{SCORES[s]}"› ‹position="{POSITIONS[p]}"› ‹layer={cell.layer}› ‹head={head}›'
+        yield f"best {how}: {write(setting)}"
 
 
 def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
@@ -187,18 +182,12 @@ def report(
     wide: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
-    spell: Callable[[Argument], str] = as_argument,
+    write: Callable[[str], str] = with_arguments,
 ) -> str:
     """Return all tables, followed by the best settings and the signature.
 
     Args:
-        swept: counts of the sweep.
-        sign: the signature.
-        format: a key of `align.evaluation.tables.TABLES`.
         wide: whether text has all columns, not only those that fit a terminal.
-        samples: number of bootstrap samples; 0 for no intervals.
-        seed: seed of the samples.
-        spell: formats the arguments of the best setting.
     """
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
     tables = {
@@ -206,10 +195,10 @@ def report(
         "norms": norm_table(swept, complete),
         "rules": rule_table(swept, samples, seed, in_columns=for_programs),
     }
-    best = list(best_of_all(swept, spell))
+    best = list(best_of_all(swept, write))
     notes = _notes(swept, {"text": "*", "tsv": "best"}.get(format, "bold"))
     if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
-        notes["cells"].append(f"each head by itself: {spell(Argument('wide'))}")
+        notes["cells"].append(f"each head by itself: {write('‹wide›')}")
     notes["rules"] += best
     noted = {name: Table(*table, notes.get(name, ())) for name, table in tables.items()}
     return write_tables(noted, sign, format=format, wide=wide, more={"best": best})
@@ -246,7 +235,6 @@ def draw(
     Args:
         values: `[2, 2, C]`, cells by layer, all heads first.
         what: their name, as returned by `values_of`.
-        layers: number of layers.
         prefix: prefix of the files' names.
         models: names of the models whose mean the values are.
         pairs: number of sentence pairs.

@@ -18,9 +18,8 @@ from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
 from align.analysis.models.masking import gate_heads, without_heads
 from align.analysis.recording import Inside
-from align.core.merging import collate
-from align.core.settings import Search
-from align.core.types import PARTS, Pieces
+from align.core.scores import collate
+from align.core.types import PARTS, Pieces, Search
 from align.models.fairseq.architecture import attention_of
 from tests import hugging, toy
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from align.analysis.adversary.translation import Asked, forced, loss_of, moved, recorded, tell, train
-from align.core.batching import cut, encode
-from align.core.merging import collate
+from align.core.scores import collate
+from align.core.stream import cut, encode
 from align.core.types import Gold, Pair
 from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.model import load_fairseq

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from align.analysis.models.heads import AttentionHead, all_heads, attention_blocks, gradients_of, masked
-from align.models.fairseq.packed import PackedModule, pack
+from align.models.fairseq.translator import PackedModule, pack
 from tests import hugging, toy
 
 SOURCE, STEPS = torch.tensor([[4, 7, 5, 2], [6, 4, 2, 1]]), torch.tensor([[2, 5, 8], [2, 9, 4]])

@@ -24,7 +24,7 @@ from align.analysis.maps import Maps, Tokens
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.translation import TranslationModel
 from align.core.types import Part
-from align.models.engine.layers import Layout
+from align.models.engine.forward import Layout
 from tests import hugging
 from tests.analysis.keyphrase_files import made_documents
 from tests.analysis.made import MadeModel, random_maps, tokens

@@ -16,9 +16,8 @@ from align.analysis.models.masking import without_heads
 from align.analysis.pruned_model import prune_checkpoint, write_pruned
 from align.analysis.recording import Inside
 from align.core.errors import ModelError
-from align.core.merging import collate
-from align.core.settings import Search
-from align.core.types import PARTS
+from align.core.scores import collate
+from align.core.types import PARTS, Search
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model

@@ -12,7 +12,7 @@ import pytest
 
 import align
 from align.cli import combine
-from align.evaluation.combine import read_two
+from align.evaluation.dialects import read_two
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT, SHARED
 

@@ -8,8 +8,7 @@ from collections import Counter
 from itertools import product
 
 from align.transfer.markup import transfer_markup
-from align.transfer.tags import parse_html, parse_xml
-from align.transfer.tree import read_markup, words_in
+from align.transfer.tags import parse_html, parse_xml, read_markup, words_in
 from tests.hostile import driver
 from tests.hostile.driver import Tried
 

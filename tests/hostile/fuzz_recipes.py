@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from align.training.options import OPTIONS
-from align.training.recipe import read_recipe
+from align.training.recipe import OPTIONS, read_recipe
 from tests.conftest import ROOT
 from tests.hostile import driver
 from tests.hostile.driver import Tried

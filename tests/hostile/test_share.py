@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from align import Aligner, Direction, ModelOptions, Pair, Settings, translate, two_way
-from align.core.settings import Search
+from align.core.types import Search
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from tests import toy

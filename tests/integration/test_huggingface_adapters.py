@@ -53,7 +53,7 @@ def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) 
 
 
 def attention(folder: Path | str, **more: Any) -> list[torch.Tensor]:
-    from align.core.merging import collate
+    from align.core.scores import collate
 
     recorder = load(folder, options=OPTIONS, **more).forward.recorder
     recorded = recorder.record(collate([recorder.encode(PAIR)], recorder.pad), (1, 2, 3))

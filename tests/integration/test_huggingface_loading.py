@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, load
-from align.core.merging import collate
+from align.core.scores import collate
 from align.models.huggingface import vocabulary
 from align.models.huggingface.text import prepare_text
 from tests.hub_models import MODELS, HubModel, find_model, write_model

@@ -53,7 +53,7 @@ def load_toy(model: Path | str, **options: Any) -> Aligner:
 
 def forget() -> None:
     """Make this process one that has loaded nothing yet, whatever other tests hold."""
-    from align.models import again
+    from align.models import recorder as again
 
     again._kept.clear()
     again._loaded.clear()

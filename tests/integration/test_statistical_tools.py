@@ -606,7 +606,7 @@ def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
 
 def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.baselines.fast_align.find_spec", lambda name: None)
-    monkeypatch.setattr("align.baselines.eflomal.find_spec", lambda name: None)
+    monkeypatch.setattr("align.baselines.tools.find_spec", lambda name: None)
     for tool, message in (
         ("fast_align", r"pip install systran-align \(Linux on x86-64, .*\), or put fast_align on PATH"),
         ("eflomal", "pip install eflomal"),

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from align import Aligner, Alignment, Direction, Pair, PairError, Settings, load, two_way
-from align.core.settings import THRESHOLD
 from align.core.symmetrize import METHODS
-from align.core.types import TextWarning
+from align.core.types import THRESHOLD, TextWarning
 from align.evaluation.dialects import symmetrize
 from tests import naive, toy
 from tests.conftest import align_and_choose, plain

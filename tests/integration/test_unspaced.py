@@ -11,9 +11,9 @@ import pytest
 from sentencepiece import SentencePieceProcessor
 
 from align import Aligner, LinePair, ModelError, load, two_way
+from align.models.divide import align_unspaced
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
-from align.models.unspaced import align_unspaced
 from tests import hugging, toy
 
 SENTENCES = ["今天天气很好。", "天气不好", "我们今天去学校", "学校很好。", "我们不去", "今天不去学校。"]

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, translate, two_way
 from align.core import aligner as aligners
 from align.core import stream
-from align.core.batching import chunks, slices
-from align.core.stream import InOrder, error_last
+from align.core.stream import InOrder, chunks, error_last, slices
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.io import pool as workers
 from align.io.pool import Workers, processes

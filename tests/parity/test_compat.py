@@ -18,7 +18,7 @@ from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
-from align.models.saved.unpickle import Inert
+from align.models.saved import Inert
 from tests import toy
 from tests.conftest import ROOT, example_pairs
 

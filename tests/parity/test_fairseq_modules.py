@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from align.core.merging import collate
+from align.core.scores import collate
 from align.core.types import Pair
 from align.models.engine.linear import Linear, PackedLinear, PlainLinear
 from align.models.fairseq.architecture import attention_of

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Direction, ModelOptions, Pair, load
-from align.core.merging import collate
+from align.core.scores import collate
 from align.core.text import normalize, split_words
 from tests import naive_hugging
 from tests.conftest import assert_same_links, plain

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from align import load
-from align.core.merging import collate
+from align.core.scores import collate
 from align.core.types import Pair
 from align.models.model_toml import ModelOptions
 from tests import hugging, naive_hugging

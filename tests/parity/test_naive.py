@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from align import Aligner, Cell, Direction, Pair
-from align.core.merging import collate
+from align.core.scores import collate
 from align.core.types import Batch, CrossAttention, Head
 from tests import naive
 from tests.conftest import TIE, example_pairs, plain, shared_pairs

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import align.training.plugin.task  # noqa: F401
-from align.training.options import OPTIONS
+from align.training.recipe import OPTIONS
 
 
 def all_options() -> Iterator[str]:

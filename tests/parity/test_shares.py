@@ -11,7 +11,7 @@ import pytest
 from align import Aligner, Direction, Pair
 from align.core.choice import all_cells
 from align.core.types import Position
-from align.evaluation.shares import shares_of_cells
+from align.evaluation.sweep import shares_of_cells
 from align.evaluation.swept import SCORES
 from tests.conftest import example_pairs, plain
 

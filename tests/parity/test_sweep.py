@@ -12,14 +12,12 @@ import pytest
 
 from align import Aligner, Direction, Pair
 from align.core.consistency import Vocabulary, lexical_consistency
-from align.core.merging import collate
-from align.core.scores import cell_scores, target_rows
+from align.core.scores import cell_scores, collate, target_rows
 from align.core.types import Cell, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
-from align.evaluation.rules import apply_rules
 from align.evaluation.sweep import sweep
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::3]

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from align import Pair, load, translate, two_way
-from align.core.batching import BATCH_TOKENS
-from align.core.settings import Search
+from align.core.stream import BATCH_TOKENS
+from align.core.types import Search
 from align.io.pool import processes
 from align.models.huggingface.translator import HuggingFaceTranslator
 from examples.to_hugging_face import convert

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from align.core import batching
+from align.core import stream as batching
 from align.jobs import arrow
 from tests.cli.conftest import Result
 from tests.scale.jobs import drive, tree

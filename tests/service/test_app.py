@@ -16,8 +16,7 @@ from align.service import door, rounds
 from align.service.app import build_app
 from align.service.limits import BODY_BYTES, LINE_CHARACTERS, Limits
 from align.service.messages import AlignReply, TransferReply
-from align.service.tagged import MOST_TAGS
-from align.service.work import Work
+from align.service.work import MOST_TAGS, Work
 from tests.service.asked import SECRET, Model, asking, pairs, run, until
 
 JSON = {"content-type": "application/json"}

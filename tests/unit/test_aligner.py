@@ -103,7 +103,7 @@ class CountingRecorder(KnownRecorder):
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.core.choice.CHOOSING_PAIRS", 60)
-    monkeypatch.setattr("align.core.checks.BEYOND_DOUBT", 0)  # which would read some pairs again
+    monkeypatch.setattr("align.core.choice.BEYOND_DOUBT", 0)  # which would read some pairs again
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
@@ -146,7 +146,7 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
 
 
 def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.core.checks.BEYOND_DOUBT", 0)
+    monkeypatch.setattr("align.core.choice.BEYOND_DOUBT", 0)
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()))
     _, (choice,) = align_and_choose(aligner, pairs(1100))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core import batching
-from align.core.batching import BATCH_TOKENS, BUFFER, LONGEST_PIECE, SPREAD, batches, chunks, encode, of_one_length
+from align.core import stream as batching
 from align.core.errors import PairError
+from align.core.stream import BATCH_TOKENS, BUFFER, LONGEST_PIECE, SPREAD, batches, chunks, encode, of_one_length
 from align.core.types import Pair
 from tests.known import KnownRecorder
 

@@ -11,8 +11,8 @@ from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
 from align import Pair
-from align.core.batching import encode
-from align.core.checks import doubts_about_text
+from align.core.choice import doubts_about_text
+from align.core.stream import encode
 from align.core.types import Pieces
 from align.models.preprocess import Preprocessor, TextRules
 from tests.conftest import example_pairs

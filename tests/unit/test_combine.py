@@ -6,7 +6,7 @@ import pytest
 
 from align.core.errors import DataError
 from align.core.types import Links
-from align.evaluation.combine import better_readings, read_two
+from align.evaluation.dialects import better_readings, read_two
 from align.io.reader import in_step
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import align
-from align.cli.common import as_flag
-from align.core.errors import Argument, DataError, LineError, LinksError, ModelError, PairError, Remedy, show_value
+from align.cli.common import with_options
+from align.core.errors import DataError, LineError, LinksError, ModelError, PairError, show_value
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning
 
@@ -21,29 +21,29 @@ ALIGN = Path(align.__file__).parent
 
 OUTSIDE = (  # what speaks to fairseq, and what is a program
     *("analysis/bert", "analysis/commands", "cli", "training"),
-    *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved/unpickle.py"),
+    *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved.py"),
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 
 
 def test_the_parts_of_a_message() -> None:
-    remedy = Remedy("shorten it, or say {}", (Argument("too_long", "blank"),))
+    hint = 'shorten it, or say ‹too_long="blank"›'
     assert str(PairError("too long")) == "too long"
     assert str(PairError("too long", line=3)) == "line 3: too long"
-    error = PairError("too long", line=3, remedy=remedy)
+    error = PairError("too long", line=3, hint=hint)
     assert str(error) == 'line 3: too long: shorten it, or say too_long="blank"'
-    assert error.told(as_flag) == "line 3: too long: shorten it, or say --bad-lines blank"
+    assert error.told(with_options) == "line 3: too long: shorten it, or say --bad-lines blank"
     assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
     assert (type(error.in_file("text")), error.file) == (PairError, "")
     assert str(copy(error)) == str(error)
 
 
-@pytest.mark.parametrize("kind", [DataError, LineError, PairError, ModelError, LinksError, LinksWarning])
+@pytest.mark.parametrize("kind", [DataError, LineError, PairError, ModelError, LinksError])
 def test_control_characters_are_escaped(kind: Any) -> None:
     acting, escaped = "a\x1b[31m\u202e\n\x85é", r"a\x1b[31m\u202e\n\x85é"
-    message = kind(acting, file=acting, remedy=Remedy(f"{acting}{{}}", (Argument(acting),)))
-    assert str(message) == f"{escaped}: {escaped}: {escaped}{escaped}"
-    assert message.told(lambda argument: argument.name) == str(message)
+    message = kind(acting, file=acting, hint=acting)
+    assert str(message) == message.told(with_options) == f"{escaped}: {escaped}: {escaped}"
+    assert str(LinksWarning(message)) == str(message)
     assert str(TextWarning(acting)) == escaped
 
 
@@ -54,19 +54,20 @@ def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "expected"),
+    ("hint", "expected"),
     [
-        (Argument("base", 1, "gold"), "--gold-base 1"),
-        (Argument("base", 0, "hyp"), "--hyp-base 0"),
-        (Argument("swapped", True, "gold"), "--gold-swapped"),
-        (Argument("dictionaries"), "extract-align models describe MODEL --dictionaries"),
-        (Argument("source_lang"), "--source-lang"),
-        (Argument("source"), "-s"),
-        (Argument("append", True), "--append-test"),
+        ("‹gold.base=1›", "--gold-base 1"),
+        ("‹hyp.base=0›", "--hyp-base 0"),
+        ("‹gold.swapped=True›", "--gold-swapped"),
+        ("‹dictionaries›", "extract-align models describe MODEL --dictionaries"),
+        ("‹source_lang›", "--source-lang"),
+        ('‹too_long="blank"›', "--bad-lines blank"),
+        ("‹source›", "-s"),
+        ("‹append=True›", "--append-test"),
     ],
 )
-def test_arguments_as_options(argument: Argument, expected: str) -> None:
-    assert as_flag(argument) == expected
+def test_arguments_as_options(hint: str, expected: str) -> None:
+    assert with_options(hint) == expected
 
 
 def _files() -> Iterator[Path]:

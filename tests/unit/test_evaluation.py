@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from align import LinksError, __version__, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
-from align.cli.common import as_flag
+from align.cli.common import with_options
 from align.evaluation.gold import LinksWarning
 from align.evaluation.metrics import METRICS, compare, estimate
 from align.io.signature import signature
@@ -60,7 +60,7 @@ def test_links_that_would_be_better_read_another_way() -> None:
     assert isinstance(warning, LinksWarning)
     start = "one: AER 100.0, but with its sides swapped it would be 0.0: is "
     assert str(warning) == start + "swapped of the hypotheses or swapped of the gold right?"
-    assert warning.told(as_flag) == start + "--hyp-swapped or --gold-swapped right?"
+    assert warning.error.told(with_options) == start + "--hyp-swapped or --gold-swapped right?"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         evaluate(GOLD, {"one": ONE, "two": TWO}, samples=0)

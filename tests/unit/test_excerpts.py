@@ -15,14 +15,13 @@ from align.analysis.data.treebank import read_conllu
 from align.core.errors import LONGEST_MESSAGE, DataError
 from align.core.text import find_spans
 from align.evaluation.link_files import read_links
-from align.evaluation.link_formats import parse_jsonl, parse_naacl
-from align.evaluation.scored import parse_scored
+from align.evaluation.link_formats import parse_jsonl, parse_naacl, parse_scored
 from align.io.reader import read_bitext
 from align.models.model_toml import parse_toml
 from align.training.recipe import read_recipe
 from align.transfer.columns import read_labelled
 from align.transfer.spans import read_annotated
-from align.transfer.tree import read_markup
+from align.transfer.tags import read_markup
 
 LONG = 1_000_000
 MOST = 600

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import DataError
-from align.io.file_types import recognise_file
-from align.io.reader import open_lines, read_lines
+from align.io.reader import open_lines, read_lines, recognise_file
 from tests.scale.test_bad_files import table
 
 PAIRS = "Das ist gut . ||| That is good .\nJa . ||| Yes .\n"

@@ -14,7 +14,7 @@ import pytest
 
 import align
 from align import LinksError, Pair, read_gold, read_hypotheses, read_text
-from align.cli.common import as_flag
+from align.cli.common import with_options
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning, match_lengths, warn_if_exchanged
 from align.evaluation.link_formats import make_gold
@@ -95,7 +95,7 @@ def test_sides_exchanged(file: Callable[..., Path]) -> None:
     advice = "with {}, or with {} and {} exchanged, all links would be in range"
     with refused(advice.format("swapped=True", "source", "target")) as caught:
         read_hypotheses(path, text=text)
-    assert caught.value.told(as_flag).endswith(advice.format("--hyp-swapped", "-s", "-t"))
+    assert caught.value.told(with_options).endswith(advice.format("--hyp-swapped", "-s", "-t"))
     path = file("0-0 0-2\n")
     with refused("without swapped=True, or with source and target exchanged"):
         read_gold(path, text=text, swapped=True)
@@ -108,7 +108,7 @@ def test_the_number_of_pairs(file: Callable[..., Path]) -> None:
     with refused("if the last sentences have no links in") as caught:
         match_lengths([short, long])
     assert str(caught.value).endswith("{a}, give text")
-    assert caught.value.told(as_flag).endswith("{a}, give the text with -s and -t")
+    assert caught.value.told(with_options).endswith("{a}, give the text with -s and -t")
     with pytest.warns(TextWarning, match="names no link in 1 of 2 sentences: they are taken to have none"):
         assert read_gold(short.file.name, text=TEXT).links == [{(0, 0)}, frozenset()]
     assert match_lengths([long, long]) == [long, long]
@@ -129,10 +129,11 @@ def test_a_text_of_two_files(file: Callable[..., Path]) -> None:
 
 
 def test_a_warning_is_spelt_for_whoever_reads_it() -> None:
-    from align.core.errors import Argument, Remedy
-
-    warning = LinksWarning("odd", file="a", remedy=Remedy("is {} right?", (Argument("base", 1, "gold"),)))
-    assert (str(warning), warning.told(as_flag)) == ("a: odd: is base=1 right?", "a: odd: is --gold-base 1 right?")
+    warning = LinksWarning(LinksError("odd", file="a", hint="is ‹gold.base=1› right?"))
+    assert (str(warning), warning.error.told(with_options)) == (
+        "a: odd: is base=1 right?",
+        "a: odd: is --gold-base 1 right?",
+    )
 
 
 def test_links_and_gold_need_no_torch() -> None:

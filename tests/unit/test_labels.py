@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
-from align.evaluation.scored import parse_scored
+from align.evaluation.link_formats import parse_scored
 from align.transfer.columns import Labelled, format_labelled, pair_sentences, read_labelled
 from align.transfer.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
 

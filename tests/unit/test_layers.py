@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.models.engine.layers import Layout, round_up
+from align.models.engine.forward import Layout, round_up
 
 
 @given(st.integers(1, 100_000))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
-from align.core.text import split_words
+from align.core.text import SideSplitter, split_words
 from align.core.types import TextWarning
-from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
+from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 
 def test_words_end_at_space_and_tab_only() -> None:

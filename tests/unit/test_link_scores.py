@@ -9,7 +9,7 @@ import pytest
 from align.core.errors import LinksError
 from align.core.types import Alignment, Pair
 from align.evaluation.gold import LinkOptions, read_as
-from align.evaluation.scored import parse_scored
+from align.evaluation.link_formats import parse_scored
 
 ALIGNMENT = Alignment(Pair(("a", "b"), ("x", "y"), 1), {(0, 1): 0.8312, (1, 0): 1.0})
 

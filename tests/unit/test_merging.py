@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.merging import PAD, collate, merge_sources, merge_targets
+from align.core.scores import PAD, collate, merge_sources, merge_targets
 from align.core.types import Pieces
 from tests import naive
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from align.models.moses import moses_tokenizer
+from align.models.preprocess import moses_tokenizer
 from tests.conftest import shared_pairs
 
 LANGUAGES = ("de", "en", "fr", "cs", "zh")
@@ -64,7 +64,7 @@ def test_full_stops_of_real_words(language: str) -> None:
 
 def test_sacremoses_is_imported_when_a_word_needs_it() -> None:
     check = (
-        "import sys; from align.models.moses import moses_tokenizer; tokenize = moses_tokenizer('de')\n"
+        "import sys; from align.models.preprocess import moses_tokenizer; tokenize = moses_tokenizer('de')\n"
         "assert tokenize('„Größe-A“,', True, '') == ['„', 'Größe-A', '“', ',']\n"
         "assert 'sacremoses' not in sys.modules\n"
         "assert tokenize('usw.', True, 'a') == ['usw.']; assert 'sacremoses' in sys.modules"

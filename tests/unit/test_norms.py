@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.norms import gram, head_norms, head_products, source_norms, vector_norms
+from align.core.scores import gram, head_norms, head_products, source_norms, vector_norms
 
 sizes = st.integers(1, 5)
 

@@ -16,8 +16,7 @@ from align.core.errors import ModelError
 from align.models import preprocess
 from align.models.charsmap import charsmaps
 from align.models.folder import BUNDLED
-from align.models.moses import moses_tokenizer
-from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, sentencepiece_segmenter
+from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"

@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
-from align.core.norms import head_products
-from align.core.scores import CELL_SCORES, best_words, cell_scores, hide_eos, target_rows
+from align.core.scores import CELL_SCORES, best_words, cell_scores, head_products, hide_eos, target_rows
 from align.core.types import CrossAttention, Head, Score
 from align.evaluation.swept import SCORES
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from align.core.settings import Search, Settings
+from align.core.types import Search, Settings
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.core.scores import best_words, shares
-from align.core.soft import POWERS, SHARPNESS, around, claims, links_above, sharpen, soft_scores
+from align.core.scores import POWERS, SHARPNESS, around, best_words, claims, links_above, shares, sharpen, soft_scores
 from tests import naive
 
 # unlikely words have shares that underflow where they are multiplied

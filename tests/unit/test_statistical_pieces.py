@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.baselines.pieces import cut_pairs, join_links, to_words
+from align.baselines.tools import cut_pairs, join_links, to_words
 from align.core.types import Links, Pair, Pieces
 
 SPECIAL = 7

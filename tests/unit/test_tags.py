@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.transfer.tags import PARSERS, halves, parse_html, parse_placeholders, parse_xml
-from align.transfer.tree import read_markup
+from align.transfer.tags import PARSERS, halves, parse_html, parse_placeholders, parse_xml, read_markup
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
 PIECES = st.sampled_from([*TAGS.split(" "), "<i a='>'>", "a", " ", "\t", "\n", "é", "\u2028"])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from align.models.fairseq.dictionary import Dictionary, parse_dictionary
 from align.training.begin import save_start, transplant
-from align.training.start import Start
+from align.training.recipe import Start
 
 ENCODER, DECODER, PROJECTION = (
     "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.training.corpus import Cleaner, read_pairs
+from align.training.prepare import Cleaner, read_pairs
 from align.training.recipe import DataRecipe
 from tests.corpora import pair_files
 

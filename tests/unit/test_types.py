@@ -3,8 +3,7 @@
 import pytest
 
 from align import __version__
-from align.core.settings import Settings
-from align.core.types import Alignment, Cell, Choice, Gold, Pair, Place
+from align.core.types import Alignment, Cell, Choice, Gold, Pair, Place, Settings
 from align.io.signature import Parts, describe, describe_reverse, signature
 from tests.conftest import plain
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from align.core.text import normalize
 from align.core.types import Alignment, Pair
 from align.models.detokenize import UNKNOWN
-from align.models.unknown import NO_SOURCE, replace_unknown, unknown_part
+from align.models.translate import NO_SOURCE, replace_unknown, unknown_part
 
 Links = dict[tuple[int, int], float]
 

@@ -22,8 +22,8 @@ from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads
 from align.analysis.models.masking import without_heads
 from align.core.aligner import Aligner, align_encoded
 from align.core.backend import Translator
-from align.core.batching import cut, encode
 from align.core.errors import DataError
+from align.core.stream import cut, encode
 from align.core.types import Choice, Gold, Pair, Part
 from align.evaluation.metrics import Counts, count_all
 from align.models.recorder import ModelRecorder

@@ -22,9 +22,9 @@ from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
 from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
 from align.analysis.recording import split_heads
 from align.core.aligner import Aligner, Direction
-from align.core.batching import cut, encode
 from align.core.errors import DataError
-from align.core.merging import collate
+from align.core.scores import collate
+from align.core.stream import cut, encode
 from align.core.types import Gold, Pair, Score
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import SCORES

@@ -16,7 +16,7 @@ from align.cli.parser import Parser
 from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
-from align.models.fingerprint import fingerprint
+from align.models.recorder import fingerprint
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Run, Settings

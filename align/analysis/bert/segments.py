@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.core.batching import batches
+from align.core.stream import batches
 
 Ids = NDArray[np.int64]
 Random = np.random.Generator

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from align.analysis.bert.segments import CLS, SEP, SPECIAL, UNK, Text
-from align.core.batching import chunks
+from align.core.stream import chunks
 from align.io.reader import open_lines, read_lines
 
 SENTENCE_ENDS = (".", "?", "!")

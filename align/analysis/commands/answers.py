@@ -19,8 +19,7 @@ from align.cli.loading import ModelRequest
 from align.cli.sweep import need
 from align.core.errors import DataError, ModelError, plural
 from align.core.formats import to_json
-from align.core.settings import Search, Settings
-from align.core.types import PARTS, Gold, Pair, Part, TextWarning
+from align.core.types import PARTS, Gold, Pair, Part, Search, Settings, TextWarning
 from align.evaluation.gold import read_as
 from align.io.reader import Input, name_shown, open_text, read_text
 from align.io.signature import Parts

@@ -22,10 +22,9 @@ from align.cli.common import open_output, say
 from align.cli.loading import LANGUAGES, ModelRequest, Models, load_models
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.core.batching import BUFFER
-from align.core.errors import Argument, DataError, KindError, ModelError, Remedy, plural
-from align.core.settings import Settings
-from align.core.types import Part
+from align.core.errors import DataError, KindError, ModelError, plural
+from align.core.stream import BUFFER
+from align.core.types import Part, Settings
 from align.io.process import keep_freed_memory
 from align.io.reader import Input
 from align.io.signature import Parts, signature
@@ -129,8 +128,8 @@ class Texts:
 
 
 def need_target(text: str) -> DataError:
-    """Return an error whose remedy is a target side."""
-    return DataError(text, remedy=Remedy("give {}", (Argument("target"),)))
+    """Return an error whose hint is a target side."""
+    return DataError(text, hint="give ‹target›")
 
 
 def check_text(parser: Parser, args: argparse.Namespace) -> None:
@@ -178,8 +177,8 @@ def load_inspected(common: Common) -> Layered:
     except KindError as error:
         from align.analysis.models.pretrained import KINDS
 
-        remedy = Remedy("attention is read off these: " + ", ".join(sorted({*error.known, *KINDS})))
-        raise ModelError(error.what, file=error.file, remedy=remedy) from None
+        hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
+        raise ModelError(error.what, file=error.file, hint=hint) from None
     from align.analysis.models.translation import TranslationModel
 
     recorder: Any = aligner.forward.recorder  # its type depends on the backend
@@ -229,8 +228,8 @@ def _load_encoder(folder: Path, common: Common) -> Layered:
     from align.models.load import pick_device
 
     if option := next((name for name in LANGUAGES if getattr(common.models.forward.options, name) is not None), None):
-        remedy = Remedy("leave {} out", (Argument(option),))
-        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), remedy=remedy)
+        hint = f"leave ‹{option}› out"
+        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), hint=hint)
     if common.models.threads:
         torch.set_num_threads(common.models.threads)
     device = pick_device(common.models.device)

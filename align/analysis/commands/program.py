@@ -31,8 +31,7 @@ from align.cli.args import (
 from align.cli.common import run, show_warnings
 from align.cli.loading import LANGUAGES
 from align.cli.parser import Idle, Parser
-from align.core.settings import Search
-from align.core.types import PARTS, Part, TextWarning
+from align.core.types import PARTS, Part, Search, TextWarning
 from align.evaluation.metrics import SAMPLES, SEED
 
 Argument = Callable[[Any], object]

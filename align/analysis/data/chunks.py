@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.core.errors import DataError, LineError, Remedy, plural, show_value
+from align.core.errors import DataError, LineError, plural, show_value
 from align.core.text import split_words
 from align.io.reader import open_lines, read_lines
 
@@ -71,8 +71,8 @@ def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
 def _check(fields: Sequence[str], name: str, number: int) -> None:
     """Raise if a line is not a word with its part of speech and its tag."""
     if len(fields) != 3:
-        remedy = Remedy("CoNLL-2000 has a word, its part of speech and its tag on each line")
-        raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, remedy=remedy)
+        hint = "CoNLL-2000 has a word, its part of speech and its tag on each line"
+        raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, hint=hint)
     if not TAG.fullmatch(fields[2]):
         raise LineError(f"{show_value(fields[2])} is no tag such as B-NP, I-NP or O", file=name, line=number)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.core.errors import DataError, LineError, Remedy, shorten
+from align.core.errors import DataError, LineError, shorten
 from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
@@ -77,8 +77,8 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
             at = error.line if isinstance(error, LineError) else number
             raise LineError(getattr(error, "what", str(error)), file=name, line=at) from None
     if rows:
-        remedy = Remedy("each sentence ends with a blank line; is the file complete?")
-        raise DataError("the file ends within a sentence", file=name, line=number, remedy=remedy)
+        hint = "each sentence ends with a blank line; is the file complete?"
+        raise DataError("the file ends within a sentence", file=name, line=number, hint=hint)
 
 
 def read_treebank(file: str, limit: int | None = None) -> list[Tree]:

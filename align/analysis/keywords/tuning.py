@@ -19,7 +19,7 @@ from torch.nn import functional
 from align.analysis.data.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import SPECIAL, Inspected
 from align.analysis.models.encoder import EncoderModel
-from align.core.batching import batches
+from align.core.stream import batches
 from align.core.types import Pair
 
 BATCH_TOKENS = 2000

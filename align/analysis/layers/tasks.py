@@ -15,7 +15,7 @@ from align.analysis.data.chunks import Sentence, count_chunks, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers.probes import Fold, Task, Whole, folds
 from align.analysis.maps import Layered, Numbers
-from align.core.errors import Argument, DataError, Remedy
+from align.core.errors import DataError
 from align.core.types import Pair
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
@@ -125,8 +125,8 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int,
     bank = read_words(model, [tree.words for tree in trees], file)
     if len(bank.read) < parts:
         message = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
-        remedy = Remedy("lower {}", (Argument("parts"),)) if len(bank.read) > 1 else None
-        raise DataError(message, file=file, remedy=remedy)
+        hint = "lower ‹parts›" if len(bank.read) > 1 else ""
+        raise DataError(message, file=file, hint=hint)
     tags = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(trees[n].tags)]
     relations = [
         (n, (word, head), relation)

@@ -15,12 +15,12 @@ from align.analysis.maps import SPECIAL, Reading, States, Tokens
 from align.analysis.models.pretrained import KINDS, load_model, load_tokenizer, weights_file
 from align.analysis.models.stream import Encoded, in_order, sentence_maps
 from align.analysis.recording import LayerAttention, split_heads, with_norms
-from align.core.batching import BATCH_TOKENS
 from align.core.errors import ModelError, PairError
-from align.core.norms import head_products
+from align.core.scores import head_products
+from align.core.stream import BATCH_TOKENS
 from align.core.types import Pair, Part
-from align.models.fingerprint import fingerprint
 from align.models.huggingface.files import weight_files
+from align.models.recorder import fingerprint
 
 
 class EncoderModel:

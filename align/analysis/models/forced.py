@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.core.merging import PAD as PAD_WORD
-from align.core.merging import collate
+from align.core.scores import PAD as PAD_WORD
+from align.core.scores import collate
 from align.core.types import Pieces
 from align.models.engine.forward import Padded
 from align.models.recorder import ModelRecorder

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from align.core.errors import ModelError, Remedy, one_line, show_value
+from align.core.errors import ModelError, one_line, show_value
 from align.models.huggingface.config import Config, read_json
 from align.models.huggingface.files import FILES, read_weights
 from align.models.huggingface.own_model import import_transformers, silent
@@ -66,7 +66,7 @@ WORDS = ("hidden_act", "activation")
 
 SAFETENSORS = tuple(name for name in FILES if "safetensors" in name)
 
-SAVE_AGAIN = Remedy("load it with transformers and save it again with save_pretrained, model and fast tokenizer")
+SAVE_AGAIN = "load it with transformers and save it again with save_pretrained, model and fast tokenizer"
 
 
 class Module(NamedTuple):
@@ -137,7 +137,7 @@ def weights_file(folder: Path) -> Path:
     for name in SAFETENSORS:
         if (folder / name).is_file():
             return folder / name
-    raise ModelError("no model.safetensors in this folder", file=str(folder), remedy=SAVE_AGAIN)
+    raise ModelError("no model.safetensors in this folder", file=str(folder), hint=SAVE_AGAIN)
 
 
 def load_model(folder: Path) -> tuple[Any, int]:
@@ -235,7 +235,7 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
-        raise ModelError("no tokenizer.json in this folder", file=str(folder), remedy=SAVE_AGAIN)
+        raise ModelError("no tokenizer.json in this folder", file=str(folder), hint=SAVE_AGAIN)
     tokenizer = read_tokenizer(path).tokenizer
     if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))

@@ -9,7 +9,7 @@ import numpy as np
 
 from align.analysis.maps import Maps, Tokens
 from align.analysis.recording import LayerAttention
-from align.core.batching import BUFFER, batches, chunks
+from align.core.stream import BUFFER, batches, chunks
 from align.core.types import Pair
 
 Input = TypeVar("Input")

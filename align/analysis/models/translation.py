@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from align.analysis.maps import Reading, States, Tokens
 from align.analysis.models.stream import Encoded, in_order, sentence_maps
 from align.analysis.recording import Inside
-from align.core.batching import BATCH_TOKENS
-from align.core.merging import NULL, collate
+from align.core.scores import NULL, collate
+from align.core.stream import BATCH_TOKENS
 from align.core.types import Pair, Part, Pieces
 from align.models.recorder import ModelRecorder
 

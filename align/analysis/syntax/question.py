@@ -18,7 +18,7 @@ from align.analysis.syntax import attachment, word_pairs
 from align.analysis.syntax.attachment import Sentence, attach, both_directions
 from align.analysis.syntax.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, find
 from align.analysis.syntax.word_pairs import NONE, WordPair
-from align.core.errors import Argument, DataError, Remedy, plural
+from align.core.errors import DataError, plural
 from align.evaluation.tables import Column, Value, interval, percent
 from align.view.findings import Finding, Table
 
@@ -67,9 +67,9 @@ def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
     if not counts or not counts.total.any():
         raise DataError("no sentence with a dependency that the model can read", file=request.file)
     if request.probes and len(parsed) < attachment.FOLDS:
-        remedy = Remedy("{} does without", (Argument("no_probes", True),))
+        hint = "‹no_probes=True› does without"
         message = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
-        raise DataError(message, file=request.file, remedy=remedy)
+        raise DataError(message, file=request.file, hint=hint)
     draws = Draws(len(parsed), request.seed)
     second = halve(len(parsed), request.seed)
     shape = model.shape["encoder"]

@@ -15,15 +15,17 @@ import torch
 from torch import Tensor
 
 from align.core.types import Dtype
-from align.models.engine.forward import Layer, Stack, Transformer
-from align.models.engine.layers import (
+from align.models.engine.forward import (
     Block,
     CrossAttention,
     Embedding,
     Kept,
+    Layer,
     Norm,
     SelfAttention,
     Sinusoids,
+    Stack,
+    Transformer,
     compact_table,
 )
 from align.models.engine.linear import Activation, Linear, Projection, make_linear
@@ -33,7 +35,7 @@ KEPT = "kept_heads"
 """Name of a weight that lists the remaining heads of an attention, if some were pruned."""
 
 Positions = Literal["learned", "sinusoids", "beyond", "none"]
-"""Kinds of position embeddings; see `align.models.engine.layers.Sinusoids`."""
+"""Kinds of position embeddings; see `align.models.engine.forward.Sinusoids`."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,6 @@ class Side:
     """The shape of an encoder or a decoder.
 
     Attributes:
-        layers: number of layers.
-        heads: number of heads in each layer.
         width: D.
         before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
         last_norm: whether the encoder's output has a separate layer norm.
@@ -80,10 +80,7 @@ def build_transformer(
     """Return the Transformer of a shape.
 
     Args:
-        architecture: the shape.
         weights: the weights, all of which must belong to it.
-        device: device to run on.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
         ValueError: a weight is missing, has another shape, or is left over.
@@ -109,7 +106,6 @@ class _Builder:
                 raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")
 
     def stack(self, side: str) -> Stack:
-        """Return the encoder or the decoder."""
         shape = self._sides[side]
         layers = [self._layer(side, f"{side}.layers.{n}") for n in range(shape.layers)]
         norm = self._norm(f"{side}.layer_norm", shape.width) if shape.last_norm else None

@@ -1,20 +1,344 @@
-"""Run one forced pass through an encoder and the decoder layers that are needed, made of `layers`."""
+"""The parts of an encoder-decoder Transformer and its forced pass, on the pieces of a batch in a row, without pads.
+
+Letters: B batch, N rows (the pieces in all, and a few more: see `Layout`), S source pieces and T decoder steps of the
+longest pair, H heads, D model size, d = D/H.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from align.core import types
-from align.core.norms import head_products
-from align.models.engine.layers import Block, CrossAttention, Embedding, Kept, Layout, Norm, RootNorm, SelfAttention
-from align.models.engine.linear import Linear
+from align.core.scores import head_products
+from align.core.types import Dtype
+from align.models.engine.linear import Linear, Projection
+
+
+def round_up(rows: int) -> int:
+    """Return the next round number: a multiple of 32, at most 16 between two powers of two."""
+    step = max(32, 1 << max(0, rows.bit_length() - 5))
+    return -(-rows // step) * step
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of pieces in a padded batch.
+
+    After the last piece the batch's first place is repeated until N is a round number: torch prepares a product for
+    each new number of rows, which takes as long as multiplying some hundred rows, and caches it.
+
+    Attributes:
+        size: (B, L) with the length L of the longest row.
+        positions: position of each piece in its row, from 0 `[N]`.
+        places: places of the pieces in the flattened batch `[N]`; None if they are the same.
+        pieces: number of the piece at each place, `[B L]`; pads repeat the previous piece. None if `places` is None.
+        mask: added to the scores of columns `[B, 1, 1, L]`, negative infinity for pads; None if nothing is padded.
+    """
+
+    size: tuple[int, int]
+    positions: Tensor
+    places: Tensor | None = None
+    pieces: Tensor | None = None
+    mask: Tensor | None = None
+
+    @classmethod
+    def of(cls, kept: Tensor) -> Layout:
+        """Return the layout of a batch from a mask `[B, L]` that is true for pieces; each row begins with one."""
+        batch, length = kept.shape
+        places = kept.flatten().nonzero()[:, 0]
+        count = len(places)
+        padded = count < batch * length
+        if count < round_up(count):
+            places = functional.pad(places, (0, round_up(count) - count))
+        elif not padded:
+            return cls((batch, length), places % length)
+        pieces = kept.flatten().cumsum(0).sub_(1)
+        mask = torch.zeros(kept.shape, device=kept.device).masked_fill_(~kept, float("-inf"))
+        return cls((batch, length), places % length, places, pieces, mask[:, None, None] if padded else None)
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """Return `[B, L, C]` for `[N, C]`; pads repeat the numbers of the previous piece."""
+        padded = flat if self.pieces is None else flat.index_select(0, self.pieces)
+        return padded.view(*self.size, -1)
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        """Return `[N, C]` for `[B, L, C]`."""
+        flat = padded.reshape(-1, padded.shape[-1])
+        return flat if self.places is None else flat.index_select(0, self.places)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the normalised `[N, D]`."""
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class RootNorm:
+    """Layer normalisation by the root of the mean square alone (Zhang and Sennrich 2019)."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the normalised `[N, D]`."""
+        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-6)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Embedding of pieces and their positions.
+
+    Attributes:
+        pieces: a vector for each id `[V, E]`, in any number format; see `compact_table`.
+        positions: returns vectors of at least a number of positions, from 0 `[P, D]`; None for a model without.
+        projections: applied to the vectors of pieces before their positions are added.
+        norm: applied to the sum, if any.
+        scale: factor of the vectors of pieces.
+    """
+
+    pieces: Tensor
+    positions: Callable[[int], Tensor] | None
+    projections: Sequence[Linear] = ()
+    norm: Norm | None = None
+    last: Linear | None = None
+    scale: float = 1.0
+
+    def vectors(self, ids: Tensor) -> Tensor:
+        """Return the scaled vectors of ids `[N]`, in float32 `[N, E]`."""
+        vectors = self.pieces.index_select(0, ids).float()
+        return vectors if self.scale == 1.0 else vectors.mul_(self.scale)
+
+    def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Return vectors `[N, D]` for ids `[N]`."""
+        x = self.vectors(ids)
+        for projection in self.projections:
+            x = projection(x)
+        if self.positions is not None:
+            x = x.add_(self.positions(layout.size[1]).index_select(0, layout.positions))
+        if self.norm:
+            x = self.norm(x)
+        return self.last(x) if self.last else x
+
+
+def compact_table(table: Tensor, dtype: Dtype) -> Tensor:
+    """Copy an embedding table, in the smallest number format that the model's `dtype` allows.
+
+    In a multilingual model the table is nearly half of all parameters. 16-bit numbers of a file stay as they are, since
+    float32 would add no precision; longer ones become float32, or bfloat16 if products are in bfloat16 or int8.
+    """
+    if table.dtype in (torch.float16, torch.bfloat16):
+        return table.clone()
+    return table.to(torch.float32 if dtype == "float32" else torch.bfloat16, copy=True)
+
+
+class Sinusoids:
+    """Positions as sines and cosines, counted from `first`; the table grows on demand.
+
+    Vaswani et al. (2017), section 3.5, with all sines before all cosines. The wavelengths are a geometric progression
+    from 2 pi to 10,000 times as much: in tensor2tensor and fairseq, the last sine has the longest; in the paper, and in
+    Marian, the next one would have it.
+    """
+
+    def __init__(self, size: int, first: int, device: str, beyond: bool = False) -> None:
+        self._size, self._first, self._device = size, first, device
+        self._steps = size // 2 - (0 if beyond else 1)
+        self._table = self._make(256)
+
+    def __call__(self, length: int) -> Tensor:
+        """Return a table of at least that many positions `[P, D]`."""
+        table = self._table
+        if len(table) < length:
+            table = self._table = self._make(2 * length)
+        return table
+
+    def _make(self, length: int) -> Tensor:
+        half = self._size // 2
+        speeds = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / self._steps))
+        angles = torch.arange(self._first, self._first + length, dtype=torch.float)[:, None] * speeds
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        return functional.pad(table, (0, self._size % 2)).to(self._device)
+
+
+@dataclass(frozen=True)
+class SelfAttention:
+    """Attention of a sequence to itself, up to the output projection; queries are already scaled by 1/sqrt(d).
+
+    Attributes:
+        query_key_value: the three projections in one.
+        heads: H.
+        causal: whether each step attends only to itself and those before it.
+        bias: returns biases of the scores by position `[1, H, L, L]` for a number L of pieces, if any.
+    """
+
+    query_key_value: Linear
+    heads: int
+    causal: bool
+    bias: Callable[[int], Tensor] | None = None
+
+    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
+        """Return the heads' outputs `[N, D]` for `[N, D]`."""
+        query, key, value = self._projected(x, layout)
+        mask = self._mask(layout)
+        context = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
+        )
+        return _joined(context, layout)
+
+    def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Return attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
+        query, key, value = self._projected(x, layout)
+        scores = query @ key.transpose(2, 3)  # [B, H, L, L]
+        mask = self._mask(layout)
+        if mask is None and self.causal:
+            mask = _later(layout.size[1], x.device)
+        return (scores if mask is None else scores.add_(mask)).softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, layout: Layout) -> Tensor:
+        """Return the weighted sums of values, up to the output projection `[N, D]`."""
+        return _joined(weights @ values, layout)
+
+    def _projected(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values `[B, H, L, d]` each."""
+        padded = layout.pad(self.query_key_value(x)).view(*layout.size, 3, self.heads, -1)
+        query, key, value = padded.permute(2, 0, 3, 1, 4)
+        return query, key, value
+
+    def _mask(self, layout: Layout) -> Tensor | None:
+        """Return what to add to scores; None if nothing, or only the causal mask."""
+        length = layout.size[1]
+        if self.bias is None:
+            return None if self.causal else layout.mask
+        bias = self.bias(length)
+        if self.causal:
+            return bias + _later(length, bias.device)
+        return bias if layout.mask is None else bias + layout.mask
+
+
+def _later(length: int, device: torch.device) -> Tensor:
+    """Return the causal mask `[L, L]`: negative infinity for later steps."""
+    return torch.full((length, length), float("-inf"), device=device).triu(1)
+
+
+def _joined(context: Tensor, layout: Layout) -> Tensor:
+    """Return the heads' sums of values `[B, H, L, d]` side by side `[N, D]`."""
+    return layout.flatten(context.transpose(1, 2).reshape(*layout.size, -1))
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Attention of decoder steps to the encoder's output; queries are already scaled by 1/sqrt(d).
+
+    Attributes:
+        key_value: both projections of the encoder's output in one.
+        heads: H.
+        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
+    """
+
+    query: Linear
+    key_value: Linear
+    heads: int
+    out_proj: Tensor
+
+    @cached_property
+    def products(self) -> list[Tensor]:
+        """The products of its heads' output projections; see `align.core.scores.head_products`."""
+        return head_products(self.out_proj)
+
+    def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
+        """Return attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
+
+        Args:
+            x: decoder steps `[N, D]`.
+            steps: their layout.
+            source: the encoder's output `[M, E]`.
+            columns: its layout.
+        """
+        batch, length = columns.size
+        query = steps.pad(self.query(x)).view(batch, steps.size[1], self.heads, -1).transpose(1, 2)
+        padded = columns.pad(self.key_value(source)).view(batch, length, 2, self.heads, -1)
+        key, value = padded.permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(2, 3)  # [B, H, T, S]
+        if columns.mask is not None:
+            scores += columns.mask
+        return scores.softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
+        """Return the weighted sums of values, up to the output projection `[N, D]`."""
+        return _joined(weights @ values, steps)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The remaining heads of a layer, whose others were pruned and attend to nothing.
+
+    Attributes:
+        numbers: numbers of the heads, from 0, in order; at least one.
+        of: number of heads before pruning.
+    """
+
+    numbers: tuple[int, ...]
+    of: int
+
+    def spread(self, x: Tensor, axis: int) -> Tensor:
+        """Return a tensor with zeros inserted for pruned heads along an axis."""
+        shape = [*x.shape[:axis], self.of, *x.shape[axis + 1 :]]
+        full = x.new_zeros(shape)
+        full.movedim(axis, 0)[list(self.numbers)] = x.movedim(axis, 0)
+        return full
+
+
+@dataclass(frozen=True)
+class Block:
+    """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
+
+    Attributes:
+        before: whether the norm comes before (pre-norm) or after the sum (post-norm).
+        out: the projection whose output is added to the residual.
+        inner_norm: applied before the projection, if any (fairseq's `scale_fc`).
+        outer_norm: applied after the projection, if any (`scale_attn`).
+        residual_scale: factor of the residual, if any (`scale_resids`).
+    """
+
+    norm: Norm | RootNorm
+    before: bool
+    out: Projection
+    inner_norm: Norm | None = None
+    outer_norm: Norm | None = None
+    residual_scale: Tensor | None = None
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Return the input of the attention or network `[N, D]`."""
+        return self.norm(x) if self.before else x
+
+    def leave(self, inner: Tensor, x: Tensor) -> Tensor:
+        """Return the block's output `[N, D]`.
+
+        Args:
+            inner: output of the attention or network `[N, I]`.
+            x: input of the block `[N, D]`.
+        """
+        if self.inner_norm:
+            inner = self.inner_norm(inner)
+        if self.residual_scale is not None:
+            x = x * self.residual_scale
+        total = self.outer_norm(self.out(inner)).add_(x) if self.outer_norm else self.out(inner, x)
+        return total if self.before else self.norm(total)
+
 
 # OpenMP's threads stay in the parent of a fork, and torch would wait for them forever.
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))

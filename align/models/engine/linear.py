@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from align.core.errors import Argument, ModelError, Remedy
+from align.core.errors import ModelError
 from align.core.types import Dtype
 
 Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "tanh"]
@@ -72,17 +72,15 @@ def make_linear(
     Args:
         weight: W `[O, I]`, in float32 on the device where the layer is to run.
         bias: b `[O]`, or None.
-        activation: a key of ACTIVATIONS.
-        dtype: precision of the product.
 
     Raises:
         ModelError: this torch or this device has no product of eight-bit numbers.
     """
     if dtype == "int8":
         if weight.device.type != "cpu" or not has_int8_product():
-            remedy = Remedy("use {} or {}", (Argument("dtype", "float32"), Argument("dtype", "bfloat16")))
+            hint = 'use ‹dtype="float32"› or ‹dtype="bfloat16"›'
             where = "on a GPU" if weight.device.type != "cpu" else "in this build of torch"
-            raise ModelError(f"there is no product of eight-bit numbers {where}", remedy=remedy)
+            raise ModelError(f"there is no product of eight-bit numbers {where}", hint=hint)
         return Int8Linear(weight, bias, activation)
     if weight.device.type == "cpu" and has_packed_product(dtype):
         return PackedLinear(weight, bias, activation, dtype)

@@ -29,7 +29,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": "tanh",
     "linear": "none",
 }
-"""Activations by their names in fairseq."""
 
 UNUSED = (
     r"(en|de)coder\.version",
@@ -49,10 +48,7 @@ def fairseq_transformer(
     """Return the Transformer that a checkpoint describes.
 
     Args:
-        settings: as returned by `align.models.fairseq.settings.model_settings`.
-        weights: by name.
-        device: device to run on.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
+        settings: as returned by `align.models.fairseq.checkpoint.model_settings`.
 
     Raises:
         ValueError: settings and weights do not fit each other, or the model is not supported.
@@ -137,7 +133,6 @@ def attention_of(model: Any, name: str) -> TransformerAttention:
 
 
 def _weights_of(model: Any) -> dict[str, torch.Tensor]:
-    """Return the current weights of a model in memory."""
     return {key: weight.detach() for key, weight in model.state_dict().items()}
 
 

@@ -1,24 +1,159 @@
-"""Read a fairseq checkpoint from a file that torch saved."""
+"""Read a fairseq checkpoint from a file that torch saved, and its settings.
+
+fairseq evaluates some settings as Python while it builds a model, opens files that other settings name, and follows
+OmegaConf's interpolations. So no setting is passed on unchecked: the model is described by the few settings that a
+Transformer's arithmetic depends on, each a number, a switch or one of a few words.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
+from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from align.core.errors import ModelError
+from align.core.errors import ModelError, show_value
 from align.models.recognise import HUGGING_FACE, OTHER_TOOLKIT
-from align.models.saved.unpickle import NotWanted, load_saved, plain_weights
+from align.models.saved import NotWanted, load_saved, plain_weights
+
+SIDES = ("encoder", "decoder")
+SWITCHES = (
+    *(f"{side}_{name}" for side in SIDES for name in ("normalize_before", "learned_pos")),
+    "share_decoder_input_output_embed", "share_all_embeddings", "no_token_positional_embeddings",
+    "layernorm_embedding", "no_scale_embedding", "adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj",
+    "no_cross_attention", "cross_self_attention", "no_decoder_final_norm",
+    "scale_attn", "scale_heads", "scale_fc", "scale_resids",
+)  # fmt: skip
+SIZES = (
+    *(f"{side}_{name}" for side in SIDES for name in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")),
+    "decoder_input_dim", "decoder_output_dim", "max_source_positions", "max_target_positions",
+    "quant_noise_pq_block_size",
+)  # fmt: skip
+NUMBERS = ("adaptive_softmax_factor", "quant_noise_pq")
+ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear")
+
+MOST_LAYERS = 512
+MOST_POSITIONS = 1 << 26
+"""Maximum positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
+
+
+def plain_dict(part: Any) -> dict[Any, Any]:
+    """Return a part of a checkpoint's configuration, saved as a dict or a Namespace, as a dict; else an empty dict."""
+    if isinstance(part, Namespace):
+        return dict(vars(part))
+    return part if type(part) is dict else {}
+
+
+def text_setting(part: Any, name: str) -> str | None:
+    """Return a short plain string from a part of the configuration; None for anything else."""
+    value = plain_dict(part).get(name)
+    return str(value) if isinstance(value, str) and 0 < len(value) < 100 else None
+
+
+def saved_settings(state: Mapping[str, Any]) -> Any:
+    """Return the model's settings in a checkpoint: "args", or the "model" of "cfg"."""
+    return state["args"] if state.get("args") is not None else plain_dict(state.get("cfg")).get("model")
+
+
+def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
+    """Return the settings to build the model from: those listed above, with values that the weights account for.
+
+    Args:
+        saved: "args", or the "model" of "cfg", as in the file.
+
+    Returns:
+        A namespace of whole numbers, booleans, and a word each for architecture and activation.
+
+    Raises:
+        ValueError: a setting has the wrong type, or the file has no weights of its size; the message names the setting.
+    """
+    flat = _flat(plain_dict(saved))
+    architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
+    settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
+    settings |= {name: _switch(name, flat[name]) for name in SWITCHES if flat.get(name) is not None}
+    settings |= {name: _size(name, flat[name]) for name in SIZES if flat.get(name) is not None}
+    settings |= {name: _number(name, flat[name]) for name in NUMBERS if flat.get(name) is not None}
+    if flat.get("adaptive_softmax_cutoff") is not None:
+        settings["adaptive_softmax_cutoff"] = _cutoff(flat["adaptive_softmax_cutoff"])
+    if flat.get("activation_fn") is not None:
+        settings["activation_fn"] = _activation(flat["activation_fn"])
+    _check_sizes(settings, weights)
+    return Namespace(**settings)
+
+
+def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
+    """Return settings under one name each: hydra nests some, `encoder: {layers: 6}` for `encoder_layers`."""
+    flat = dict(saved)
+    for side in SIDES:
+        table = plain_dict(saved.get(side))
+        flat |= {f"{side}_{name}": value for name, value in table.items() if isinstance(name, str)}
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
+            del flat[name]
+    return flat
+
+
+def _switch(name: str, value: Any) -> bool:
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise ValueError(f"its setting {name} is {show_value(value)}, not true or false")
+
+
+def _size(name: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError(f"its setting {name} is {show_value(value)}, not a whole number from 1")
+
+
+def _activation(value: Any) -> str:
+    if isinstance(value, str) and value in ACTIVATIONS:
+        return value
+    raise ValueError(f"its setting activation_fn is {show_value(value)}, not one of {', '.join(ACTIVATIONS)}")
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (int, float)) and 0 <= value <= 100:
+        return value
+    raise ValueError(f"its setting {name} is {show_value(value)}, not a number from 0 to 100")
+
+
+def _cutoff(value: Any) -> list[int]:
+    """Return where adaptive softmax splits the vocabulary by frequency: [1000, 5000], as a list or as text."""
+    if isinstance(value, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", value):
+        value = [int(number) for number in re.findall(r"\d+", value)]
+    if isinstance(value, (list, tuple)) and 1 <= len(value) <= 100:
+        return [_size("adaptive_softmax_cutoff", size) for size in value]
+    raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(value)}, not a few whole numbers")
+
+
+def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Refuse sizes that no weight in the file accounts for, before anything of that size is built."""
+    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
+    for name in SIZES:
+        size = settings.get(name)
+        if size is None:
+            continue
+        if name.endswith("_layers"):
+            side = name.removesuffix("_layers")
+            layers = len({key.split(".")[2] for key in weights if key.startswith(f"{side}.layers.")})
+            if size != layers:
+                raise ValueError(f"its settings have {size:,} {side} layers, its weights {layers:,}")
+            if size > MOST_LAYERS:
+                raise ValueError(f"it has {size:,} {side} layers, more than the {MOST_LAYERS} that are read")
+        elif name.startswith("max_"):
+            limit = MOST_POSITIONS // max(settings.get(f"{side}_embed_dim", 512) for side in SIDES)
+            if size > limit:
+                raise ValueError(f"its setting {name} is {size:,}, more than the {limit:,} that fit into memory")
+        elif size > longest:
+            raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
 
 
 def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
-
-    Args:
-        path: a file that fairseq saved.
-        mapped: see `load_saved`.
 
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
@@ -39,8 +174,8 @@ def _checked(state: Any, size: int) -> dict[str, Any]:
     )
     if not (configured and isinstance(weights, dict)):
         if isinstance(state, dict) and {"opt", "vocab"} <= state.keys():
-            raise ModelError("an OpenNMT-py model", remedy=OTHER_TOOLKIT)
+            raise ModelError("an OpenNMT-py model", hint=OTHER_TOOLKIT)
         if isinstance(state, dict) and state and all(isinstance(weight, Tensor) for weight in state.values()):
-            raise ModelError("weights alone, as Hugging Face models have them", remedy=HUGGING_FACE)
+            raise ModelError("weights alone, as Hugging Face models have them", hint=HUGGING_FACE)
         raise NotWanted("no model with its configuration in it")
     return {**state, "model": plain_weights(weights, size)}

@@ -85,7 +85,6 @@ def evaluate_literal(text: str, *scopes: Any) -> Any:
     Lists may be added, and repeated as in `[(512, 3)] * 20`.
 
     Args:
-        text: the literal.
         scopes: names for `eval`, which a literal does not use.
 
     Raises:
@@ -126,7 +125,7 @@ def _guard_loading() -> None:
     """Restrict the checkpoints of fairseq's own programs to the classes that our `load_checkpoint` reads."""
     from fairseq import checkpoint_utils
 
-    from align.models.saved.unpickle import only_checkpoint_classes  # imports torch
+    from align.models.saved import only_checkpoint_classes  # imports torch
 
     original = checkpoint_utils.load_checkpoint_to_cpu
     if not hasattr(original, "__wrapped__"):

@@ -23,12 +23,7 @@ _AGAIN = "#fairseq:overwrite"
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Pieces and their counts in a text, by id; the four special symbols come first.
-
-    Attributes:
-        pieces: by id.
-        counts: by id.
-    """
+    """Pieces and their counts in a text, by id; the four special symbols come first."""
 
     pieces: list[str]
     counts: list[int]
@@ -38,11 +33,7 @@ class Dictionary:
 
 
 class Vocabulary(dict[str, int]):
-    """The id of each piece. Words that look like special symbols are ordinary words, and unknown.
-
-    Args:
-        dictionary: the pieces.
-    """
+    """The id of each piece. Words that look like special symbols are ordinary words, and unknown."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__((piece, n) for n, piece in enumerate(dictionary.pieces) if n >= len(SPECIAL))
@@ -82,10 +73,6 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
 def decode_dictionary(content: bytes, path: Path) -> Dictionary:
     """Return the dictionary in a file's bytes, whose lines end at line feeds only.
 
-    Args:
-        content: the bytes.
-        path: the file, for messages.
-
     Raises:
         ModelError: the bytes are not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
     """
@@ -96,10 +83,5 @@ def decode_dictionary(content: bytes, path: Path) -> Dictionary:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """Read the dictionary in a file.
-
-    Raises:
-        ValueError: it is not a dictionary; see `decode_dictionary`.
-        OSError: the file cannot be read.
-    """
+    """Read the dictionary in a file."""
     return decode_dictionary(path.read_bytes(), path)

@@ -10,20 +10,17 @@ from typing import Any
 
 from torch import Tensor
 
-from align.core.errors import Argument, ModelError, Remedy, shorten
+from align.core.errors import ModelError, shorten
 from align.core.types import Dtype, TextWarning
-from align.models.again import remember
 from align.models.engine.forward import Transformer
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
-from align.models.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.translator import FairseqTranslator
-from align.models.fingerprint import fingerprint
 from align.models.folder import ModelFolder
 from align.models.model_toml import check_language
 from align.models.preprocess import Preprocessor, TextRules
-from align.models.recorder import Framework, ModelRecorder
+from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
 
 ENTRY_BYTES = 1000
 """Maximum bytes of a dictionary that are read per row of the embedding: real entries have some ten bytes."""
@@ -32,11 +29,6 @@ ENTRY_BYTES = 1000
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
 
-    Args:
-        folder: the model's files, and options of its text.
-        device: "cpu", or "cuda" and the like.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
-
     Raises:
         ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 
@@ -44,8 +36,8 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         TextWarning: the dictionaries hold tokens that the tokeniser does not produce.
     """
     if folder.options.source_prefix:
-        remedy = Remedy("leave out {}", (Argument("source_prefix"),))
-        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), remedy=remedy)
+        hint = "leave out ‹source_prefix›"
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
     state = load_checkpoint(folder.checkpoint, mapped=True)
     weights: dict[str, Tensor] = state["model"]
     args = saved_settings(state)
@@ -54,7 +46,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         raise ModelError(
             f"no encoder-decoder attention in it{f' ({architecture})' if architecture else ''}",
             file=str(folder.checkpoint),
-            remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
+            hint="links need a Transformer for translation, not a language model or an encoder alone",
         )
     task = plain_dict(state.get("cfg")).get("task", args)
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
@@ -102,35 +94,25 @@ def _own_model(recorder: ModelRecorder) -> Any:
 
 
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
-    """Return how the text of each side is prepared.
-
-    Raises:
-        ModelError: a subword file is missing.
-    """
     chosen_files = [Path(name) for name in folder.options.subword_files or ()]
     files = (chosen_files[0], chosen_files[-1]) if chosen_files else (None, None)
     rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
-        remedy = Remedy("name the file of each with {}, or the one of both", (Argument("subword_files"),))
-        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), remedy=remedy)
+        hint = "name the file of each with ‹subword_files›, or the one of both"
+        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), hint=hint)
     return rules
 
 
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
-    """Return source and target language, from the options, the checkpoint, or the names of binarised files.
-
-    Raises:
-        ValueError: a language is unknown, or the checkpoint has one that is not a language code.
-    """
     trained_on = folder.binarised_languages()
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
     if not (source and target):
-        remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
+        hint = "give ‹source_lang› and ‹target_lang›"
         dictionaries = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
         message = f"does not say its languages (there are dictionaries of: {dictionaries})"
-        raise ModelError(message, file=str(folder.checkpoint), remedy=remedy)
+        raise ModelError(message, file=str(folder.checkpoint), hint=hint)
     try:
         return check_language(source), check_language(target)
     except ValueError as error:
@@ -138,11 +120,7 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
-    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding.
-
-    Raises:
-        ModelError: the file is not a dictionary, or belongs to another model.
-    """
+    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding."""
     table = weights.get(f"{part}.embed_tokens.weight")
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
     with path.open("rb") as stream:
@@ -164,8 +142,6 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
 
     Args:
         given: the tokeniser in the options; "none" means that the text is already tokenised.
-        rules: of both sides.
-        dictionaries: of both sides.
 
     Returns:
         The warning; empty if there is no problem, or words are looked up unchanged.
@@ -193,11 +169,7 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
 def _build(
     saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
 ) -> tuple[Transformer, tuple[int, int]]:
-    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side.
-
-    Raises:
-        ModelError: it is not a translation model, or settings and weights do not fit each other.
-    """
+    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side."""
     name = text_setting(saved, "_name") or text_setting(saved, "arch")
     if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
         message = f"cannot run this model ({name or 'without a name'}): no Transformer for translation"

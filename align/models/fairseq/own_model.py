@@ -19,9 +19,8 @@ from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.engine.builder import KEPT
 from align.models.engine.weights import stored_numbers
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.compat import install
-from align.models.fairseq.settings import model_settings, saved_settings
 from align.models.folder import ModelFolder
 
 
@@ -29,9 +28,7 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
     """Load a checkpoint into fairseq's own modules.
 
     Args:
-        folder: the model's files.
         languages: the source's and the target's, for their dictionaries.
-        device: device to run on.
         dtype: precision: "bfloat16", or anything else for float32.
 
     Raises:
@@ -51,11 +48,6 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
 
 
 def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
-    """Return the checkpoint's own architecture with its weights.
-
-    Raises:
-        ModelError: its architecture is not trusted, or settings and weights do not fit each other.
-    """
     from fairseq import models
 
     settings = model_settings(saved, weights)
@@ -110,9 +102,6 @@ def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tens
     """Build the model without memory for its weights, and compare their number with the checkpoint's.
 
     fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
-
-    Raises:
-        ValueError: the settings describe a far larger model.
     """
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel

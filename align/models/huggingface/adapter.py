@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from align.core.errors import ModelError, Remedy, shorten, show_value
+from align.core.errors import ModelError, shorten, show_value
 from align.models.huggingface.config import Config, read_json
 from align.models.huggingface.hub import fetch_model
 
@@ -26,8 +26,7 @@ PREFIX = "base_model.model."
 TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
 """Endings of the names of embedding tables."""
 
-MERGE = Remedy("merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model")
-"""Remedy for adapters that cannot be read."""
+MERGE = "merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model"
 
 UNSUPPORTED = (
     *("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config"),
@@ -76,13 +75,13 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     candidates = [folder, *([folder.resolve().parent / base_name] if re.fullmatch(r"\w[\w.-]*", base_name) else [])]
     if base := next(filter(has_model, candidates), None):
         if base != folder and is_adapter(base, weights):
-            raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), remedy=MERGE)
+            raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), hint=MERGE)
         return base
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         return fetch_model(name)
     message = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not next to it"
-    remedy = Remedy("copy or link the model's folder next to the adapter's, with the same name") if name else MERGE
-    raise ModelError(message, file=str(folder), remedy=remedy)
+    hint = "copy or link the model's folder next to the adapter's, with the same name" if name else MERGE
+    raise ModelError(message, file=str(folder), hint=hint)
 
 
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
@@ -104,11 +103,11 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
         unsupported = f"init_lora_weights {show_value(init)}"
     if kind != "LORA" or unsupported is not None:
         message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported}"
-        raise ModelError(f"{message}, which is not read", file=str(folder), remedy=MERGE)
+        raise ModelError(f"{message}, which is not read", file=str(folder), hint=MERGE)
     path = folder / WEIGHTS
     if not path.is_file():
         message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
-        raise ModelError(message, file=str(folder), remedy=MERGE)
+        raise ModelError(message, file=str(folder), hint=MERGE)
     alpha = config.number("lora_alpha")
     scaled_by_root = config.switch("use_rslora", False)
     stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
@@ -122,7 +121,7 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
         elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
             continue
         elif ".lora_" in name:
-            raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), remedy=MERGE)
+            raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), hint=MERGE)
         elif name.endswith(TABLES):
             _replace_table(weights, name, stored[name], path)
         else:
@@ -166,7 +165,7 @@ def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: 
         return  # tied to the embedding
     if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
         message = f"it has a separate {shorten(name)}, and its files do not say where the model uses it"
-        raise ModelError(message, file=str(path), remedy=MERGE)
+        raise ModelError(message, file=str(path), hint=MERGE)
     _set(weights, name, tensor)
 
 

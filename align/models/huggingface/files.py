@@ -11,7 +11,7 @@ from align.models.folder import ModelFolder
 from align.models.huggingface.adapter import CONFIG, merge_adapter
 from align.models.huggingface.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from align.models.huggingface.config import lacks, read_json
-from align.models.saved.unpickle import load_weights
+from align.models.saved import load_weights
 
 INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.index.json": ".bin"}
 """Names of index files, which list the files of the weights, with the ending of these files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from align.core.errors import ModelError, Remedy, one_line
+from align.core.errors import ModelError, one_line
 from align.models.huggingface.config import lacks
 
 TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
@@ -29,7 +29,7 @@ def fetch_model(name: str) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError as error:
         raise lacks(error) from None
-    remedy = Remedy(f"fetch it where there is a network: hf download {name}")
+    hint = f"fetch it where there is a network: hf download {name}"
     try:
         for files in WEIGHTS:
             folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
@@ -40,9 +40,9 @@ def fetch_model(name: str) -> Path:
             message = f"the Hugging Face hub has no such model for you ({one_line(error)})"
             raise ModelError(message, file=name) from None
         message = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
-        raise ModelError(message, file=name, remedy=remedy) from None
+        raise ModelError(message, file=name, hint=hint) from None
     except HFValidationError:
         raise ModelError("no such file or folder, and no name of the Hugging Face hub", file=name) from None
     patterns = ", ".join(pattern for files in WEIGHTS for pattern in files)
     message = f"no weights ({patterns}), neither in the Hugging Face cache nor from the hub"
-    raise ModelError(message, file=name, remedy=remedy)
+    raise ModelError(message, file=name, hint=hint)

@@ -14,9 +14,7 @@ from weakref import WeakValueDictionary
 from align.core.errors import ModelError, shorten
 from align.core.text import split_words
 from align.core.types import Dtype, TextWarning
-from align.models.again import remember
 from align.models.engine.forward import Transformer
-from align.models.fingerprint import file_digest, fingerprint
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import (
     USUAL_BYTES,
@@ -33,7 +31,7 @@ from align.models.huggingface.translator import HuggingFaceTranslator
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
 from align.models.languages import find_language
 from align.models.model_toml import ModelOptions, check_language
-from align.models.recorder import Framework, ModelRecorder
+from align.models.recorder import Framework, ModelRecorder, file_digest, fingerprint, remember
 
 VOCABULARIES = (
     "vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "added_tokens.json", "tokenizer_config.json"

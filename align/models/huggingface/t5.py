@@ -15,8 +15,17 @@ from torch import Tensor
 
 from align.core.errors import ModelError
 from align.core.types import Dtype
-from align.models.engine.forward import Layer, Stack, Transformer
-from align.models.engine.layers import Block, CrossAttention, Embedding, RootNorm, SelfAttention, compact_table
+from align.models.engine.forward import (
+    Block,
+    CrossAttention,
+    Embedding,
+    Layer,
+    RootNorm,
+    SelfAttention,
+    Stack,
+    Transformer,
+    compact_table,
+)
 from align.models.engine.linear import Activation, GatedLinear, Linear, Projection, make_linear
 from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config

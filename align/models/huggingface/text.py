@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from align.core.errors import Argument, ModelError, Remedy, shorten
+from align.core.errors import ModelError, shorten
 from align.models.detokenize import Join
 from align.models.huggingface.vocabulary import Side, Vocabulary
 from align.models.languages import same_language
 from align.models.model_toml import ModelOptions
-from align.models.moses import moses_normalizer
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import Preprocessor, TextRules, moses_normalizer
 
 Index = Callable[[str], "int | None"]
 
@@ -126,4 +125,4 @@ def language_piece(text: Text, code: str | None, argument: str, file: str, named
     message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
     if named_by:
         message += f", which {named_by} names"
-    raise ModelError(message, file=file, remedy=Remedy(f"give {{}}, {choice}", (Argument(argument),)))
+    raise ModelError(message, file=file, hint=f"give ‹{argument}›, {choice}")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from align.core.batching import BATCH_TOKENS, of_one_length
-from align.core.settings import Search
+from align.core.stream import BATCH_TOKENS, of_one_length
+from align.core.types import Search
 from align.models.detokenize import UNKNOWN, Detokenizer
 from align.models.huggingface.text import Text
 from align.models.recorder import ModelRecorder

@@ -16,7 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II, DictConfig, OmegaConf, open_dict
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from align.core.settings import Settings
+from align.core.types import Settings
 from align.io.process import keep_freed_memory
 from align.training.plugin.lighter import lighten
 from align.training.plugin.words import WordAligner
@@ -145,11 +145,6 @@ class TranslationAlignTask(TranslationTask):
 
 
 def _settings(cfg: Any) -> Settings:
-    """Return the settings of alignments from the options.
-
-    Raises:
-        ValueError: no layer is set, or an option has an unknown value.
-    """
     if cfg.align_layer is None:
         raise ValueError(
             "alignments need --align-layer N, and perhaps --align-head N: extract-align prints the layer and "

@@ -9,12 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from align.core.aligner import align_encoded
-from align.core.batching import Encoded
 from align.core.choice import only_choice
-from align.core.extraction import Reader
-from align.core.merging import NULL
-from align.core.settings import Settings
-from align.core.types import Alignment, Pair, Pieces, TextWarning
+from align.core.scores import NULL, Reader
+from align.core.stream import Encoded
+from align.core.types import Alignment, Pair, Pieces, Settings, TextWarning
 from align.models.fairseq.architecture import attention_of
 
 _BLANK = "\u2581"
@@ -30,10 +28,6 @@ SUBWORDS: dict[str, Callable[[str], str]] = {
 
 def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[str]]:
     """Join pieces to words as fairseq's `--remove-bpe` does.
-
-    Args:
-        pieces: pieces of one sentence, without special symbols.
-        subwords: a key of SUBWORDS.
 
     Returns:
         The word of each piece, from 0, and the words. A piece without text, e.g. a lone U+2581, belongs to the next
@@ -62,10 +56,8 @@ class WordAligner:
 
     Args:
         model: a fairseq Transformer in eval mode; it is not changed.
-        dictionaries: dictionaries of source and target.
         subwords: the value of `--remove-bpe`; None if unset, so that each piece is a word.
         settings: how to read attention; layer and head must be fixed.
-        name: name of the model in messages.
 
     Raises:
         ValueError: the model has no encoder-decoder attention, or lacks this layer or head, or pieces of this kind

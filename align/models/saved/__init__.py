@@ -1,1 +1,0 @@
-"""Read untrusted files that torch saved."""
