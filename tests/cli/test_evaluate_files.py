@@ -208,7 +208,4 @@ def test_a_published_file_taken_the_wrong_way(run: Callable[..., Result]) -> Non
     assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-swapped or --gold-swapped" in result.err
     text = ("-s", hansards("test.e"), "-t", hansards("test.f"))
     failed(run(*arguments, *text), "is it source first (else --hyp-swapped)?")
-    failed(
-        run(*arguments, *text, "--hyp-base", 0),
-        "with --hyp-swapped, or with -s and -t exchanged, all links would be in range",
-    )
+    failed(run(*arguments, *text, "--hyp-base", 0), "with --hyp-swapped, or with -s and -t exchanged")

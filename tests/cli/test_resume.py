@@ -333,9 +333,7 @@ def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     links = tmp_path / "links"
     whole = links.read_bytes()
-    failed(
-        run("-q", "text", "-o", "links", "--resume", "--layer", 1), "links is of another run (settings was layer:auto"
-    )
+    failed(run("-q", "text", "-o", "links", "--resume", "--layer", 1), "links is of another run (settings was layer:")
     links.write_bytes(b"other")
     message = f"links has 5 bytes, and links.run.json says {len(whole):,}: remove links to begin anew"
     failed(run("-q", "text", "-o", "links", "--resume"), message)

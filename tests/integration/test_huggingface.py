@@ -185,9 +185,7 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     assert links(open_model(marian))
     own["AutoTokenizer"] = "modeling_own.OwnTokenizer"
     (marian / "tokenizer_config.json").write_text(json.dumps({"auto_map": own, "tokenizer_class": "OwnTokenizer"}))
-    with pytest.raises(
-        ModelError, match="its tokenizer is OwnTokenizer; with a model of type marian, only MarianTokenizer"
-    ):
+    with pytest.raises(ModelError, match="its tokenizer is OwnTokenizer; with a model of type marian"):
         open_model(marian)
     assert not mark.exists()
 
@@ -400,9 +398,7 @@ def test_a_name_of_the_hub(tmp_path: Path, marian: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ValueError, match="hub cannot be reached: fetch it where there is a network: hf download some/model"
-    ):
+    with pytest.raises(ValueError, match=r"hub cannot be reached: .*: hf download some/model"):
         load("some/model")
     in_cache("some/model", marian, tmp_path / "cache")
     assert links(load("some/model")) == links(load(marian))

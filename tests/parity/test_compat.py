@@ -90,10 +90,7 @@ def test_a_language_model_has_no_alignments(tmp_path: Path) -> None:
     del args.source_lang, args.target_lang
     state["cfg"]["task"] = {"_name": "language_modeling"}
     torch.save(state, path)
-    with pytest.raises(
-        ValueError,
-        match=r"no encoder-decoder attention in it.*: links need a Transformer for translation, not a language model",
-    ):
+    with pytest.raises(ValueError, match="no encoder-decoder attention in it"):
         load_fairseq(find_model(str(path), ModelOptions()))
 
 
