@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import align.models.load
-from align.cli import common, extract, sweep
+from align.cli import common, extract
 from align.io import process
 from align.io.output import beside, open_output
 from tests import toy
@@ -61,18 +61,11 @@ def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], t
     assert sorted(os.listdir(tmp_path)) == ["kept", "link", "loop", "text", "toy"]
 
 
-def test_no_name_is_wrong_usage(unloaded: Callable[..., Result], run_main: Callable[..., Result]) -> None:
-    for result in (unloaded("text", "-o", ""), run_main(sweep.main, "text", "-o", "")):
-        assert (result.code, result.out) == (2, b"")
-        assert "argument -o/--output: the value is empty" in result.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--threads", "1025"), "'1025' is not a number from 1 to 1,024"),
         (("--threads", "1" * 5000), "is not a number from 1 to 1,024"),
-        (("--threads", "0"), "'0' is not a number from 1 to 1,024"),
         (("--translate", "--beam", "1001"), "'1001' is not a number from 1 to 1,000"),
     ],
 )
@@ -107,8 +100,7 @@ def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path
 # Names
 
 
-@pytest.mark.parametrize("length", [244, 245, 250, 255])
-@pytest.mark.parametrize("letter", ["x", "ä"])
+@pytest.mark.parametrize(("letter", "length"), [("x", 244), ("x", 245), ("x", 255), ("ä", 255)])
 def test_names_as_long_as_the_file_system_takes(tmp_path: Path, length: int, letter: str) -> None:
     name = letter * (length // len(letter.encode()))
     with open_output(str(tmp_path / name)) as out:

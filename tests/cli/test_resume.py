@@ -92,18 +92,14 @@ def rewrite(path: Path, **changes: Any) -> None:
     ("name", "arguments"),
     [
         ("links", ("text", "--scores")),
-        ("links.gz", ("text", "-f", "talp", "--layer", 1, "--head", 2)),
-        ("links.xz", ("text", "-f", "jsonl", "--position", "both")),
         ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--scores")),
         ("links.gz", ("text", "-f", "giza")),
         ("links.xz", ("--null", "mask")),  # stdin, read again from its start
-        ("links", ("text", "--reverse-model", REVERSE, "--scores")),
         (
             "links.gz",
             ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "jsonl", "--position", "both"),
         ),
         ("links.xz", ("-s", "de.gz", "--translate", "--beam", 1, "-f", "jsonl")),
-        ("links", ("de", "--translate", "--beam", 2, "--reverse-model", REVERSE)),
     ],
 )
 def test_stopped_it_goes_on_to_the_same_bytes(
@@ -114,12 +110,7 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     plain = run(*arguments, "-o", f"plain{name}", stdin=stdin)
     assert plain.code == 0
     before = set(os.listdir(tmp_path))
-    for at in (95, 37, 130):  # not in order: 37 is before what is saved, so the input has changed
-        if at == 37:
-            put([*LINES[:36], "\udcff", *LINES[37:]])
-            broken = run("-q", *arguments, "-o", name, "--resume", stdin=(tmp_path / "text").read_bytes())
-            failed(broken, "line 37: not UTF-8")
-            continue
+    for at in (95, 37, 130):  # 37 is before what is saved
         break_off(run, at, *arguments, "-o", name)
         assert set(os.listdir(tmp_path)) - before == {f"{name}.parts"}
     result = run(*arguments, "-o", name, "--resume", stdin=stdin)
@@ -135,9 +126,13 @@ def test_stopped_it_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.parametrize(
-    ("buffer", "blank"), [(20, (0, 40)), (20, (19, 40)), (20, (20, 80)), (60, (0, 60)), (60, (0, 41)), (60, (0, 5))]
+    ("buffer", "blank", "options"),
+    [
+        *((buffer, blank, ()) for buffer, blank in ((20, (0, 40)), (20, (19, 40)), (60, (0, 60)), (60, (0, 41)))),
+        (20, (0, 40), ("--position", "both")),
+        (20, (0, 40), ("--reverse-model", REVERSE)),
+    ],
 )
-@pytest.mark.parametrize("options", [(), ("--position", "both"), ("--reverse-model", REVERSE)])
 def test_a_choice_that_is_still_open_comes_out_the_same(
     run: Callable[..., Result], tmp_path: Path, blank: tuple[int, int], options: tuple[str, ...], buffer: int
 ) -> None:
@@ -168,7 +163,7 @@ def test_a_full_disk_is_resumed_from(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("-q", "text", "-o", "plain").code == 0
-    for at in (1, 2, 3, 4, 5, 16):  # the last one is of the joined blocks
+    for at in (1, 3, 4, 16):  # the last one is of the joined blocks
         calls: list[int] = []
 
         def full(descriptor: int, at: int = at, calls: list[int] = calls) -> None:
@@ -185,13 +180,12 @@ def test_a_full_disk_is_resumed_from(
         os.unlink("links")
 
 
-@pytest.mark.parametrize("end", [b"", b"half a li"])
-def test_the_last_block_with_a_record_counts(run: Callable[..., Result], tmp_path: Path, end: bytes) -> None:
+def test_the_last_block_with_a_record_counts(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
     parts = tmp_path / "links.parts"
     os.unlink(parts / "00004.json")  # killed before the record was there
-    (parts / "00004").write_bytes(end)
-    (parts / ".00004.json.part").write_bytes(end)
+    (parts / "00004").write_bytes(b"half a li")
+    (parts / ".00004.json.part").write_bytes(b"half a li")
     result = run("text", "-o", "links", "--resume")
     assert "60 lines are done in links.parts" in result.err
     run("-q", "text", "-o", "plain")
@@ -243,8 +237,8 @@ def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> N
 # The same command once more
 
 
-@pytest.mark.parametrize("name", ["links", "links.gz"])
-def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_path: Path, name: str) -> None:
+def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_path: Path) -> None:
+    name = "links.gz"
     break_off(run, 95, "text", "-o", name)
     parts, copy = tmp_path / f"{name}.parts", tmp_path / "copy"
     shutil.copytree(parts, copy)
@@ -268,7 +262,7 @@ def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_pa
 def test_an_unchanged_file_is_not_read_again(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for arguments in (("text",), ("-s", "de", "-t", "en"), ("-s", "de.gz", "--translate", "--beam", 1)):
+    for arguments in (("-s", "de", "-t", "en"), ("-s", "de.gz", "--translate", "--beam", 1)):
         put(LINES)
         out = f"links{len(arguments)}"
         assert run("-q", *arguments, "-o", out, "--resume").code == 0
@@ -278,15 +272,6 @@ def test_an_unchanged_file_is_not_read_again(
         for name in ("text", "de", "de.gz"):
             os.unlink(name)
         failed(run("-q", *arguments, "-o", out, "--resume"), "No such file")
-
-
-def test_a_result_of_which_nothing_is_known_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "links").write_bytes(b"other")
-    failed(
-        run("-q", "text", "-o", "links", "--resume"),
-        "error: links is there, and no record of the run that made it: remove links to begin anew",
-    )
-    assert (tmp_path / "links").read_bytes() == b"other"
 
 
 def test_a_file_that_appeared_next_to_blocks_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -341,9 +326,14 @@ def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result],
 
 
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "links").write_bytes(b"other")
+    message = "links is there, and no record of the run that made it: remove links to begin anew"
+    failed(run("-q", "text", "-o", "links", "--resume"), message)
+    os.unlink("links")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     links = tmp_path / "links"
     whole = links.read_bytes()
+    failed(run("-q", "text", "-o", "links", "--resume", "--layer", 1), "links is of another run (settings was layer:")
     links.write_bytes(b"other")
     message = f"links has 5 bytes, and links.run.json says {len(whole):,}: remove links to begin anew"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
@@ -353,20 +343,6 @@ def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp
     os.unlink(links)
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     assert links.read_bytes() == whole
-
-
-def test_a_result_of_other_settings_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
-    assert run("-q", "text", "-o", "links", "--resume", "--layer", 1).code == 0
-    before = (tmp_path / "links").read_bytes()
-    for options, message in (
-        (("--layer", 2), "(settings was layer:1, and is layer:2)"),
-        ((), "(settings was layer:1, and is layer:auto)"),
-        (("--layer", 1, "--scores"), "scores was False, and is True"),
-        (("--layer", 1, "-f", "jsonl"), "format was pharaoh, and is jsonl"),
-    ):
-        result = run("-q", "text", "-o", "links", "--resume", *options)
-        failed(result, "error: links is of another run (", message, "remove links to begin anew")
-    assert (tmp_path / "links").read_bytes() == before
 
 
 def test_two_sides_are_not_two_texts(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -382,20 +358,17 @@ def test_two_sides_are_not_two_texts(run: Callable[..., Result], tmp_path: Path)
         os.unlink("links")
 
 
-@pytest.mark.parametrize("stdin", [False, True])
-def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp_path: Path, stdin: bool) -> None:
+def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     put(LINES)
-    name = "stdin" if stdin else "text"
 
     def again() -> Result:
-        arguments = ("-q", "-o", "links", "--resume")
-        return run(*arguments, stdin=Path("text").read_bytes()) if stdin else run(*arguments, "text")
+        return run("-q", "-o", "links", "--resume", stdin=Path("text").read_bytes())
 
     assert again().code == 0
     put([*LINES, "das ||| the"])
-    failed(again(), f"error: {name} has 131 lines, and links is of 130: remove links to begin anew")
+    failed(again(), "error: stdin has 131 lines, and links is of 130: remove links to begin anew")
     put([LINES[1], LINES[0], *LINES[2:]])
-    failed(again(), f"error: {name}: the lines are not those that links is of: remove links to begin anew")
+    failed(again(), "error: stdin: the lines are not those that links is of: remove links to begin anew")
     put(LINES)
     assert again().code == 0
 
@@ -431,11 +404,8 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
     before = tree(tmp_path / "links.parts")
     for options, message in (
         ((), "scores was True, and is False"),
-        (("--scores", "-f", "talp"), "format was pharaoh, and is talp"),
         (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
-        (("--scores", "--batch-tokens", 10), "batch-tokens was 1000, and is 10"),
         (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
-        (("--scores", "--null", "none"), "(settings was null:eos, and is null:none)"),
         (("--scores", "--layer", 1), "(settings was layer:auto, and is layer:1)"),
         (("--scores", "--reverse-model", REVERSE), "|soft:0.5"),
     ):
@@ -457,7 +427,7 @@ def test_another_input(run: Callable[..., Result], tmp_path: Path) -> None:
     failed(run("text", "-o", "links", "--resume"), "text has 79 lines, and links.parts is of the first 80: remove")
 
 
-@pytest.mark.parametrize("garbage", [b"", b"{}\n", b"[]\n", b'{"run": 3}\n', b"\xff\n", b"[" * 90_000, b"9" * 5000])
+@pytest.mark.parametrize("garbage", [b"", b'{"run": 3}\n', b"[" * 90_000])
 def test_a_folder_that_is_not_of_a_run(run: Callable[..., Result], tmp_path: Path, garbage: bytes) -> None:
     parts = tmp_path / "links.parts"
     parts.mkdir()
@@ -475,16 +445,7 @@ def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [
-        [place((1, 1), None), place((1, 1), None)],
-        [place((9, 1), None)],
-        [place((0, 1), None)],
-        [place((1, 9), None)],
-        [place((1, 1), (9, "all"))],
-        [place(None, (1, 1))],
-        [],
-    ],
+    "chosen", [[place((1, 1), None), place((1, 1), None)], [place((9, 1), None)], [place((1, 1), (9, "all"))], []]
 )
 def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chosen: Any) -> None:
     break_off(run, 95, "text", "-o", "links")
@@ -503,9 +464,7 @@ def test_a_record_that_does_not_fit_its_block(run: Callable[..., Result], tmp_pa
     ((name, size, digest),) = records[4]["outputs"]
     for changes, message in (
         ({"rows": 10}, "00004.json is none of ours, or damaged"),
-        ({"rows": -20}, "00004.json is none of ours, or damaged"),
         ({"digest": records[3]["digest"]}, "the first 80 lines are not those that links.parts is of"),
-        ({"outputs": records[3]["outputs"]}, "00004.json is none of ours, or damaged"),
         ({"outputs": [["../text", size, digest]]}, "00004.json is none of ours, or damaged"),
         ({"outputs": [[name, size - 3, digest]]}, "links.parts/00004 is not what 00004.json says"),
         ({"outputs": [[name, size, records[3]["outputs"][0][2]]]}, "links.parts/00004 is not what 00004.json says"),
@@ -522,30 +481,26 @@ def test_a_record_that_does_not_fit_its_block(run: Callable[..., Result], tmp_pa
     assert run("-q", "text", "-o", "links", "--resume").code == 0
 
 
-@pytest.mark.parametrize("format", ["pharaoh", "giza", "naacl", "jsonl"])
-def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path, format: str) -> None:
-    break_off(run, 95, "text", "-o", "links", "-f", format)
+def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path) -> None:
+    arguments = ("-q", "text", "-o", "links", "--resume")
+    break_off(run, 95, "text", "-o", "links")
     block = tmp_path / "links.parts" / "00002"
     output = block.read_bytes()
-    fake = b"9-9\x1b[31m\n" * (len(output) // 9 + 1)
-    for content in (
-        *(fake[: len(output)], fake, output[1:] + b"\n", b"x" + output[1:], output[::-1]),
-        *(b"", output[:-1], output * 2),
-    ):
+    message = "links.parts/00002 is not what 00002.json says: remove links.parts to begin anew"
+    for content in (b"x" + output[1:], b"", output * 2):
         block.write_bytes(content)
-        message = "links.parts/00002 is not what 00002.json says: remove links.parts to begin anew"
-        failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+        failed(run(*arguments), message)
         assert block.read_bytes() == content
     block.unlink()
     message = "links.parts/00002 is missing, or not a regular file: remove links.parts to begin anew"
-    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+    failed(run(*arguments), message)
     for make in (os.mkfifo, lambda path: path.symlink_to("../copy"), Path.mkdir):
         (tmp_path / "copy").write_bytes(output)
         make(block)
-        failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+        failed(run(*arguments), message)
         block.rmdir() if block.is_dir() else block.unlink()
     block.write_bytes(output)
-    assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
+    assert run(*arguments).code == 0
 
 
 def test_a_sparse_block_is_not_read(
@@ -621,7 +576,7 @@ def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..
     assert run(*arguments).code == 0
     expected = (tmp_path / "links").read_bytes()
     draw, codes = random.Random(3), []
-    for _ in range(150):
+    for _ in range(60):
         for path in ("links", "links.run.json"):
             (tmp_path / path).unlink(missing_ok=True)
         shutil.rmtree(parts, ignore_errors=True)
@@ -649,14 +604,6 @@ def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..
     assert {*codes} == {0, 1}
 
 
-def test_two_runs_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:
-    break_off(run, 95, "text", "-o", "links")
-    with open_output("links"):
-        failed(run("text", "-o", "links", "--resume"), "links: another run is still writing it")
-    os.unlink("links")
-    assert run("-q", "text", "-o", "links", "--resume").code == 0
-
-
 def test_what_is_in_the_way_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     for make in (os.mkfifo, Path.touch, lambda path: path.symlink_to("elsewhere")):
@@ -666,7 +613,7 @@ def test_what_is_in_the_way_is_named(run: Callable[..., Result], tmp_path: Path)
     assert not [name for name in os.listdir(tmp_path) if "links" in name]
 
 
-@pytest.mark.parametrize("other", [b"my own", b"{}\n", b'{"run": [1]}\n', b'{"run": {"a": {}}}\n', b"[" * 90_000])
+@pytest.mark.parametrize("other", [b"my own", b'{"run": {"a": {}}}\n', b"[" * 90_000])
 def test_files_of_the_users_own_are_left_alone(run: Callable[..., Result], tmp_path: Path, other: bytes) -> None:
     (tmp_path / "links.run.json").write_bytes(other)
     for result in (False, True):
@@ -685,18 +632,6 @@ def test_other_files_among_the_blocks_stay(run: Callable[..., Result], tmp_path:
     (tmp_path / "links.parts" / "notes").write_text("my own", encoding="utf-8")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     assert tree(tmp_path / "links.parts") == {"notes": b"my own"}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"run": []}, {"run": {"a": []}}, {"inputs": "x"}, {"rows": -1}, {"rows": True}, {"rows": 10**400},
-     {"outputs": [["links", "1", "x"]]}, {"digest": 1}, {"outputs": None}, {"outputs": []}, {"counts": None}],
-)  # fmt: skip
-def test_what_is_no_record(run: Callable[..., Result], tmp_path: Path, change: dict[str, Any]) -> None:
-    assert run("-q", "text", "-o", "links", "--resume").code == 0
-    path = tmp_path / "links.run.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}), encoding="utf-8")
-    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
 
 
 def test_a_folder_cannot_flood_the_message(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -731,11 +666,9 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--resume requires -o FILE"),
         (("-o", "-"), "--resume requires -o FILE"),
         (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
         (("-o", "."), "-o . is a folder: `extract-align jobs FILE … -o .` writes a file for each FILE"),
-        (("-o", ""), "argument -o/--output: the value is empty"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:

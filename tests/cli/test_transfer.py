@@ -45,15 +45,6 @@ def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: P
     assert result.err.startswith("extract-align transfer: 3 lines, 4 tags, ")
 
 
-def test_running_numbers_are_no_words(run: Callable[..., Result], write: Write) -> None:
-    write(s="0\t<b>a</b>\n1\tb\n", t="0\tx\n1\ty\n", l="0-0\n0-0\n")
-    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "s: its lines begin with a running number")
-    failed(run("--tags", "xml", "--links", "l", "s"), "s: its lines begin with a running number")
-    failed(run("--tags", "xml", "--strip", "s"), "s: its lines begin with a running number")
-    write(b="a\tB-X\n\nb\tO\n")
-    failed(run("--tags", "bio", "-s", "b", "-t", "t", "--links", "l"), "t: its lines begin with a running number")
-
-
 def test_a_target_in_json_lines_is_no_text(run: Callable[..., Result], write: Write) -> None:
     write(s='{"text": "a", "labels": [[0, 1, "X"]]}\n', t='{"text": "b"}\n', l="0-0\n")
     failed(run("--tags", "spans", "-s", "s", "-t", "t", "--links", "l"), "t: the file is JSON lines")
@@ -194,18 +185,14 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags bio --bad-lines blank -s a -t b", "--bad-lines requires tags, not labels"),
         ("a", "the following arguments are required: --tags"),
         ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
-        ("--tags conll --translate -s a", "--tags conll reads columns with -s, and lines with -t"),
         ("--tags xml -s a", "-s/--source and -t/--target go together"),
         ("--tags xml -s a -t b c", "either FILE, or -s and -t"),
         ("--tags xml --strip -t a", "--strip reads the source alone: leave out -t/--target"),
-        ("--tags xml --translate -t a", "--translate reads the source alone: leave out -t/--target"),
         ("--tags xml a --links b -m de-en", "--model has no effect with --links"),
         ("--tags xml a --links b --translate", "--translate has no effect with --links"),
         ("--tags xml a --strip --split", "--split has no effect with --strip"),
         ("--tags bio -s a -t b --split", "--split requires tags, not labels"),
         ("--tags spans a --bad-lines blank", "--bad-lines requires tags, not labels"),
-        ("--tags xml a --beam 3", "--beam requires --translate"),
-        ("--tags xml a --reverse-layer 1", "--reverse-layer requires --reverse-model"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a --links -", "only one of the files can be stdin"),

@@ -59,6 +59,11 @@ def test_programs_are_those_that_are_installed() -> None:
         ("extract-align --sym soft", "unrecognized arguments: --sym; did you mean --symmetrize?"),
         ("extract-align --bad 2", "unrecognized arguments: --bad; did you mean --bad-lines or --bad-lines-file?"),
         ("extract-align --frobnicate", "unrecognized arguments: --frobnicate"),
+        ("extract-align --layer 0", "argument --layer: '0' is neither a number from 1 nor auto"),
+        ("extract-align --layer all", "argument --layer: 'all' is neither a number from 1 nor auto"),
+        ("extract-align --threshold 1.5", "argument --threshold: '1.5' is not a number from 0 to 1 or none"),
+        ("extract-align --threshold nan", "argument --threshold: 'nan' is not a number from 0 to 1 or none"),
+        ("extract-align -s - -t -", "only one of the files can be stdin"),
         ("extract-align baseline giza a --tread 2", "unrecognized arguments: --tread 2; did you mean --threads?"),
         ("extract-align eval -g a b --fmt tsv", "unrecognized arguments: --fmt tsv; did you mean --format?"),
         ("extract-align eval a", "the following arguments are required: -g/--gold"),
@@ -97,23 +102,18 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
         ("extract-align a --scores -f giza", "--scores has no effect with -f giza, which has no room for them"),
         ("extract-align a --scores -f jsonl", "--scores has no effect with -f jsonl, which always has them"),
         ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
-        (
-            "extract-align a --words characters --reverse-model b",
-            "--words characters cannot be combined with --reverse-model",
-        ),
-        ("extract-align a -o b --signature", "--output has no effect with --signature, which stdout gets"),
+        ("extract-align a --words characters --reverse-model b", "--words characters cannot be combined"),
+        ("extract-align a -o b --signature", "--output has no effect with --signature"),
         ("extract-align a --resume", "--resume requires -o FILE"),
         ("extract-align a --symmetrize soft", "--symmetrize requires --reverse-model"),
         ("extract-align a --reverse-layer auto", "--reverse-layer requires --reverse-model"),
         ("extract-align a --reverse-head 1", "--reverse-head requires --reverse-model"),
+        ("extract-align sweep a --reverse-source-lang de", "--reverse-source-lang requires --reverse-model"),
         (
             "extract-align a --reverse-model b --symmetrize forward --reverse-layer 1",
-            "--reverse-layer has no effect with --symmetrize forward",
+            "--reverse-layer has no effect with",
         ),
-        (
-            "extract-align a --reverse-model b --symmetrize reverse --head 1",
-            "--head has no effect with --symmetrize reverse",
-        ),
+        ("extract-align a --reverse-model b --symmetrize reverse --head 1", "--head has no effect with --symmetrize"),
         ("extract-align a --beam 5", "--beam requires --translate"),
         ("extract-align sweep a --gold-base 0", "--gold-base requires -g"),
         ("extract-align sweep a --gold-format talp", "--gold-format requires -g"),
@@ -126,34 +126,22 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
         ("extract-align eval -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
         ("extract-align eval -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),
         ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
-        (
-            "extract-align eval -g a b c --per-sentence --paired bootstrap",
-            "--paired applies to the summary only: not with --per-sentence, --errors or --brief",
-        ),
-        (
-            "extract-align eval -g a b --errors 1 --samples 1",
-            "--samples applies to the summary only: not with --per-sentence, --errors or --brief",
-        ),
-        (
-            "extract-align eval -g a b -b --seed 1",
-            "--seed applies to the summary only: not with --per-sentence, --errors or --brief",
-        ),
-        ("extract-align eval -g a b -b -f text", "--format has no effect with --brief, which prints plain numbers"),
-        ("extract-align combine a b -o c --signature", "--output has no effect with --signature, which stdout gets"),
-        (
-            "extract-align baseline giza a -o c --signature",
-            "--output has no effect with --signature, which stdout gets",
-        ),
-        ("extract-align baseline giza a --append-test", "--append-test requires --train-source and --train-target"),
-        (
-            "extract-align baseline --case keep eflomal a",
-            "--case keep has no effect: this tool lower-cases words itself",
-        ),
+        ("extract-align eval -g a b c --per-sentence --paired bootstrap", "--paired applies to the summary"),
+        ("extract-align eval -g a b --errors 1 --samples 1", "--samples applies to the summary only"),
+        ("extract-align eval -g a b -b --seed 1", "--seed applies to the summary only"),
+        ("extract-align eval -g a b -b -f text", "--format has no effect with --brief"),
+        ("extract-align combine a b -o c --signature", "--output has no effect with --signature"),
+        ("extract-align baseline giza a -o c --signature", "--output has no effect with --signature"),
+        ("extract-align baseline giza a --append-test", "--append-test requires --train-source"),
+        ("extract-align baseline --case keep eflomal a", "--case keep has no effect"),
     ],
 )
 def test_what_would_do_nothing_is_refused(run: Callable[..., Result], command: str, reason: str) -> None:
     name, words = split_command(command)
-    assert run(*words) == (2, b"", f"{name}: error: {reason}\n{name} --help lists all options\n")
+    result = run(*words)
+    assert (result.code, result.out) == (2, b"")
+    assert result.err.startswith(f"{name}: error: {reason}")
+    assert result.err.endswith(f"\n{name} --help lists all options\n")
 
 
 def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:

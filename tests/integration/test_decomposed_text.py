@@ -26,13 +26,8 @@ def insert(character: str) -> Change:
 
 CHANGES = {
     "decomposed": decompose,
-    "soft hyphens": insert("\xad"),
     "decomposed, soft hyphens": lambda text: decompose(insert("\xad")(text)),
-    "zero-width spaces": insert("\u200b"),
-    "zero-width non-joiners": insert("\u200c"),
     "zero-width joiners": insert("\u200d"),
-    "word joiners": insert("\u2060"),
-    "byte order marks": insert("\ufeff"),
     "direction marks": insert("\u200e"),
 }
 

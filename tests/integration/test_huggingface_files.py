@@ -81,7 +81,7 @@ def test_what_torch_saved_in_parts_runs_no_code(marian: Path, tmp_path: Path) ->
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("place", ["../pytorch_model-1.bin", "/dev/zero", ["x"], {}, "a.safetensors", ""])
+@pytest.mark.parametrize("place", ["../pytorch_model-1.bin", "a.safetensors"])
 def test_parts_elsewhere_are_not_read(marian: Path, place: object) -> None:
     part, _ = in_parts(marian)
     part.rename(marian.parent / "pytorch_model-1.bin")

@@ -18,9 +18,13 @@ from align import ModelOptions, Pair, load
 from align.core.scores import collate
 from align.models.huggingface import vocabulary
 from align.models.huggingface.text import prepare_text
-from tests.hub_models import MODELS, HubModel, find_model, write_model
+from tests.hub_models import HubModel, find_model, write_model
 
-NAMES = [model.name for model in MODELS if model.pieces > 1000 and model.name != "google/madlad400-3b-mt"]
+NAMES = (
+    *("Helsinki-NLP/opus-mt-de-en", "facebook/m2m100_418M", "facebook/nllb-200-distilled-600M", "facebook/bart-large"),
+    *("facebook/mbart-large-50-many-to-many-mmt", "facebook/wmt19-de-en", "google-t5/t5-small", "google/pegasus-xsum"),
+)
+"""One model of each way to store a vocabulary."""
 CHANGED_BY_HAND = ("tokenizer.json", "tokenizer_config.json")
 
 
@@ -75,8 +79,7 @@ def operations(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def kind_of(model: HubModel) -> str:
-    other = {"alirezamsh/small100": "small100", "facebook/mbart-large-50-many-to-many-mmt": "mbart-50"}
-    return other.get(model.name, model.kind)
+    return "mbart-50" if "mbart-large-50" in model.name else model.kind
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["as saved", "without tokenizer.json"])
@@ -86,7 +89,7 @@ def test_reading_a_vocabulary_takes_time_linear_in_its_size(
 ) -> None:
     model = find_model(name)
     counts = []
-    for pieces in (2_000, 4_000):
+    for pieces in (1_000, 2_000):
         folder = tmp_path / str(pieces)
         folder.mkdir()
         smaller = model.with_pieces(pieces)
@@ -97,12 +100,10 @@ def test_reading_a_vocabulary_takes_time_linear_in_its_size(
                 pytest.skip("it has no other vocabulary")
             for file in CHANGED_BY_HAND:
                 (folder / file).unlink(missing_ok=True)
-            if "small100" in name:
-                (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "SMALL100Tokenizer"}')
         counts.append(operations(folder, kind_of(model), monkeypatch))
-    assert counts[0] >= 2_000
+    assert counts[0] >= 1_000
     assert counts[1] < 2.2 * counts[0]
-    assert counts[1] < 30 * 4_000 + 10_000  # languages and marks are few
+    assert counts[1] < 30 * 2_000 + 10_000  # languages and marks are few
 
 
 SHAPE = {
@@ -160,7 +161,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="needs Linux's /proc")
 @pytest.mark.parametrize(
     ("stored", "dtype", "bytes_each"),
-    [("float32", "float32", 4), ("float32", "int8", 1), ("bfloat16", "bfloat16", 2), ("torch", "float32", 4)],
+    [("float32", "int8", 1), ("bfloat16", "bfloat16", 2), ("torch", "float32", 4)],
 )
 def test_memory_is_that_of_the_parameters(full: Path, stored: str, dtype: str, bytes_each: int) -> None:
     """At most 1.3 times the parameters in the number format of the model, and 220 MB for its text and for libraries.

@@ -112,48 +112,6 @@ def test_a_backend_of_ones_own_may_be_pickled_as_it_likes() -> None:
     assert str(known.align("1 2", "2 1")) == "0-1 1-0"
 
 
-POOL = """
-import sys
-from functools import partial
-from multiprocessing import get_context
-
-from align import two_way, load
-
-def use(shared):
-    global aligner
-    aligner = shared
-
-def align(pair):
-    return str(aligner.align(*pair))
-
-def align_with(aligner, pair):
-    return str(aligner.align(*pair)), id(aligner.forward.recorder)
-
-if __name__ == "__main__":
-    forward, reverse = (load(model, layer=1, head=1, device="cpu") for model in sys.argv[2:])
-    both = two_way(forward, reverse)
-    pairs = [("das haus ist alt", "the house is old"), ("wir sehen das haus", "we see the house")]
-    with get_context(sys.argv[1]).Pool(1, use, [both]) as pool:
-        links = pool.map(align, pairs, chunksize=1)
-        tasks = pool.map(partial(align_with, both), pairs, chunksize=1)
-    assert links == [link for link, _ in tasks] == [str(both.align(*pair)) for pair in pairs], (links, tasks)
-    assert len({recorder for _, recorder in tasks}) == 1
-    print(*links)
-"""
-
-
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_a_pool_takes_an_aligner_for_its_initializer_and_for_its_tasks(method: str, tmp_path: Path) -> None:
-    script = tmp_path / "pool.py"
-    script.write_text(POOL, encoding="utf-8")
-    models = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
-    command = [sys.executable, str(script), method, *map(str, models)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert done.stdout.split()
-
-
 def pairs_of(name: str) -> list[tuple[str, str]]:
     """The sentence pairs of an example."""
     tree = ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8"))

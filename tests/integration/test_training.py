@@ -16,10 +16,7 @@ from align.training.export import average, export, select, shrink
 from align.training.follow import TrainingError, _follow, lines_of
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import CheckpointRecipe, TextRecipe, read_recipe
-from align.training.run import (
-    last_whole_checkpoint,
-    read_curve,
-)
+from align.training.run import last_whole_checkpoint, read_curve
 from tests.corpora import pair_files
 from tests.toy import save_model
 

@@ -81,8 +81,7 @@ def both_ways(aligner: Any, align: Callable[[Any, Told], Iterator[Alignment]]) -
     return alignments
 
 
-@pytest.mark.parametrize("layer", [RIGHT.layer, "auto"])
-@pytest.mark.parametrize("buffer", [2000, 150])
+@pytest.mark.parametrize(("layer", "buffer"), [(RIGHT.layer, 2000), ("auto", 150)])
 def test_workers_find_what_one_process_does(layer: Any, buffer: int) -> None:
     aligner = Aligner(
         Direction(KnownRecorder(), replace(KNOWN, layer=layer, head="auto", threshold=0.1)), buffer=buffer

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from align import Aligner, Alignment, Cell, Direction, Pair, PairError, Place, Settings, heat_grid
+from align import Aligner, Alignment, Cell, Direction, Pair, PairError, Settings
 from align.core.choice import Calibration
-from align.core.types import TextWarning
 from tests.conftest import align_and_choose, assert_same_links, example_pairs, plain, shared_pairs
 
 FIXED = plain(layer=1, head=1)
@@ -21,7 +19,7 @@ def aligned(recorder: Any, pairs: list[Pair], **options: Any) -> list[Alignment]
     return list(Aligner(Direction(recorder, FIXED), **options)(pairs))
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 1}, {"buffer": 7, "batch_tokens": 100}])
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 7, "batch_tokens": 100}])
 def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int]) -> None:
     pairs = example_pairs()
     found, expected = aligned(recorder, pairs, **options), aligned(recorder, pairs)
@@ -43,13 +41,6 @@ def test_one_comes_out_for_each_in_order_blank_ones_too(recorder: Any) -> None:
     found = list(Aligner(Direction(recorder, FIXED))(pairs))
     assert [str(alignment) for alignment in found] == ["", "", "0-0 1-1", ""]
     assert [alignment.pair.id for alignment in found] == [1, 2, 3, 4]
-
-
-def test_results_come_a_buffer_at_a_time(recorder: Any) -> None:
-    pairs = iter([("das haus", "the house")] * 12)
-    results = Aligner(Direction(recorder, FIXED), buffer=5)(pairs)
-    next(results)
-    assert len(list(pairs)) == 7
 
 
 def test_too_long_stops_with_the_line_after_what_came_before(toy_recorder: Callable[..., Any]) -> None:
@@ -93,16 +84,6 @@ def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(reco
         assert list(choice.place.cells().values()) == [expected]
 
 
-def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
-    aligner = Aligner(Direction(recorder, plain(), calibration={("norm", "input"): Cell(3, 4)}))
-    for _ in range(2):
-        _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
-        assert choice.place == Place(Cell(3, 4))
-        _, (choice,) = align_and_choose(aligner, example_pairs() * 3)
-        assert "60 pairs" in choice.reason
-        assert choice.place != Place(Cell(3, 4))
-
-
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
     aligner = Aligner(Direction(recorder, plain(position=position)), buffer=150)
@@ -120,28 +101,6 @@ def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, posi
 def test_sizes_and_words_that_make_no_sense_are_refused(recorder: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Aligner(Direction(recorder, FIXED), **wrong)
-
-
-def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> None:
-    source, target = "das haus \x07", "the house \x07 \x0b"
-    for settings in (FIXED, plain()):
-        found = list(Aligner(Direction(recorder, settings))([(source, target)] * 60))
-        assert {alignment.links for alignment in found} == {frozenset({(0, 0), (1, 1)})}
-        assert found[0].null == [2, 3]
-    aligner = Aligner(Direction(recorder, FIXED))
-    scores = aligner.word_scores(source, target)
-    assert [len(row) for row in scores] == [4] * 4
-    picture = heat_grid(aligner.align(source, target), scores).split("\n")
-    assert picture[-4:] == [" das ◆", "haus   ◆", "\\x07", "</s>     ◇ ◇"]
-
-
-def test_much_unknown_text_is_warned_about(recorder: Any) -> None:
-    strange = [("სახლი დგას მთაზე " * 7, "the house is on the hill " * 5)] * 4
-    with pytest.warns(TextWarning, match="of the source pieces in the first 4 pairs are unknown"):
-        list(Aligner(Direction(recorder, FIXED))(strange))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        list(Aligner(Direction(recorder, FIXED))(example_pairs()))
 
 
 def test_word_scores_are_what_links_are_read_off(recorder: Any) -> None:

@@ -460,7 +460,7 @@ def criterion_of(task: Any, name: str, smoothing: float = 0.1) -> Any:
     return CRITERION_REGISTRY[name](task, sentence_avg=False, label_smoothing=smoothing)
 
 
-@pytest.fixture(params=[512, 5, 1])
+@pytest.fixture(params=[512, 5])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.training.plugin.criterion.BLOCK", request.param)
 

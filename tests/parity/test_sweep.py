@@ -155,7 +155,4 @@ def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: 
     chosen = list(apply_rules(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
     assert not any(choice.gold for choice in chosen)
     agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}
-    assert agreed == {
-        "agreement of directions, layers": (0, 5),
-        "agreement of directions, heads": (4, 6),
-    }
+    assert agreed == {"agreement of directions, layers": (0, 5), "agreement of directions, heads": (4, 6)}

@@ -77,15 +77,24 @@ def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError])
-def test_what_came_before_an_error_of_the_input_comes_out(error: type[Exception]) -> None:
-    def broken() -> Iterator[tuple[str, str]]:
-        yield from pairs(7)
-        raise error("line 8")
+def test_results_come_a_buffer_at_a_time_and_before_an_error_of_the_input(error: type[Exception]) -> None:
+    read = []
 
-    found = []
-    with pytest.raises(error, match="line 8"):
-        found.extend(Aligner(Direction(KnownRecorder(), plain()), buffer=5)(broken()))
-    assert len(found) == 7
+    def broken() -> Iterator[tuple[str, str]]:
+        for pair in pairs(12):
+            read.append(pair)
+            yield pair
+        raise error("line 13")
+
+    aligner = Aligner(Direction(KnownRecorder(), plain()), buffer=5)
+    for one in (aligner, two_way(aligner, aligner)):
+        read.clear()
+        results = one(broken())
+        found = [next(results)]
+        assert len(read) == 5
+        with pytest.raises(error, match="line 13"):
+            found.extend(results)
+        assert len(found) == 12
 
 
 class CountingRecorder(KnownRecorder):
@@ -306,12 +315,10 @@ WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_PAIRS)
 def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: type[Exception], message: str) -> None:
-    aligner = Aligner(Direction(KnownRecorder(), BEST))
-    for one in (aligner, two_way(aligner, aligner)):
-        found = []
-        with pytest.raises(error, match=f"^{message}"):
-            found.extend(one([("1", "1"), wrong]))
-        assert len(found) == 1
+    found = []
+    with pytest.raises(error, match=f"^{message}"):
+        found.extend(Aligner(Direction(KnownRecorder(), BEST))([("1", "1"), wrong]))
+    assert len(found) == 1
 
 
 def test_sentences_and_pairs_may_be_arrays_of_words() -> None:

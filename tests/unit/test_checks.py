@@ -40,8 +40,7 @@ class BpeRecorder(KnownRecorder):
 
 
 @pytest.mark.parametrize(
-    ("trained_on_tokens", "tokenizer", "warned"),
-    [(True, "none", True), (True, "moses", False), (False, "none", False)],
+    ("trained_on_tokens", "tokenizer", "warned"), [(True, "none", True), (True, "moses", False), (False, "none", False)]
 )
 def test_punctuation_at_words_for_a_model_of_tokens(
     tmp_path: Path, trained_on_tokens: bool, tokenizer: str, warned: bool

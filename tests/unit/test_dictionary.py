@@ -19,12 +19,7 @@ def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [
-        (b"\xff 1\n", "codec"),
-        (b"a\n", "line 1 is not"),
-        (b"a 1\nb\n", "line 2 is not"),
-        (b"a 1\na 2\n", "line 2 has"),
-    ],
+    [(b"\xff 1\n", "codec"), (b"a\n", "line 1 is not"), (b"a 1\nb\n", "line 2 is not"), (b"a 1\na 2\n", "line 2 has")],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "dict.de.txt"

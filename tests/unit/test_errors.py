@@ -97,10 +97,7 @@ def test_no_message_below_the_command_line_names_an_option() -> None:
 
 def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
     """`argparse.Namespace` is for the programs, and for fairseq, whose models are made of one."""
-    allowed = (
-        *("analysis/bert", "analysis/commands", "cli", "training"),
-        *("models/fairseq", "models/saved"),
-    )
+    allowed = (*("analysis/bert", "analysis/commands", "cli", "training"), *("models/fairseq", "models/saved"))
     seen = []
     for path in sorted(ALIGN.rglob("*.py")):
         name = path.relative_to(ALIGN).as_posix()

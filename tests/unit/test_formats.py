@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import printable
-from align.core.formats import (
-    FORMATS,
-    format_a3,
-    format_jsonl,
-    format_naacl_links,
-    format_pharaoh,
-    to_json,
-)
+from align.core.formats import FORMATS, format_a3, format_jsonl, format_naacl_links, format_pharaoh, to_json
 from align.core.types import Alignment, Gold, Links, Pair
 from align.evaluation.link_files import read_links, renumber_file
 from align.evaluation.link_formats import (
@@ -34,7 +27,7 @@ from align.evaluation.link_formats import (
     renumber,
 )
 from align.io.reader import read_lines
-from tests.corpora import format_marked, format_naacl
+from tests.corpora import format_marked
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)
 A3 = (
@@ -77,11 +70,6 @@ def test_marked_links_are_read_as_written(gold: Gold, way: dict[str, Any], mark:
     assert Gold(renumber(read.sure, **way), renumber(read.possible, **way)) == gold
 
 
-@given(st.builds(NaaclLink, indices, st.tuples(indices, indices), st.booleans(), st.none() | st.floats(0, 1)))
-def test_naacl_reads_what_it_wrote(link: NaaclLink) -> None:
-    assert parse_naacl(format_naacl(link)) == link
-
-
 @given(alignments(), st.booleans())
 def test_naacl_lines_of_a_pair_are_read_as_written(alignment: Alignment, scores: bool) -> None:
     lines = format_naacl_links(alignment, scores).split("\n") if alignment.scores else []
@@ -112,14 +100,6 @@ def test_a3_cannot_hold_a_line_feed() -> None:
     for pair in (Pair(("a\nb",), ("c",), 7), Pair(("a",), ("\n",), 7)):
         with pytest.raises(ValueError, match="pair 7 has a word with a line feed in it"):
             format_a3(Alignment(pair, {}))
-
-
-@given(alignments())
-def test_a3_reads_what_it_wrote(alignment: Alignment) -> None:
-    comment, target, source = format_a3(alignment).split("\n")
-    pair, links = parse_a3(comment, target, source)
-    assert pair == alignment.pair.id
-    assert renumber(links, 1) == alignment.links
 
 
 @given(alignments())

@@ -140,5 +140,6 @@ def test_links_and_gold_need_no_torch() -> None:
     names = (
         "aer count_all evaluate parse_marked parse_pharaoh read_gold read_hypotheses read_text symmetrize LinksError"
     )
-    check = f"import sys, align\nfor name in {names.split()}: getattr(align, name)\nassert 'torch' not in sys.modules"
+    check = f"import sys, align\nfor name in {names.split()}: getattr(align, name)\n"
+    check += "align.Alignment(align.Pair(('a',), ('b',), 1), {})._repr_html_()\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)

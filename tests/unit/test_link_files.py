@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 
-from align.cli.common import write_links
-from align.core.formats import FORMATS
-from align.core.types import Alignment, Pair
 from align.evaluation.link_files import (
-    BASES,
     MOST_SILENT,
-    READERS,
     LinkFile,
     detect_format,
     find_base,
@@ -291,15 +286,3 @@ def test_renumbering_keeps_sure_and_possible_apart() -> None:
 def test_an_index_below_the_base_is_named_by_file_and_line(text: str, where: int) -> None:
     with pytest.raises(ValueError, match=f"^links, line {where}: link .* has index 0, but counting starts at 1"):
         renumber_file(read(text), 1, False)
-
-
-@pytest.mark.parametrize("format", sorted(set(FORMATS) & set(READERS)))
-def test_what_is_written_is_read_back(format: str) -> None:
-    pairs = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d",), ("u", "v"), 2)]
-    links = [{(0, 2): 0.5, (1, 0): 0.5, (2, 1): 1.0}, {(0, 1): 1.0}]
-    out = io.BytesIO()
-    for pair, scores in zip(pairs, links, strict=True):
-        write_links(out, Alignment(pair, scores), format)
-    file = read_links(out.getvalue().decode().splitlines(), "links", format)
-    read = renumber_file(file, BASES.get(format, 0), swapped=False)
-    assert [pair.sure for pair in read] == [frozenset(scores) for scores in links]

@@ -102,7 +102,6 @@ def test_a_figure_is_saved_as_the_same_bytes_each_time(tmp_path: Path) -> None:
     first = written("first", AERS)
     assert [content[:4] for content in first] == [b"\x89PNG", b"%PDF"]
     assert written("second", AERS) == first
-    assert all(a != b for a, b in zip(written("third", AERS + 1), first, strict=True))
 
 
 def test_files_are_such_as_publishers_take(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_moses_is_the_published_pseudo_code(final: str) -> None:
 
 @pytest.mark.parametrize("method", GROWING)
 @given(both=two_directions())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_growing_takes_what_passes_over_the_union_take(method: str, both: tuple[Links, Links]) -> None:
     assert symmetrize(*both, method) == GROWING[method](*both)
 
@@ -114,8 +114,8 @@ def test_growing_along_a_chain_takes_what_passes_take(method: str, last: bool) -
 @pytest.mark.parametrize("method", GROWING)
 @pytest.mark.parametrize("last", [False, True])
 def test_a_long_chain_is_grown_from_either_end(method: str, last: bool) -> None:
-    forward, reverse = chain(100_000, last)  # by passes this would be 10^10 looks
-    assert len(symmetrize(forward, reverse, method)) >= 50_000  # a diagonal step may cover two words at once
+    forward, reverse = chain(30_000, last)  # by passes this would be 10^9 looks
+    assert len(symmetrize(forward, reverse, method)) >= 15_000  # a diagonal step may cover two words at once
 
 
 @pytest.mark.parametrize("method", ALL_METHODS)

@@ -32,29 +32,14 @@ PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
 def test_grid() -> None:
     assert grid(Alignment(PAIR, {(0, 0): 1.0, (1, 1): 1.0})) == "\n".join(
-        [
-            "       s",
-            "       e",
-            "     i e",
-            " ich ■ ·",
-            "sehe · ■",
-            "dich · ·",
-        ]
+        ["       s", "       e", "     i e", " ich ■ ·", "sehe · ■", "dich · ·"]
     )
 
 
 def test_heat_grid_shades_by_share_of_the_column() -> None:
     scores = [[3.0, 1.0, 0.0, 0.0], [-1.0, 2.0, 1.0, 1.0]]
     assert heat_grid(Alignment(PAIR, {(0, 0): 0.75}), scores) == "\n".join(
-        [
-            "       s",
-            "       e",
-            "     i e",
-            " ich ◆",
-            "sehe ░ ▒",
-            "dich   ░",
-            "</s>   ◇",
-        ]
+        ["       s", "       e", "     i e", " ich ◆", "sehe ░ ▒", "dich   ░", "</s>   ◇"]
     )
 
 
@@ -68,42 +53,19 @@ def test_words_cannot_act_on_the_terminal_and_long_ones_are_cut() -> None:
 
 def test_wide_and_combining_characters_keep_the_columns() -> None:
     pair = Pair(("漢字", "o\u0308l"), ("漢", "e\u0301", "x"), 1)
-    assert grid(Alignment(pair, {(0, 0): 1.0})) == "\n".join(
-        [
-            "    漢 e\u0301 x",
-            "漢字 ■ · ·",
-            "  o\u0308l · · ·",
-        ]
-    )
+    assert grid(Alignment(pair, {(0, 0): 1.0})) == "\n".join(["    漢 e\u0301 x", "漢字 ■ · ·", "  o\u0308l · · ·"])
 
 
 def test_error_grid_has_a_sign_for_each_kind_of_link() -> None:
     gold = make_gold([(0, 0), (1, 1)], [(2, 0), (2, 1)])
     drawn = error_grid(frozenset({(0, 0), (2, 0), (0, 1)}), gold, PAIR)
-    assert drawn == "\n".join(
-        [
-            "       s",
-            "       e",
-            "     i e",
-            " ich ■ ✗",
-            "sehe · □",
-            "dich ▣ ▫",
-        ]
-    )
+    assert drawn == "\n".join(["       s", "       e", "     i e", " ich ■ ✗", "sehe · □", "dich ▣ ▫"])
     assert set(ERROR_SIGNS) <= set(drawn)
 
 
 def test_error_grid_without_words_has_the_numbers_of_those_with_links() -> None:
     drawn = error_grid(frozenset({(1, 10)}), make_gold([(0, 0)], [(2, 0)]))
-    assert drawn == "\n".join(
-        [
-            "    1",
-            "  0 0",
-            "0 □ ·",
-            "1 · ✗",
-            "2 ▫ ·",
-        ]
-    )
+    assert drawn == "\n".join(["    1", "  0 0", "0 □ ·", "1 · ✗", "2 ▫ ·"])
     assert error_grid(frozenset(), make_gold([])) == ""
 
 
