@@ -43,7 +43,7 @@ RUNS = {
     "syntax-bert": "syntax {data}/analysis/en_pud-ud-test.conllu -m {bert}",
     "coreference-bert": "coreference {data}/analysis/gap-test.tsv -m {bert}",
     "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
-    "ablate": "ablate --parts cross -s {data}/gold/deen-bicici100/test.de -t {data}/gold/deen-bicici100/test.en "
+    "ablate": "ablate --attention cross -s {data}/gold/deen-bicici100/test.de -t {data}/gold/deen-bicici100/test.en "
     "-g {data}/gold/deen-bicici100/de-en.wa --out-of-range ignore",
     "ablate-all": "ablate -s {data}/gold/deen-dev84/dev84.de -t {data}/gold/deen-dev84/dev84.en "
     "-g {data}/gold/deen-dev84/dev84.align --lines 50 --bleu-lines 0",
@@ -54,8 +54,8 @@ RUNS = {
     "--test {data}/analysis/conll2000-test.txt",
     "layers-bert": "layers -m {bert} --treebank {data}/analysis/en_pud-ud-test.conllu "
     "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt",
-    "adversary": f"adversary {CHUNKS} --lambdas 0.002,0.01,0.2,3 --seeds 2",
-    "adversary-kl": f"adversary {CHUNKS} --divergence kl --lambdas 0.001,0.2,3 --seeds 2",
+    "adversary": f"adversary {CHUNKS} --lambdas 0.002,0.01,0.2,3 --other-seeds 2",
+    "adversary-kl": f"adversary {CHUNKS} --divergence kl --lambdas 0.001,0.2,3 --other-seeds 2",
     "adversary-translation": f"adversary-translation {TUNING} {GOLD} --updates 100",
     "adversary-translation-norm": f"adversary-translation {TUNING} {GOLD} --updates 100 --move norm",
 }

@@ -520,7 +520,8 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "characters of the lines as given",
     )
     group.add_argument(
-        "--scores",
+        "--print-scores",
+        dest="scores",
         action="store_true",
         help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
@@ -617,11 +618,13 @@ def add_table_options(group: Any) -> None:
         metavar="FORMAT",
         help=f"of tables: {', '.join(TABLES)}",
     )
-    group.add_argument("--wide", action="store_true", help="all columns and whole names, in text wider than 80 columns")
+    group.add_argument(
+        "--all-columns", dest="wide", action="store_true", help="all columns and whole names, wider than 80 characters"
+    )
 
 
 WIDE_IDLE = Idle(("wide",), lambda args: args.format != "text", "is for text: other formats have all columns")
-"""Where `--wide` does nothing."""
+"""Where `--all-columns` does nothing."""
 
 
 MAX_BEAM = 1000

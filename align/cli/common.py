@@ -26,6 +26,7 @@ FLAGS = {
     "target": "-t",
     "text": "the text with -s and -t",
     "too_long": "--bad-lines",
+    "wide": "--all-columns",
     "dictionaries": f"{DESCRIBING} --dictionaries",
     "subword_files": f"{DESCRIBING} --subwords-file",
     "tokenizer": f"{DESCRIBING} --tokenizer",

@@ -132,8 +132,8 @@ def build_parser() -> Parser:
     group.add_argument(
         "--links",
         metavar="FILE",
-        help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with --scores. "
-        "Without it a model aligns the lines",
+        help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
+        "--print-scores. Without it a model aligns the lines",
     )
     add_bad_lines_option(
         group,

@@ -120,8 +120,8 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
         ("mixing -t a", "-t/--target requires -s/--source"),
         ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
-        ("mixing a --parts head", "argument --parts: 'head' is not one of encoder, decoder, cross"),
-        ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),
+        ("mixing a --attention head", "argument --attention: 'head' is not one of encoder, decoder, cross"),
+        ("mixing a --all-columns -f tsv", "--all-columns is for text: other formats have all columns"),
         ("mixing a --lines 0", "argument --lines: '0' is not a number from 1"),
         ("mixing a --plots figures/", "argument --plots: 'figures/' is a folder"),
         ("mixing a --plots .", "argument --plots: '.' is a folder"),
@@ -129,12 +129,12 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         ("ablate -s a -t b --bleu-lines 0 --beam 2", "--beam has no effect without sentences to translate"),
         ("ablate -s a -t b --samples 0 --seed 4", "--seed has no effect without samples"),
         ("prune -s a -t b", "the following arguments are required"),
-        ("prune -s a -t b --heads 1 -o x --parts cross", "--parts has no effect here"),
+        ("prune -s a -t b --heads 1 -o x --attention cross", "--attention has no effect here"),
         ("prune -s a -t b --heads 1 -o x --plots p", "--plots has no effect here"),
         ("adversary", "the following arguments are required: --train, --test"),
         ("adversary --train a --test b -m de-en", "--model has no effect: taggers are trained here, on the CPU"),
         ("adversary --train a --test b --source-lang de", "--source-lang has no effect"),
-        ("adversary --train a --test b --seeds 1,2", "--seeds takes others than --seed"),
+        ("adversary --train a --test b --other-seeds 1,2", "--other-seeds takes others than --seed"),
         ("adversary --train a --test b --lambdas 1,x", "argument --lambdas: 'x' is not a number from 0 to 1000"),
         ("adversary --train a --test b --threshold 2", "--threshold: '2' is not a number from 0 to 1 or seeds"),
         ("adversary --train - --test -", "only one of the files can be stdin"),
@@ -144,7 +144,7 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         ("patterns a --threshold 2", "argument --threshold: '2' is not a number from 0 to 1"),
         ("keywords", "the following arguments are required: --keyphrases"),
         ("keywords --keyphrases a --epochs 0 --rate 0.1", "--rate has no effect without epochs"),
-        ("keywords --keyphrases a --epochs 0 --orders 5", "--orders has no effect without epochs"),
+        ("keywords --keyphrases a --epochs 0 --random-orders 5", "--random-orders has no effect without epochs"),
         ("keywords --keyphrases a --epochs 0 --samples 0 --seed 5", "--seed has no effect without epochs and samples"),
         (f"keywords --keyphrases a --seed {'9' * 5000}", f"--seed: '{'9' * 39}…' is not a number from 0 to 4,294,967,"),
         ("keywords --keyphrases a --rate nan", "argument --rate: 'nan' is not a number above 0, and at most 1"),
@@ -154,8 +154,8 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         (LAYERS, "give --treebank, or --train and --test, or all of them"),
         (f"{LAYERS} --train a", "--train and --test go together"),
         (f"{LAYERS} --treebank - --train - --test b", "only one of the files can be stdin"),
-        (f"{LAYERS} --treebank a --parts 1", "'1' is not a number from 2"),
-        (f"{LAYERS} --train a --test b --parts 2", "--parts has no effect without --treebank"),
+        (f"{LAYERS} --treebank a --folds 1", "'1' is not a number from 2"),
+        (f"{LAYERS} --train a --test b --folds 2", "--attention has no effect without --treebank"),
         (f"{LAYERS} --treebank a --examples -", "--examples needs the name of a file: stdout gets the tables"),
         (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
     ],
@@ -169,7 +169,7 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        ("mixing -s short --parts cross", "cross-attention needs a text's other side: give -t"),
+        ("mixing -s short --attention cross", "cross-attention needs a text's other side: give -t"),
         ("mixing -s blank", "there is no line that the model can read"),
         ("mixing -s raw", "line 1: not UTF-8"),
         ("patterns -s short", "no line of 8 pieces or more"),
@@ -205,8 +205,8 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
         (f"syntax {BANK} --sentences 2", "probes need 5 sentences: the model can read 2: --no-probes does without"),
         (f"{LAYERS} --train trees --test test.txt", "trees, line 1: 10 fields, not 3"),
         (f"{LAYERS} --treebank trees --lines 1", "trees: 5 parts need 5 sentences: the model can read 1"),
-        (f"{LAYERS} --treebank trees --lines 3", "5 sentences: the model can read 3: lower --parts"),
-        ("mixing -m bert -s first --parts cross", "has no cross-attention: there is attention of the encoder"),
+        (f"{LAYERS} --treebank trees --lines 3", "5 sentences: the model can read 3: lower --folds"),
+        ("mixing -m bert -s first --attention cross", "has no cross-attention: there is attention of the encoder"),
         ("mixing -m bert -s first --source-lang de", "an encoder alone, whose tokenizer says all of its text: leave"),
         (
             "ablate -m bert -s first -t second --bleu-lines 0",
@@ -301,7 +301,7 @@ def test_patterns(run: Run, tmp_path: Path) -> None:
     rest = {}
     for threshold in ("0.2", "0.8"):
         drawn = ("--plots", tmp_path / "p") if threshold == "0.8" else ()
-        arguments = ("-f", "json", "--parts", "cross", "--threshold", threshold)
+        arguments = ("-f", "json", "--attention", "cross", "--threshold", threshold)
         found = json_of(
             run("patterns -q", EXAMPLES, *arguments, *drawn), f"@f9bf75b|n:20|threshold:{threshold}|seed:1|v:"
         )
@@ -321,7 +321,7 @@ def test_patterns_of_long_sentences_have_no_maps_to_draw(run: Run, tmp_path: Pat
 
 
 def test_similarity(run: Run, tmp_path: Path) -> None:
-    result = run("similarity -q -f json --parts encoder", EXAMPLES, "--plots", tmp_path / "s")
+    result = run("similarity -q -f json --attention encoder", EXAMPLES, "--plots", tmp_path / "s")
     found = json_of(result, "analysis|similarity|fairseq:de-en@f9bf75b|n:20|seed:1|v:")
     assert len(found["heads"]) == 2 * 3 * 4
     (row,) = (row for row in found["heads"] if (row["part"], row["measure"], row["head"]) == ("encoder", "a", "2-3"))
@@ -343,7 +343,7 @@ def test_ablate(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("model", "rows"), [("trained", (4, 1, 2)), ("t5", (12, 3, 2))])
 def test_ablate_as_text_of_a_part(run: Run, model: str, rows: tuple[int, ...]) -> None:
-    command = f"ablate -q -m {model} -s source -t target --samples 10 --bleu-lines 1 --parts cross"
+    command = f"ablate -q -m {model} -s source -t target --samples 10 --bleu-lines 1 --attention cross"
     result = run(command)
     assert run(command) == result
     assert result.out.decode().count("\ncross ") == sum(rows)
@@ -354,7 +354,7 @@ def test_ablate_as_text_of_a_part(run: Run, model: str, rows: tuple[int, ...]) -
 @pytest.mark.parametrize("order", ["importance", "effect"])
 def test_prune(order: str, run: Run, run_main: Run, tmp_path: Path) -> None:
     small, text = tmp_path / "new" / "small", ("-s", "source", "-t", "target")
-    result = run(f"prune -q -m toy -s source -t target --heads 18 --order {order} -o", small)
+    result = run(f"prune -q -m toy -s source -t target --heads 18 --rank-by {order} -o", small)
     assert (result.code, result.err) == (0, "")
     lines = result.out.decode().split("\n")
     assert [line.split()[:2] for line in lines[2:4]] == [["whole", "24"], ["pruned", "6"]]
@@ -375,7 +375,7 @@ def test_prune(order: str, run: Run, run_main: Run, tmp_path: Path) -> None:
 
 
 def test_adversary(run: Run, tmp_path: Path) -> None:
-    command = f"{ADVERSARY} --lambdas 0.5 --seeds 2,2 --epochs 2 -f json --threads 1"
+    command = f"{ADVERSARY} --lambdas 0.5 --other-seeds 2,2 --epochs 2 -f json --threads 1"
     result = run(f"{command} --plots", tmp_path / "plot")
     found = json.loads(result.out)
     sign = (
@@ -438,7 +438,7 @@ def test_keywords_without_fine_tuning(run: Run) -> None:
 
 
 def test_keywords_with_fine_tuning(run: Run, tmp_path: Path) -> None:
-    arguments = "--keyphrases keys --epochs 2 --orders 1 --samples 10 -f json --plots"
+    arguments = "--keyphrases keys --epochs 2 --random-orders 1 --samples 10 -f json --plots"
     result = run(f"keywords -q -m toy {arguments}", tmp_path / "out" / "a")
     found = json_of(result, "|epochs:2|rate:0.0003|orders:1|samples:10|seed:1|v:")
     assert list(found) == ["signature", "data", "heads", "found", "tuning", "ablation"]
@@ -476,7 +476,7 @@ def test_syntax_with_probes(run: Run, tmp_path: Path) -> None:
 
 
 def test_layers(run: Run, tmp_path: Path) -> None:
-    data, examples = "--treebank trees --parts 2 --train train.txt --test test.txt -f json", tmp_path / "examples.jsonl"
+    data, examples = "--treebank trees --folds 2 --train train.txt --test test.txt -f json", tmp_path / "examples.jsonl"
     result = run(f"{LAYERS} {data} --examples", examples, "--plots", tmp_path / "a")
     assert "extract-align analyse: chunks: part 1 of 1 told, by 4 probes\n" in result.err
     found = json.loads(result.out)

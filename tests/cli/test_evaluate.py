@@ -39,7 +39,7 @@ def test_default(run: Callable[..., Result]) -> None:
         SIGNATURE,
     )
     printed(
-        run("-g", "gold", "one", "two", "--wide"),
+        run("-g", "gold", "one", "two", "--all-columns"),
         "system    AER      95 % CI       P      R     F1  links  in sure  in sure or possible",
         "------  -----  -----------  ------  -----  -----  -----  -------  -------------------",
         "one     10.00   0.00–25.00  100.00  80.00  88.89      5        4                    5",
@@ -155,8 +155,8 @@ def test_errors_are_clipped_to_a_terminal(run: Callable[..., Result], monkeypatc
     monkeypatch.setattr("align.view.grid._terminal_width", lambda: 6)
     lines = run(*arguments).out.decode().splitlines()
     assert lines[1:5] == ["  x …", "a ■ …", "b · …", "c · …"]
-    assert lines[-2] == "… more than the terminal has room for; --wide draws all of it"
-    assert run(*arguments, "--wide").out == whole
+    assert lines[-2] == "… more than the terminal has room for; --all-columns draws all of it"
+    assert run(*arguments, "--all-columns").out == whole
 
 
 def test_errors_in_tables(run: Callable[..., Result], write: Callable[..., None]) -> None:

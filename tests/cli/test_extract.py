@@ -58,7 +58,7 @@ def toy_model(tmp_path: Path) -> Path:
     ("golden", "arguments", "unit"),
     [
         ("toy.pharaoh", (), None),
-        ("toy.scores", ("--scores",), "0.01"),
+        ("toy.scores", ("--print-scores",), "0.01"),
         ("toy.jsonl", ("-f", "jsonl"), "0.0001"),
         ("toy.offsets", ("-f", "offsets"), None),
         (

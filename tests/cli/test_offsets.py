@@ -55,7 +55,7 @@ def test_both_sides_are_as_they_stand_in_the_input(run: Callable[..., Result], w
         assert slices(lines[0], side, TARGET) == of_words(records[0])
         spans = json.loads(records[0])["source_spans"]
         assert [side[begin:end] for begin, end in spans] == ["das", "\u00a0", "haus", "ist"]
-        scored = run(*arguments, "-f", "offsets", "--scores").out.decode()
+        scored = run(*arguments, "-f", "offsets", "--print-scores").out.decode()
         assert re.sub(r"/\d\.\d\d", "", scored) == "\n".join(lines)
 
 

@@ -91,8 +91,8 @@ def rewrite(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("links", ("text", "--scores")),
-        ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--scores")),
+        ("links", ("text", "--print-scores")),
+        ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--print-scores")),
         ("links.gz", ("text", "-f", "giza")),
         ("links.xz", ("--null", "mask")),  # stdin, read again from its start
         (
@@ -139,7 +139,7 @@ def test_a_choice_that_is_still_open_comes_out_the_same(
     """Blank first buffers choose nothing, and those of under 50 pairs what the next run must keep, not choose anew."""
     lines = ["" if blank[0] <= n < blank[1] else line for n, line in enumerate(LINES)]
     put(lines)
-    some = ("text", *options, "--scores", "--buffer", buffer)
+    some = ("text", *options, "--print-scores", "--buffer", buffer)
     plain = run(*some, "-o", "plain")
     for at in (65, 125):
         break_off(run, at, *some, "-o", "links", lines=lines)
@@ -277,11 +277,11 @@ def test_an_unchanged_file_is_not_read_again(
 def test_a_file_that_appeared_next_to_blocks_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     os.unlink("links")  # its record stays
-    break_off(run, 95, "text", "-o", "links", "--scores")
+    break_off(run, 95, "text", "-o", "links", "--print-scores")
     before = tree(tmp_path / "links.parts")
     for content in (b"my own", b""):
         (tmp_path / "links").write_bytes(content)
-        for options in (("--scores",), ()):
+        for options in (("--print-scores",), ()):
             result = run("-q", "text", "-o", "links", "--resume", *options)
             failed(result, f"error: links has {len(content)} bytes, and links.run.json says ")
             assert (tmp_path / "links").read_bytes() == content
@@ -318,7 +318,7 @@ def test_killed_as_the_result_is_put_in_place(
 def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result], tmp_path: Path) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     os.rename("links", "aside")
-    break_off(run, 95, "text", "-o", "links", "--scores")
+    break_off(run, 95, "text", "-o", "links", "--print-scores")
     before = tree(tmp_path / "links.parts")
     os.rename("aside", "links")
     assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
@@ -400,14 +400,14 @@ def test_models_are_warned_about_once(run: Callable[..., Result]) -> None:
 
 
 def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
-    break_off(run, 95, "text", "-o", "links", "--scores")
+    break_off(run, 95, "text", "-o", "links", "--print-scores")
     before = tree(tmp_path / "links.parts")
     for options, message in (
         ((), "scores was True, and is False"),
-        (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
-        (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
-        (("--scores", "--layer", 1), "(settings was layer:auto, and is layer:1)"),
-        (("--scores", "--reverse-model", REVERSE), "|soft:0.5"),
+        (("--print-scores", "--buffer", 10), "buffer was 20, and is 10"),
+        (("--print-scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
+        (("--print-scores", "--layer", 1), "(settings was layer:auto, and is layer:1)"),
+        (("--print-scores", "--reverse-model", REVERSE), "|soft:0.5"),
     ):
         result = run("-q", "text", "-o", "links", "--resume", *options)
         failed(result, "links.parts is of another run (", message, "remove links.parts to begin anew")

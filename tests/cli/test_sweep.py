@@ -77,7 +77,7 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
 def test_all_columns_where_they_are_asked_for(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
     model, text, gold = toy_text
     arguments = ("-q", "-m", model, text, "-g", gold, "--reverse-model", model)
-    narrow, wide = (run(*arguments, *more)[1].splitlines() for more in ((), ("--wide",)))
+    narrow, wide = (run(*arguments, *more)[1].splitlines() for more in ((), ("--all-columns",)))
     assert max(map(len, narrow[:-1])) <= WIDTH < max(map(len, wide[:-1]))
     assert narrow[-1] == wide[-1]  # the signature, last
     assert [line.split(": ")[0] for line in narrow[-3:-1]] == ["best without gold", "best WITH gold"]
@@ -188,7 +188,7 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     [
         (("-s", "a"), "go together"),
         (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
-        (("a", "--wide", "-f", "tsv"), "--wide is for text"),
+        (("a", "--all-columns", "-f", "tsv"), "--all-columns is for text"),
         (("a", "--plots", "."), "beginning of file names"),
         (("a", "--plots", "figures/"), "beginning of file names"),
         (("-", "-g", "-"), "only one of the files can be stdin"),

@@ -80,7 +80,7 @@ def test_formats(run: Callable[..., Result], trained: Path) -> None:
     aligner = align.load(trained, layer=1, head="all", position="output", device="cpu")
     kept = [align.LinePair.of(line, "", number) for number, line in enumerate(TEXT.splitlines(), 1)]
     assert [alignment.to_dict() for alignment in align.translate(aligner, kept)] == records
-    scored = run("-q", "text", "--scores").out.decode().splitlines()
+    scored = run("-q", "text", "--print-scores").out.decode().splitlines()
     assert scored[2].startswith("and ||| 0-0:1.00")
     giza = run("-q", "text", "-f", "giza").out.decode().splitlines()
     assert (len(giza), giza[1], giza[2]) == (18, "the house", "NULL ({ }) das ({ 1 }) haus ({ 2 })")

@@ -70,7 +70,7 @@ def test_soft_is_the_default_and_what_the_library_does(run: Callable[..., Result
         assert (result.code, result.out.decode()) == (0, "".join(f"{alignment}\n" for alignment in found))
     scored = [" ".join(f"{i}-{j}:{alignment.scores[i, j]:.2f}" for i, j in alignment) for alignment in found]
     expected = "".join(f"{line}\n" for line in scored).encode()
-    assert_same_but_for_rounding(run("-q", *BOTH, "text", "--scores").out, expected, "0.01")
+    assert_same_but_for_rounding(run("-q", *BOTH, "text", "--print-scores").out, expected, "0.01")
     records = [json.loads(line) for line in run("-q", *BOTH, "text", "-f", "jsonl").out.splitlines()]
     for record, alignment in zip(records, found, strict=True):
         assert [tuple(link) for link in record["links"]] == list(alignment)

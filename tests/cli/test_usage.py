@@ -99,8 +99,14 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("extract-align a --scores -f giza", "--scores has no effect with -f giza, which has no room for them"),
-        ("extract-align a --scores -f jsonl", "--scores has no effect with -f jsonl, which always has them"),
+        (
+            "extract-align a --print-scores -f giza",
+            "--print-scores has no effect with -f giza, which has no room for them",
+        ),
+        (
+            "extract-align a --print-scores -f jsonl",
+            "--print-scores has no effect with -f jsonl, which always has them",
+        ),
         ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
         ("extract-align a --words characters --reverse-model b", "--words characters cannot be combined"),
         ("extract-align a -o b --signature", "--output has no effect with --signature"),

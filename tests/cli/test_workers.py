@@ -67,8 +67,8 @@ def put(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("text", "--scores", "-o", "links"),
-        ("one", "two", "--reverse-model", REVERSE, "--scores", "-o", "links"),
+        ("text", "--print-scores", "-o", "links"),
+        ("one", "two", "--reverse-model", REVERSE, "--print-scores", "-o", "links"),
         ("de", "--translate", "--beam", 1, "-f", "jsonl", "-o", "links"),
     ],
 )
@@ -111,15 +111,15 @@ def test_lines_before_a_bad_one_come_out(run: Callable[..., Result], at: int, ba
 def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tmp_path: Path) -> None:
     lines = random_lines(2600)
     put(lines)
-    run("-q", "text", "--scores", "-o", "plain")
+    run("-q", "text", "--print-scores", "-o", "plain")
     for at, count in ((1600, 2), (2200, 1), (2600, 2)):
         put([*lines[: at - 1], "\udcff", *lines[at:]])
         stdin = (tmp_path / "text").read_bytes()
-        again = ("-q", "--scores", "-o", "links", "--resume", "--workers", count)
+        again = ("-q", "--print-scores", "-o", "links", "--resume", "--workers", count)
         failed(run(*again, stdin=stdin), f"line {at}: not UTF-8")
         assert len(list((tmp_path / "links.parts").glob("0*.json"))) == (at - 1) // 500
     put(lines)
-    result = run("--scores", "-o", "links", "--resume", "--workers", 2, stdin=(tmp_path / "text").read_bytes())
+    result = run("--print-scores", "-o", "links", "--resume", "--workers", 2, stdin=(tmp_path / "text").read_bytes())
     assert "2,500 lines are done in links.parts" in result.err
     assert Path("links").read_bytes() == Path("plain").read_bytes()
 

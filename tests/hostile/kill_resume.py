@@ -36,10 +36,10 @@ class Case(NamedTuple):
 
 CASES = [
     Case("one direction", 1500, 16, ("text",)),
-    Case("two directions, scores", 1000, 16, ("text", "--reverse-model", "en-de", "--scores")),
+    Case("two directions, scores", 1000, 16, ("text", "--reverse-model", "en-de", "--print-scores")),
     Case("translate", 200, 8, ("-s", "de", "--translate", "--beam", "1"), "links.gz"),
     Case("jsonl, both positions, gz", 1000, 60, ("-s", "de", "-t", "en", "-f", "jsonl", "--position", "both"), "x.gz"),
-    Case("naacl, stdin, xz", 1500, 16, ("-f", "naacl", "--scores"), "links.xz", True),
+    Case("naacl, stdin, xz", 1500, 16, ("-f", "naacl", "--print-scores"), "links.xz", True),
     Case("giza", 1500, 16, ("text", "-f", "giza")),
 ]
 

@@ -151,9 +151,9 @@ def keywords(common: Common, args: Namespace) -> Answer:
     by_split = [[document for document in documents if document.split == split][: args.documents] for split in SPLITS]
     corpus = Corpus([document for part in by_split for document in part], file_name)
     model = load_inspected(common)
-    finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.orders))
+    finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.random_orders))
     sizes = {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
-    tuning: Parts = {"rate": f"{args.rate:g}", "orders": args.orders} if args.epochs else {}
+    tuning: Parts = {"rate": f"{args.rate:g}", "orders": args.random_orders} if args.epochs else {}
     parts: Parts = {"model": model.name, "data": Path(file_name).name, **sizes, "epochs": args.epochs, **tuning}
     return finding, {**parts, "samples": args.samples, "seed": args.seed}
 
@@ -172,7 +172,7 @@ def layers(common: Common, args: Namespace) -> Answer:
         "model": model.name,
         "data": "+".join(Path(name).name for name in (args.treebank, args.train, args.test) if name),
         "n": sum(len(text) for text in {id(text): text for text in texts}.values()),
-        "parts": args.parts if args.treebank else None,
+        "parts": args.folds if args.treebank else None,
         "hidden": args.hidden,
         "epochs": args.epochs,
         "seed": args.seed,
@@ -189,7 +189,7 @@ def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[S
     texts: list[Sequence[Sequence[str]]] = []
     if args.treebank:
         trees = read_treebank(args.treebank, args.lines)
-        tasks += treebank_tasks(model, trees, args.parts, args.seed, name_shown(args.treebank))
+        tasks += treebank_tasks(model, trees, args.folds, args.seed, name_shown(args.treebank))
         texts += [[tree.words for tree in trees]] * len(tasks)
     if args.train:
         train, test = (read_sentences(name)[: args.lines] for name in (args.train, args.test))

@@ -115,7 +115,7 @@ def text(target: str, one_side: bool = True) -> Arguments:
         file("-s", "sentences, one a line", "--source"),
         file("-t", target, "--target"),
         number("--lines", 1, None, "read the first N lines only"),
-        option("--parts", type=part_names, default=(), metavar="PART,PART", help=parts),
+        option("--attention", dest="parts", type=part_names, default=(), metavar="PART,PART", help=parts),
     )
 
 
@@ -186,7 +186,7 @@ def check_layers(parser: Parser, args: argparse.Namespace) -> None:
 def check_seeds(parser: Parser, args: argparse.Namespace) -> None:
     """Check the options of `adversary`."""
     if args.seed in args.seeds:
-        parser.error("--seeds takes others than --seed")
+        parser.error("--other-seeds takes others than --seed")
 
 
 READ_BY_DECODER = text("their translations, which the decoder reads")
@@ -273,14 +273,14 @@ COMMANDS: dict[str, Command] = {
             "fine-tuning",
             number("--epochs", 0, 3, "0: none"),
             option("--rate", type=learning_rate, default=3e-4, metavar="X", help="of learning, the highest"),
-            number("--orders", 0, 5, "random orders in which heads are masked"),
+            number("--random-orders", 0, 5, "random orders in which heads are masked"),
             "statistics",
             number("--samples", 0, 1000, "of the bootstrap over documents; 0: none"),
             seed("of samples, fine-tuning and random orders"),
         ),
         answers.keywords,
         idle=(
-            Idle(("rate", "orders"), lambda args: not args.epochs, "has no effect without epochs"),
+            Idle(("rate", "random_orders"), lambda args: not args.epochs, "has no effect without epochs"),
             Idle(("seed",), lambda args: not (args.epochs or args.samples), "has no effect without epochs and samples"),
         ),
         files=("keyphrases",),
@@ -300,20 +300,20 @@ COMMANDS: dict[str, Command] = {
             "probes",
             number("--hidden", 0, 256, "units of the hidden layer, 0 for a linear probe"),
             number("--epochs", 1, 10, "passes over the training examples"),
-            number("--parts", 2, 5, "cross-validation folds of the treebank"),
+            number("--folds", 2, 5, "cross-validation folds of the treebank"),
             seed("of the random numbers"),
             file("--examples", "write what they say of each example, layer by layer: JSON lines"),
         ),
         answers.layers,
         check_layers,
-        idle=(Idle(("parts",), lambda args: args.treebank is None, "has no effect without --treebank"),),
+        idle=(Idle(("folds",), lambda args: args.treebank is None, "has no effect without --treebank"),),
         files=("treebank", "train", "test"),
     ),
     "ablate": Command(
         "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other",
         """
   extract-align analyse ablate -s test.de -t test.en -g gold.talp   loss, BLEU and AER without each head
-  extract-align analyse ablate -s test.de -t test.en --bleu-lines 0 --parts cross
+  extract-align analyse ablate -s test.de -t test.en --bleu-lines 0 --attention cross
 """,
         (
             *text("their translations, whose loss is measured", one_side=False),
@@ -344,7 +344,7 @@ COMMANDS: dict[str, Command] = {
             *text("their translations, whose loss decides", one_side=False),
             "pruning",
             option("--heads", type=whole_number(1), required=True, metavar="N", help="how many heads are to go"),
-            option("--order", choices=("importance", "effect"), default="importance", help=ORDER),
+            option("--rank-by", dest="order", choices=("importance", "effect"), default="importance", help=ORDER),
             option("-o", "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for the model"),
         ),
         answers.prune,
@@ -366,7 +366,14 @@ COMMANDS: dict[str, Command] = {
             *adversaries("0.02,0.05,0.2,1,3"),
             number("--epochs", 1, 6, "passes over what they learn from"),
             seed("of the original; adversaries: the next"),
-            option("--seeds", type=seed_list, default="2,3", metavar="N,N", help="of taggers to compare with"),
+            option(
+                "--other-seeds",
+                dest="seeds",
+                type=seed_list,
+                default="2,3",
+                metavar="N,N",
+                help="of taggers to compare with",
+            ),
             threshold(number_up_to(1, "seeds"), "TVD", None, f"{SAFE} (default: the mean of the other seeds')"),
         ),
         answers.adversary,

@@ -125,7 +125,7 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int,
     bank = read_words(model, [tree.words for tree in trees], file)
     if len(bank.read) < parts:
         message = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
-        hint = "lower ‹parts›" if len(bank.read) > 1 else ""
+        hint = "lower ‹folds›" if len(bank.read) > 1 else ""
         raise DataError(message, file=file, hint=hint)
     tags = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(trees[n].tags)]
     relations = [

@@ -92,7 +92,9 @@ class TranslationAlignTask(TranslationTask):
         if not requested:
             return super().build_generator(models, args, seq_gen_cls, **kwargs)
         if requested == "soft":
-            raise ValueError(f"--task {NAME} prints hard alignments of words only; extract-align --scores has shares")
+            raise ValueError(
+                f"--task {NAME} prints hard alignments of words only; extract-align --print-scores has shares"
+            )
         if len(models) > 1:
             raise ValueError(f"alignments are read off one model, and --path names {len(models)}")
         generator = super().build_generator(models, args, seq_gen_cls or SequenceGenerator, **kwargs)
