@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,8 +16,9 @@ from align.cli.common import open_output, run, say, show_warnings
 from align.cli.parser import Idle, Parser
 from align.core.errors import ModelError
 from align.core.types import TextWarning
+from align.io.output import replace_file
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
-from align.models.model_toml import ModelOptions, format_model_toml, read_model_toml
+from align.models.model_toml import ModelOptions, format_model_toml, parse_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.models.recognise import could_be_hub_name
 
@@ -124,17 +124,15 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
 
 
 def describe(description: Description) -> None:
-    """Store the options, and print what the model is."""
+    """Print what the model is, and store the options once they have proved right.
+
+    Raises:
+        ModelError: the model cannot be loaded with the options, or a file is in the way.
+        OSError: a file cannot be read or written.
+    """
     from align.models.load import BACKENDS, load
 
-    if description.options != ModelOptions():
-        folder = find_model(
-            description.model, description.options, {name: backend.files for name, backend in BACKENDS.items()}
-        )
-        path = store(description, folder)
-        if not description.quiet:
-            say(f"{PROGRAM}: {path} is written")
-    recorder = load(description.model).forward.recorder
+    recorder = load(description.model, options=description.options).forward.recorder
     source, target = recorder.languages
     rows = {
         "model": recorder.name,
@@ -143,16 +141,27 @@ def describe(description: Description) -> None:
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
+    if description.options != ModelOptions():
+        patterns = {name: backend.files for name, backend in BACKENDS.items()}
+        folder = find_model(description.model, description.options, patterns)
+        path = store(description, folder, recorder.languages)
+        if not description.quiet:
+            say(f"{PROGRAM}: {path} is written")
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def store(description: Description, folder: ModelFolder) -> Path:
-    """Write the options to the model's model.toml, beside those that are there; return the path."""
-    options = description.options
+def store(description: Description, folder: ModelFolder, languages: tuple[str, str]) -> Path:
+    """Write the options to the model's model.toml, together with those that are there; return its path.
+
+    Everything is read and checked before the first file is written; no file is replaced but model.toml.
+    """
+    options, copies = description.options, dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):
         raise ModelError("a bundled model has its description", file=description.model)
+    if options.dictionaries or options.source_lang or options.target_lang:
+        options = replace(options, source_lang=languages[0], target_lang=languages[1])
     if not os.path.exists(description.model) and could_be_hub_name(description.model):
         if options.dictionaries or options.subword_files:
             raise ModelError("a model of the hub has its own dictionaries and subwords", file=description.model)
@@ -160,37 +169,34 @@ def store(description: Description, folder: ModelFolder) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path = root / "model.toml"
-        options = copy_files(options, folder, root)
+        files = [folder.dictionary(language) for language in languages] if options.dictionaries else []
+        files += map(Path, options.subword_files or ())
+        for file in files:
+            plan_copy(file, root, copies)
+        names = [root / Path(file).name for file in options.subword_files or ()]
+        options = replace(options, dictionaries=None, subword_files=names or None)
     stored, calibration = read_model_toml(path)
-    with open_output(str(path)) as out:
-        out.write(format_model_toml(override(stored, options), calibration).encode())
+    text = format_model_toml(override(stored, options), calibration).encode()
+    parse_model_toml(text, path)
+    for name, content in {**copies, path: text}.items():
+        with replace_file(str(name)) as out:
+            out.write(content)
     return path
 
 
-def copy_files(options: ModelOptions, folder: ModelFolder, root: Path) -> ModelOptions:
-    """Copy dictionaries and subword files into a model's folder; return the options with the copies."""
-    if options.dictionaries:
-        folder.check_dictionaries()
-        for language in folder.dictionary_languages():
-            copy(folder.dictionary(language), root)
-        if options.source_lang is None and options.target_lang is None:
-            source, target = folder.binarised_languages()
-            options = replace(options, source_lang=source, target_lang=target)
-    if options.subword_files:
-        names = {Path(file).name for file in options.subword_files}
-        if len(names) < len({Path(file).resolve() for file in options.subword_files}):
-            raise ModelError("two subword files have the same name", file=str(options.subword_files[0]))
-        options = replace(options, subword_files=[copy(Path(file), root) for file in options.subword_files])
-    return replace(options, dictionaries=None)
+def plan_copy(file: Path, folder: Path, copies: dict[Path, bytes]) -> None:
+    """Add a file to those to write into a folder, unless it is there.
 
-
-def copy(file: Path, folder: Path) -> Path:
-    """Copy a file into a folder, unless it is there; return its new path."""
-    copied = folder / file.name
-    if file.resolve() != copied.resolve():
-        with open(file, "rb") as stream, open_output(str(copied)) as out:
-            shutil.copyfileobj(stream, out)
-    return copied
+    Raises:
+        ModelError: another file has its name there.
+    """
+    content, copied = file.read_bytes(), folder / file.name
+    if os.path.lexists(copied):
+        if copied.is_file() and (copied.samefile(file) or copied.read_bytes() == content):
+            return
+        raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
+    if copies.setdefault(copied, content) != content:
+        raise ModelError("two files have this name", file=str(file))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

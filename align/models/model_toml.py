@@ -104,6 +104,11 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
         raise ModelError("is not an ordinary file", file=str(path))
     with path.open("rb") as stream:
         raw = stream.read(TOML_BYTES + 1)
+    return parse_model_toml(raw, path)
+
+
+def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
+    """Return the options and the calibration in the bytes of a model.toml; see `read_model_toml`."""
     if len(raw) > TOML_BYTES:
         raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
     try:

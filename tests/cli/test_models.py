@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -59,6 +61,7 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
     (data / "joined.codes").write_text("#version: 0.2\ne n</w>\n", encoding="utf-8")
     failed(align("-m", checkpoint), "no dictionaries", "extract-align models describe MODEL --dictionaries")
     failed(run(checkpoint, "--dictionaries", data), "does not say its languages")
+    assert not (tmp_path / "toy" / "model.toml").exists()
     (data / "train.de-en.de.idx").touch()
     result = run(checkpoint, "--dictionaries", data, "--case", "lower")
     assert (result.code, result.err) == (0, f"extract-align models: {tmp_path}/toy/model.toml is written\n")
@@ -75,14 +78,14 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
 
 def test_what_cannot_be_stored(run: Callable[..., Result], tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path / "toy")
-    failed(run(checkpoint, "--subwords-file", "gone.spm"), "gone.spm: No such file")
+    failed(run(checkpoint, "--subwords-file", "gone.spm"), "gone.spm: no sentencepiece file")
     failed(run(checkpoint, "--dictionaries", "no/such"), "no/such: no such folder of dictionaries")
     failed(run("no/such/model", "--case", "lower"), "no/such/model: no such file or folder")
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "codes").write_text("#version: 0.2\n")
+        (tmp_path / folder / "codes").write_text(f"#version: 0.2\n{folder} x</w>\n")
     two = ("--subwords-file", "a/codes", "--subwords-file", "b/codes")
-    failed(run(checkpoint, *two), "a/codes: two subword files have the same name")
+    failed(run(checkpoint, *two), "b/codes: two files have this name")
     for arguments, reason in (
         (("x", *("--subwords-file", "a") * 3), "given once for both sides, or twice"),
         (("x", "--subwords", "none", "--subwords-file", "a"), "--subwords-file has no effect with --subwords none"),
@@ -114,3 +117,45 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
         for stored in (cells, {}):
             (tmp_path / "model.toml").write_text(format_model_toml(given, stored), encoding="utf-8")
             assert read_model_toml(tmp_path / "model.toml") == (given, stored)
+
+
+def test_nothing_is_written_through_links_and_no_file_is_lost(run: Callable[..., Result], tmp_path: Path) -> None:
+    """A model folder may come from someone else, and may consist of links to another model."""
+    checkpoint = toy.save_model(tmp_path / "toy")
+    folder, data = checkpoint.parent, tmp_path / "data"
+    shutil.copytree(folder, data)
+    (tmp_path / "home").write_text("precious")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (data / "dict.zz.txt").write_text("zz 1\n")
+    os.symlink(tmp_path / "home", folder / "dict.zz.txt")
+    assert run(checkpoint, "--dictionaries", data, "-q").code == 0  # only the model's own languages are copied
+    for make in (lambda name: os.symlink(tmp_path / "home", name), lambda name: os.symlink("gone", name), os.mkfifo):
+        make(folder / "codes")
+        (data / "codes").write_text("#version: 0.2\ne n</w>\n")
+        failed(run(checkpoint, "--subwords-file", data / "codes"), "toy/codes: another file has this name")
+        os.unlink(folder / "codes")
+    (data / "dict.de.txt").write_text("nur 1\n")
+    failed(run(checkpoint, "--dictionaries", data), "was trained with")
+    (data / checkpoint.name).write_text("#version: 0.2\ne n</w>\n")
+    failed(run(checkpoint, "--subwords-file", data / checkpoint.name, "--subwords", "subword-nmt"), "another file has")
+    os.rename(folder / "model.toml", tmp_path / "shared.toml")
+    os.symlink(tmp_path / "shared.toml", folder / "model.toml")
+    shared = (tmp_path / "shared.toml").read_bytes()
+    assert run(checkpoint, "--case", "lower").code == 0
+    assert (tmp_path / "shared.toml").read_bytes() == shared
+    assert (tmp_path / "home").read_text() == "precious"
+    assert {name: (folder / name).read_bytes() for name in before if name != "model.toml"} == {
+        name: content for name, content in before.items() if name != "model.toml"
+    }
+
+
+def test_what_could_not_be_read_again_is_not_written(run: Callable[..., Result], tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path / "toy")
+    (tmp_path / "my codes").write_text("#version: 0.2\ne n</w>\n")
+    before = sorted(path.name for path in checkpoint.parent.iterdir())
+    options = ("--subwords", "subword-nmt", "--subwords-file", "my codes")
+    failed(run(checkpoint, *options), "'my codes', not the name of a file in this folder")
+    failed(run(checkpoint, "--source-prefix", "a." * 1100), "prefix")
+    assert sorted(path.name for path in checkpoint.parent.iterdir()) == before
+    assert run(checkpoint, "--source-lang", "de").code == 0
+    assert find_model(str(checkpoint), ModelOptions()).options.target_lang == "en"
