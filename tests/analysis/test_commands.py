@@ -155,7 +155,7 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         (f"{LAYERS} --train a", "--train and --test go together"),
         (f"{LAYERS} --treebank - --train - --test b", "only one of the files can be stdin"),
         (f"{LAYERS} --treebank a --folds 1", "'1' is not a number from 2"),
-        (f"{LAYERS} --train a --test b --folds 2", "--attention has no effect without --treebank"),
+        (f"{LAYERS} --train a --test b --folds 2", "--folds has no effect without --treebank"),
         (f"{LAYERS} --treebank a --examples -", "--examples needs the name of a file: stdout gets the tables"),
         (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
     ],

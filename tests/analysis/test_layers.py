@@ -106,7 +106,7 @@ def test_tasks_are_of_the_words() -> None:
     assert len(relations.gold) == 3 * 4
     assert relations.words[4].tolist() == [6, 5]
     assert tags.states.shape == (15, 4, SIZE)
-    with pytest.raises(ValueError, match="5 parts need 5 sentences: the model can read 3: lower parts"):
+    with pytest.raises(ValueError, match="5 parts need 5 sentences: the model can read 3: lower folds"):
         treebank_tasks(Planted(1), sentences, 5, 1)
     with pytest.raises(ValueError, match="there is no sentence that the model can read"):
         treebank_tasks(Planted(1), sentences[1:2], 2, 1)
