@@ -80,7 +80,7 @@ def test_heads_without_a_root_and_in_a_circle_are_refused() -> None:
 
 
 def test_a_file_that_is_cut_off_is_refused() -> None:
-    with pytest.raises(DataError, match=r"bank, line 8: the file ends within a sentence.*cut off"):
+    with pytest.raises(DataError, match=r"bank, line 8: the file ends within a sentence.*is the file complete"):
         read(*GOOD[:-1])
 
 

@@ -250,6 +250,12 @@ def around(single: list[Any], pair: list[Any], ids: int) -> dict[str, Any]:
     return {"type": "Sequence", "processors": [template]}
 
 
+def nested(count: int) -> dict[str, Any]:
+    """Post-processors in lists of that length, two levels deep."""
+    inner = {"type": "Sequence", "processors": [around(SEQUENCES[:1], SEQUENCES, 1)] * count}
+    return {"type": "Sequence", "processors": [inner] * count}
+
+
 TOKEN = {"SpecialToken": {"id": "x", "type_id": 0}}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
@@ -268,6 +274,7 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
     ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
     ({"model": LONG_UNKNOWN}, "its normalizer would"),
+    ({"post_processor": nested(20)}, "its post_processor has a list of more than 20 items, or 1,000 in all"),
     ({"post_processor": around([SEQUENCES[0], TOKEN], SEQUENCES, 21)}, "its post_processor has a list of more than 20"),
     ({"post_processor": around([SEQUENCES[0], *[TOKEN] * 20], SEQUENCES, 1)}, "its post_processor has a list of more"),
     ({"post_processor": around([SEQUENCES[0]] * 21, SEQUENCES, 1)}, "its post_processor has a list of more than 20"),

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ INSERTED = ("content", "prepend", "unk_token", "continuing_subword_prefix", "end
 
 MOST_AROUND = 20
 """Maximum length of a list in a post-processor: it puts a few tokens around a text, and each has one id."""
+
+MOST_PARTS = 1000
+"""Maximum number of values in a post-processor."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,11 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     ):
         if _growth(steps) > MOST_GROWTH:
             raise ModelError(f"its {name} would make texts thousands of times as long", file=str(path))
-    if any(isinstance(part, list) and len(part) > MOST_AROUND for part in _parts(content.get("post_processor"))):
-        raise ModelError(f"its post_processor has a list of more than {MOST_AROUND} items", file=str(path))
+    parts = [*islice(_parts(content.get("post_processor")), MOST_PARTS + 1)]
+    if len(parts) > MOST_PARTS or any(isinstance(part, list) and len(part) > MOST_AROUND for part in parts):
+        raise ModelError(
+            f"its post_processor has a list of more than {MOST_AROUND} items, or {MOST_PARTS:,} in all", file=str(path)
+        )
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
