@@ -114,7 +114,7 @@ def test_no_translation_tears_its_line(
     run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model whose dictionary has nothing but separators writes them, and each line is still one of two fields."""
-    monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_a=0, max_len_b=4))
+    monkeypatch.setattr("align.cli.loading.Search", partial(Search, max_len_a=0, max_len_b=4))
     model = toy.save_model(tmp_path / "toy")
     torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
     toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)

@@ -33,7 +33,7 @@ NOT_RUN = {
     ],
     "docs/two-directions.md": ["eflomal draws random samples"],
     "docs/your-model.md": [
-        *["needs a model of your own"] * 2,
+        "needs a model of your own",
         "installs from a package index",
         *["downloads a model"] * 3,
     ],
