@@ -377,7 +377,7 @@ def test_a_search_that_tells_attention_of_its_beams(make: Callable[..., Any]) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "need --align-layer N.*extract-align and extract-align sweep print the layer and head"),
+        ({}, "need --align-layer N.*extract-align prints the layer and head"),
         ({"align_layer": 3}, "layer 3 is out of range: the de-en model has 2 layers"),
         ({"align_layer": 0}, "layer is a number from 1"),
         ({"align_layer": 1, "align_head": "5"}, "head 5 is out of range: the de-en model has 4 heads"),
