@@ -143,7 +143,7 @@ def test_what_is_not_there_is_named(run: Callable[..., Result], bucket: Any) -> 
     assert (result.code, "s3://nothing/in/*.tsv: no file is named so" in result.err) == (1, True)
     result = run("jobs", "s3://bucket/in/9.tsv", "--output", "out")
     assert (result.code, "s3://bucket/in/9.tsv: no such file" in result.err) == (1, True)
-    result = run(*JOB, "-q"[:3], "s3://nothing/out")
+    result = run(*JOB[:3], "s3://nothing/out", "-q")
     assert (result.code, "s3://nothing/out/_run: cannot write: Bucket 'nothing' not found" in result.err) == (1, True)
 
 
