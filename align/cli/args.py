@@ -20,7 +20,6 @@ from align.core.text import LinePair
 from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
-from align.evaluation.tables import TABLES
 from align.io.reader import Input, regular_file
 from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
@@ -610,6 +609,8 @@ def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
 
 def add_table_options(group: Any) -> None:
     """Add the format of tables."""
+    from align.evaluation.tables import TABLES  # whose libraries the other options do without
+
     group.add_argument(
         "-f",
         "--format",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from tabulate import DataRow, Line, TableFormat, tabulate
 from wcwidth import wcswidth, wrap
 
 from align.core.errors import printable
@@ -140,7 +139,9 @@ def _are_words(columns: Sequence[Column], rows: Rows) -> list[bool]:
     return [all(isinstance(row[column.key], str) for row in rows) for column in columns]
 
 
-def _tabulate(lines: Sequence[Sequence[str]], words: Sequence[bool], style: str | TableFormat, **more: Any) -> str:
+def _tabulate(lines: Sequence[Sequence[str]], words: Sequence[bool], style: Any, **more: Any) -> str:
+    from tabulate import tabulate
+
     table: str = tabulate(
         lines,
         tablefmt=style,
@@ -213,16 +214,21 @@ def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequenc
     return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
 
 
-BOOKTABS = TableFormat(
-    lineabove=Line("\\toprule", "", "", ""),
-    linebelowheader=Line("\\midrule", "", "", ""),
-    linebetweenrows=None,
-    linebelow=Line("\\bottomrule", "", "", ""),
-    headerrow=DataRow("", "&", "\\\\"),
-    datarow=DataRow("", "&", "\\\\"),
-    padding=1,
-    with_header_hide=None,
-)
+def _booktabs() -> Any:
+    """Return the lines of the booktabs package, as tabulate describes them."""
+    from tabulate import DataRow, Line, TableFormat
+
+    row = DataRow("", "&", "\\\\")
+    return TableFormat(
+        lineabove=Line("\\toprule", "", "", ""),
+        linebelowheader=Line("\\midrule", "", "", ""),
+        linebetweenrows=None,
+        linebelow=Line("\\bottomrule", "", "", ""),
+        headerrow=row,
+        datarow=row,
+        padding=1,
+        with_header_hide=None,
+    )
 
 
 def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
@@ -231,7 +237,7 @@ def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Seque
     heads = [_escape_latex(column.head) for column in columns]
     comments = [f"% {comment}" for comment in (signature, *notes, "needs \\usepackage{booktabs}")]
     begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in words)}}}"
-    table = _tabulate(_cells(columns, rows, LATEX), words, BOOKTABS, headers=heads)
+    table = _tabulate(_cells(columns, rows, LATEX), words, _booktabs(), headers=heads)
     return "\n".join((*comments, begin, table, "\\end{tabular}"))
 
 
