@@ -16,7 +16,7 @@ from align.cli.common import open_output, run, say, show_warnings
 from align.cli.parser import Idle, Parser
 from align.core.errors import ModelError
 from align.core.types import TextWarning
-from align.io.output import replace_file
+from align.io.output import existing_mode, replace_file
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
 from align.models.model_toml import ModelOptions, format_model_toml, parse_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
@@ -160,7 +160,10 @@ def store(description: Description, folder: ModelFolder, languages: tuple[str, s
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):
         raise ModelError("a bundled model has its description", file=description.model)
-    if options.dictionaries or options.source_lang or options.target_lang:
+    given = options.source_lang, options.target_lang
+    if any(given) and not all(given) and folder.backend == "huggingface":
+        raise ModelError("one language is given; give --source-lang and --target-lang", file=description.model)
+    if options.dictionaries or any(given):
         options = replace(options, source_lang=languages[0], target_lang=languages[1])
     if not os.path.exists(description.model) and could_be_hub_name(description.model):
         if options.dictionaries or options.subword_files:
@@ -179,7 +182,7 @@ def store(description: Description, folder: ModelFolder, languages: tuple[str, s
     text = format_model_toml(override(stored, options), calibration).encode()
     parse_model_toml(text, path)
     for name, content in {**copies, path: text}.items():
-        with replace_file(str(name)) as out:
+        with replace_file(str(name), mode=existing_mode(str(name))) as out:
             out.write(content)
     return path
 
@@ -191,12 +194,19 @@ def plan_copy(file: Path, folder: Path, copies: dict[Path, bytes]) -> None:
         ModelError: another file has its name there.
     """
     content, copied = file.read_bytes(), folder / file.name
+    if copied.match("model.toml") or copied.match("*.pt") or copied.match("*.safetensors"):
+        raise ModelError("this name is kept for other files of a model; rename it", file=str(file))
     if os.path.lexists(copied):
-        if copied.is_file() and (copied.samefile(file) or copied.read_bytes() == content):
+        if copied.is_file() and (copied.samefile(file) or holds(copied, content)):
             return
         raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
     if copies.setdefault(copied, content) != content:
         raise ModelError("two files have this name", file=str(file))
+
+
+def holds(file: Path, content: bytes) -> bool:
+    """Tell whether a file has this content, without reading a file of another size."""
+    return file.stat().st_size == len(content) and file.read_bytes() == content
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -137,7 +137,7 @@ def test_nothing_is_written_through_links_and_no_file_is_lost(run: Callable[...,
     (data / "dict.de.txt").write_text("nur 1\n")
     failed(run(checkpoint, "--dictionaries", data), "was trained with")
     (data / checkpoint.name).write_text("#version: 0.2\ne n</w>\n")
-    failed(run(checkpoint, "--subwords-file", data / checkpoint.name, "--subwords", "subword-nmt"), "another file has")
+    failed(run(checkpoint, "--subwords-file", data / checkpoint.name, "--subwords", "subword-nmt"), "this name is kept")
     os.rename(folder / "model.toml", tmp_path / "shared.toml")
     os.symlink(tmp_path / "shared.toml", folder / "model.toml")
     shared = (tmp_path / "shared.toml").read_bytes()
@@ -149,6 +149,17 @@ def test_nothing_is_written_through_links_and_no_file_is_lost(run: Callable[...,
     }
 
 
+def test_permissions_of_a_description_stay(run: Callable[..., Result], tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path / "toy")
+    path = checkpoint.parent / "model.toml"
+    assert run(checkpoint, "--case", "lower").code == 0
+    path.chmod(0o660)
+    assert run(checkpoint, "--case", "keep").code == 0
+    assert path.stat().st_mode & 0o777 == 0o660
+    path.chmod(0o444)
+    failed(run(checkpoint, "--case", "lower"), "model.toml: is read-only")
+
+
 def test_what_could_not_be_read_again_is_not_written(run: Callable[..., Result], tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path / "toy")
     (tmp_path / "my codes").write_text("#version: 0.2\ne n</w>\n")
@@ -156,6 +167,9 @@ def test_what_could_not_be_read_again_is_not_written(run: Callable[..., Result],
     options = ("--subwords", "subword-nmt", "--subwords-file", "my codes")
     failed(run(checkpoint, *options), "'my codes', not the name of a file in this folder")
     failed(run(checkpoint, "--source-prefix", "a." * 1100), "prefix")
+    for name in ("model.toml", "x.pt", "x.safetensors"):
+        (tmp_path / name).write_text("#version: 0.2\ne n</w>\n")
+        failed(run(checkpoint, "--subwords", "subword-nmt", "--subwords-file", name), f"{name}: this name is kept")
     assert sorted(path.name for path in checkpoint.parent.iterdir()) == before
     assert run(checkpoint, "--source-lang", "de").code == 0
     assert find_model(str(checkpoint), ModelOptions()).options.target_lang == "en"

@@ -73,7 +73,7 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     model = content.get("model")
     marks = {name: model.get(name) for name in INSERTED} if isinstance(model, dict) else {}
     for name, steps in (
-        ("normalizer", [content.get("normalizer"), content.get("pre_tokenizer"), marks]),
+        ("normalizer", [*map(content.get, ("normalizer", "pre_tokenizer", "post_processor")), marks]),
         ("decoder", [content.get("decoder")]),
     ):
         if _growth(steps) > MOST_GROWTH:
@@ -152,6 +152,10 @@ def _growth(steps: list[Any]) -> int:
         if step.get("type") == "Precompiled":
             with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
                 growth *= max(1, longest_replacement(base64.b64decode(step["precompiled_charsmap"])))
+        for template in (step.get("single"), step.get("pair")):
+            if isinstance(template, list):  # which may name the text more than once
+                named = [str(part["Sequence"]) for part in template if isinstance(part, dict) and "Sequence" in part]
+                growth *= max(map(named.count, named), default=1)
         if growth > MOST_GROWTH:
             break
     return growth
