@@ -274,7 +274,13 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
     ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
     ({"model": LONG_UNKNOWN}, "its normalizer would"),
-    ({"post_processor": around([SEQUENCES[0]] * 20, SEQUENCES, 1), "normalizer": REPLACE}, "texts thousands of times"),
+    (
+        {
+            "post_processor": around([SEQUENCES[0]] * 20, SEQUENCES, 1),
+            "normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 3},
+        },
+        "texts thousands of times",
+    ),
     ({"post_processor": nested(20)}, "its post_processor has a list of more than 20 items, or 1,000 in all"),
     ({"post_processor": around([SEQUENCES[0], TOKEN], SEQUENCES, 21)}, "its post_processor has a list of more than 20"),
     ({"post_processor": around([SEQUENCES[0], *[TOKEN] * 20], SEQUENCES, 1)}, "its post_processor has a list of more"),
