@@ -107,7 +107,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def has_short_help(self) -> bool:
-        """Whether `-h` shows less than `--help`."""
+        """Tell whether `-h` shows less than `--help`."""
         return bool(self._short)
 
     def short_help(self) -> str:

@@ -351,7 +351,7 @@ def read_markup(text: str, tags: str, target: str = "", *, as_words: bool = Fals
 
 
 def _in_target(tokens: Sequence[Token], target: str, tags: str) -> tuple[set[int], tuple[str, ...]]:
-    """Return the numbers of the tokens that the target contains, and what it contains besides.
+    """Return the numbers of the tokens that the target contains, and the target's other tags.
 
     Of an element both tags have to be there.
     """
