@@ -584,7 +584,7 @@ def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..
         for name in sorted(before):
             data = bytearray(before[name])
             for _ in range(draw.choice((0, 0, 0, 0, 0, 0, 1, 3))):
-                at, length = draw.randrange(len(data)), draw.choice((1, 1, 2, 50))
+                at, length = draw.randrange(max(1, len(data))), draw.choice((1, 1, 2, 50))
                 part = {
                     "flip": bytes(byte ^ draw.randrange(1, 256) for byte in data[at : at + length]),
                     "cut": b"",
