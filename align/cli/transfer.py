@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from html import escape
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from align.cli.args import (
     BATCH_ADVICE,
@@ -34,7 +34,7 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.errors import LineError, LinksError, PairError, plural
+from align.core.errors import DataError, LineError, LinksError, PairError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
@@ -54,9 +54,13 @@ from align.io.signature import sign
 from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
+from align.transfer.pages import KEEP, Page
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
 from align.transfer.tags import KINDS, Markup, read_markup, readable
 from align.transfer.windows import FLOOR
+
+if TYPE_CHECKING:
+    from align.transfer.standins import TranslatedPage
 
 PROGRAM = "extract-align transfer"
 
@@ -79,6 +83,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags xml -s a.de.xml -t a.en --links a.links   with links that are there already
   extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
+  extract-align transfer --html-file page.html --translate > page.en.html   translate a whole page
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
@@ -91,6 +96,8 @@ IDLE = (
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("keep",), lambda args: not args.translate, "requires --translate"),
+    Idle(("attributes",), lambda args: args.html_file is None and not args.translate, "requires a page to translate"),
 )
 
 
@@ -100,14 +107,20 @@ class Options(Asked):
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
+        html_file: whether the source is a whole page.
         tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
+        keep: names of elements that are not translated.
+        attributes: names of attributes that are translated.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
 
     files: tuple[str, ...]
     one_side: bool
+    html_file: bool
     tags: str
+    keep: tuple[str, ...]
+    attributes: tuple[str, ...]
     links: str | None
     split: bool
     strip: bool
@@ -128,6 +141,12 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="?", metavar="FILE", help="lines `source with tags ||| target` (default: stdin)")
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
+    group.add_argument(
+        "--html-file",
+        metavar="FILE",
+        help="a whole page in place of -s: the text of each block is a sentence or several. --strip writes a line for "
+        "each block, and -t reads such lines",
+    )
     group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; requires -s")
     group.add_argument(
         "--links",
@@ -159,7 +178,6 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tags",
         choices=TAGS,
-        required=True,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
         "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
@@ -172,18 +190,43 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         help="a tag may come more than once, around all words that are linked to its own",
     )
     group.add_argument("--strip", action="store_true", help="write the source without tags; read no target")
+    group.add_argument(
+        "--keep",
+        type=_names,
+        default=KEEP,
+        metavar="NAMES",
+        help='elements that --translate leaves as they are, with commas between; also those with translate="no" or '
+        f'class="notranslate", addresses and paths (default: {",".join(KEEP)})',
+    )
+    group.add_argument(
+        "--attributes",
+        type=_names,
+        default=(),
+        metavar="NAMES",
+        help="attributes whose values are text, such as alt,title,placeholder (default: none)",
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Read names with commas between."""
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
+    if args.tags is None:
+        if args.html_file is None:
+            parser.error("the following arguments are required: --tags")
+        args.tags = "html"
     parser.refuse_idle(args, IDLE)
     return options_of(
         Options,
         args,
         **vars(read_asked(parser, args)),
         files=_files(parser, args),
+        html_file=args.html_file is not None,
         one_side=args.strip or args.translate,
     )
 
@@ -191,6 +234,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
 def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     """Return the files to read; conflicting ones exit with code 2."""
     one_side = "--strip" if args.strip else "--translate" if args.translate else ""
+    if args.html_file is not None:
+        if args.source is not None or not args.tags.startswith("html"):
+            parser.error(f"--html-file reads the source, with HTML tags: leave out {'-s' if args.source else '--tags'}")
+        if not one_side and args.target is None:
+            parser.error("--html-file requires --translate, --strip, or a block's translation on each line of -t")
+        args.source = args.html_file
     if one_side and args.target is not None:
         parser.error(f"{one_side} reads the source alone: leave out -t/--target")
     if not one_side and (args.source is None) != (args.target is None):
@@ -215,7 +264,7 @@ class Tagged(NamedTuple):
     """
 
     pair: Pair
-    source: Markup | Labelled | Annotated
+    source: Markup | Labelled | Annotated | Page
     target: str
     scores: dict[tuple[int, int], float]
 
@@ -225,6 +274,7 @@ class TaggedText:
 
     Attributes:
         bad: the policy for lines that cannot be read, and those that became blank.
+        page: the whole page that was read, if it is one.
     """
 
     def __init__(self, options: Options) -> None:
@@ -232,6 +282,7 @@ class TaggedText:
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
         self.bad = BadLines(options.models.too_long == "blank")
+        self.page: Page | None = None
 
     def __iter__(self) -> Generator[Tagged, None, None]:
         """Read them."""
@@ -241,7 +292,14 @@ class TaggedText:
             lines = [
                 read_lines(stack.enter_context(open_lines(name)), shown, self.bad, json_lines=spans and n == 0)
                 for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
+                if n or not options.html_file
             ]
+            if options.html_file:
+                self.page = read_page(options)
+                if options.search:
+                    yield Tagged(Pair((), (), 1), self.page, "", {})
+                    return
+                lines.insert(0, (segment.text for segment in self.page.segments))
             rows = self._sides(lines)
             if options.links is None:
                 for number, (source, target) in enumerate(rows, 1):
@@ -286,6 +344,8 @@ class TaggedText:
         tags = self._options.tags
         if tags == SPANS:
             return self._annotated(source, target, number)
+        if self._options.search:
+            return Tagged(Pair((), (), number), self._page(source, number), "", {})
         try:
             markup = read_markup(source, tags, target, as_words=self._options.links is None)
         except ValueError as error:
@@ -294,6 +354,15 @@ class TaggedText:
         return Tagged(
             Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
         )
+
+    def _page(self, line: str, number: int) -> Page:
+        """Return a line to translate, cut into segments."""
+        options = self._options
+        try:
+            return Page(line, options.tags, keep=options.keep, translated=options.attributes, line=number)
+        except ValueError as error:
+            self.bad(LineError(str(error), file=self._shown[0], line=number))
+            return Page("", options.tags)
 
     def _annotated(self, line: str, target: str, number: int) -> Tagged:
         """Return a pair with labels of character ranges."""
@@ -310,7 +379,28 @@ class TaggedText:
     def blank(self, item: Tagged, why: str) -> Tagged:
         """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
         self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
-        return self._make("", "", item.pair.id) if isinstance(item.source, Markup) else item
+        return self._make("", "", item.pair.id) if isinstance(item.source, Markup | Page) else item
+
+
+def read_page(options: Options) -> Page:
+    """Read a whole page.
+
+    Raises:
+        LineError: the page is not UTF-8; names the line.
+        DataError: it cannot be parsed.
+    """
+    name, shown = options.files[0], name_shown(options.files[0])
+    with open_lines(name) as stream:
+        data = stream.read()
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise LineError("the page is not UTF-8", file=shown, line=line, hint="convert it with iconv") from None
+    try:
+        return Page(text, options.tags, keep=options.keep, translated=options.attributes)
+    except ValueError as error:
+        raise DataError(str(error), file=shown) from None
 
 
 def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
@@ -348,6 +438,8 @@ def transfer(options: Options) -> None:
                 results.write(item, item.scores)
         else:
             results.signature = _align(text, items, options, results, progress)
+        if not options.strip:
+            results.finish(text.page)
         text.bad.warn()
     progress.write(f"{PROGRAM}: {results.summary()}")
     if results.signature:
@@ -357,13 +449,7 @@ def transfer(options: Options) -> None:
 def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
     aligner = load_aligner(PROGRAM, options)
-    kept: deque[Tagged] = deque()
     choices: list[Choice] = []
-
-    def pairs() -> Iterator[Pair]:
-        for item in items:
-            kept.append(item)
-            yield item.pair
 
     def announce(chosen: Sequence[Choice]) -> None:
         choices[:] = chosen
@@ -372,13 +458,29 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
         progress.start()
 
     progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, "choosing layer and head …")
+    kept: deque[Tagged] = deque()
+
+    def noted() -> Iterator[Tagged]:
+        for item in items:
+            kept.append(item)
+            yield item
+
     try:
+        if options.search and options.tags in KINDS:
+            from align.transfer.standins import translate_pages
+
+            pages = (item.source for item in noted() if isinstance(item.source, Page))
+            with closing(translate_pages(aligner, pages, options.search, announce, progress.batch)) as translations:
+                for translation in translations:
+                    results.write_page(text, kept.popleft(), translation)
+            return sign(aligner, choices, options.search)
+        pairs = (item.pair for item in noted())
         if options.search:
             from align.models.translate import translate
 
-            found = translate(aligner, pairs(), options.search, announce, progress.batch)
+            found = translate(aligner, pairs, options.search, announce, progress.batch)
         else:
-            found = aligner(pairs(), announce, progress.batch)
+            found = aligner(pairs, announce, progress.batch)
         with closing(found):
             for alignment in found:
                 item = kept.popleft()
@@ -404,22 +506,47 @@ class Results:
     def __init__(self, options: Options, out: BinaryIO, report: BinaryIO | None, progress: Progress) -> None:
         self._options, self._out, self._report, self._progress = options, out, report, progress
         self._counts: Counter[str] = Counter()
+        self._texts: list[str] | None = [] if options.html_file else None
         self.signature = ""
+
+    def finish(self, page: Page | None) -> None:
+        """Write the page that the targets belong to, if they are blocks of one."""
+        if page is not None and self._texts is not None and self._options.search is None:
+            self._out.write(page.fill(self._texts).encode())
 
     def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
         """Write a target with the tags of its source."""
         if isinstance(item.source, Markup):
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
-            text = placed.text + "\n"
+            text = placed.text
             rows = [one.to_dict() for one in placed.report]
             extra = item.source.extra
         else:
+            assert not isinstance(item.source, Page)
             text, rows = _labels(item, item.source, scores, self._options)
             extra = ()
-        self._out.write(text.encode())
+        if self._texts is None:
+            self._out.write(f"{text}\n".encode())
+        else:
+            self._texts.append(text)
+        self._count(item.pair.id, rows, extra)
+
+    def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
+        """Write a translated line, or a whole page."""
+        if translation.skipped:
+            item = text.blank(item, translation.skipped)
+        whole = text.page is not None
+        content = translation.page.fill(translation.texts) if not translation.skipped else ""
+        self._out.write(f"{content}{'' if whole else chr(10)}".encode())
+        rows = [[placement.to_dict() for placement in placements] for placements in translation.report]
+        for number, tags in enumerate(rows, 1) if whole else [(item.pair.id, [tag for row in rows for tag in row])]:
+            self._count(number, tags)
+
+    def _count(self, number: int, rows: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> None:
+        """Count the tags of a line, and write their positions to the report."""
         if self._report:
             more = {"extra": [*extra]} if extra else {}
-            self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows} | more)}\n".encode())
+            self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())
         self._counts[EXTRA] += len(extra)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
@@ -453,9 +580,9 @@ def _labels(
         for one in found
     ]
     if isinstance(source, Annotated):
-        return write_annotated(source, item.target, found) + "\n", rows
+        return write_annotated(source, item.target, found), rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-    return format_labelled(Labelled(words, tuple(labels)), options.tags), rows
+    return format_labelled(Labelled(words, tuple(labels)), options.tags).removesuffix("\n"), rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -155,6 +155,24 @@ def _parts(word: str) -> tuple[str, str, str]:
     return word[:begin], word[begin:end], word[end:]
 
 
+@dataclass(frozen=True, slots=True)
+class CopyingPair(Pair):
+    """A source sentence with words that its translation must contain as they are.
+
+    Attributes:
+        copied: numbers in the source that the translation must contain once each.
+        otherwise: the sentence to translate instead if it does not.
+    """
+
+    copied: tuple[str, ...]
+    otherwise: Pair
+
+    def is_copied_by(self, words: Sequence[str]) -> bool:
+        """Check that a translation contains each number once."""
+        text = " ".join(words)
+        return all(len(re.findall(rf"(?<!\d){number}(?!\d)", text)) == 1 for number in self.copied)
+
+
 Sentence = Pair | str | Sequence[str]
 """A string whose words are between spaces, a list of words, or a pair, of which the source and the number are used."""
 
@@ -206,7 +224,9 @@ def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterato
     for number, sentence in enumerate(sentences, 1):
         if isinstance(sentence, IdPair):
             raise TypeError(f"sentence {number} is given in ids: only text can be translated")
-        if isinstance(sentence, Pair):
+        if isinstance(sentence, CopyingPair):
+            yield sentence
+        elif isinstance(sentence, Pair):
             yield sentence.with_target(())
         else:
             yield Pair(words_of(sentence, f"sentence {number}"), (), number)
@@ -272,10 +292,8 @@ class _Translating:
                 queue.put_error(chunk)
                 break
             queue.put(chunk, chunk)
-            for pair, translation in queue.ready():
-                yield pair.with_target(self._shown(translation))
-        for pair, translation in queue.rest():
-            yield pair.with_target(self._shown(translation))
+            yield from (pair for _, pair in queue.ready())
+        yield from (pair for _, pair in queue.rest())
 
     def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
         """Return a translation with `<unk>` for unknown pieces, if the search allows it."""
@@ -283,8 +301,26 @@ class _Translating:
             return translation
         return tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
 
-    def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
-        """Translate a slice of sentences, as a task of the pool."""
+    def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[Pair | PairError]:
+        """Return a slice of sentences with their translations, as a task of the pool."""
+        pairs, waiting = [*sentences], [*range(len(sentences))]
+        results: list[Pair | PairError] = [*sentences]
+        while waiting:
+            current = [pairs[n] for n in waiting]
+            translations, waiting = zip(waiting, current, self._search(current, on_batch), strict=True), []
+            for n, sentence, translation in translations:
+                if isinstance(translation, PairError):
+                    results[n] = translation
+                elif isinstance(sentence, CopyingPair) and not (translation and sentence.is_copied_by(translation)):
+                    pairs[n] = sentence.otherwise
+                    waiting.append(n)
+                else:
+                    results[n] = sentence.with_target(self._shown(translation))
+            on_batch = None
+        return results
+
+    def _search(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
+        """Return the translations of sentences."""
         results = [attempt(self._encode, pair) for pair in sentences]
         encoded = {n: pieces for n, pieces in enumerate(results) if pieces and not isinstance(pieces, PairError)}
         translations: dict[int, tuple[str, ...]] = {}

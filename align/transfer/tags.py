@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
@@ -47,8 +47,13 @@ _PLACEHOLDER = re.compile(
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
 """Addresses, in which a percent sign begins an encoded character."""
 
-PLACEHOLDER = "placeholder"
-"""Name of the tokens that are placeholders."""
+PLACEHOLDER, ICU = "placeholder", "icu"
+"""Names of the tokens that are placeholders: simple ones, and ICU's messages, which have text inside."""
+
+_ICU_HEAD = re.compile(r"\{\s{0,9}[\w.$-]{1,80}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")
+_ICU_KEY = re.compile(r"\s*(?:offset:[0-9]{1,9}\s+)?(?:=[0-9]{1,9}|[\w-]{1,80})\s*\{")
+_ICU_END = re.compile(r"\s*\}")
+_ICU_MARK = re.compile(r"'(?:[{}#|][^']*')?|[{}]")
 
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
@@ -172,14 +177,37 @@ def parse_html(text: str) -> list[Token]:
         raise ValueError(f"HTML that cannot be read: {error}") from None
 
 
+def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Yield the start and end of each ICU plural or select in a text, and those of the texts in it.
+
+    Of a message within another one's text, only the outer one is yielded.
+    """
+    at = 0
+    while head := _ICU_HEAD.search(text, at):
+        at, arms = head.end(), list[tuple[int, int]]()
+        while key := _ICU_KEY.match(text, at):
+            depth, end = 1, key.end()
+            while depth and (mark := _ICU_MARK.search(text, end)):
+                depth += {"{": 1, "}": -1}.get(mark[0], 0)
+                end = mark.end()
+            if depth:
+                return
+            arms.append((key.end(), end - 1))
+            at = end
+        if arms and (last := _ICU_END.match(text, at)):
+            at = last.end()
+            yield head.start(), at, arms
+
+
 def parse_placeholders(text: str) -> list[Token]:
     """Return the tokens of a line with placeholders, e.g. `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name`."""
-    addresses = [match.span() for match in _ADDRESS.finditer(text)]
-    events: list[Event] = []
+    messages = [(start, end) for start, end, _ in icu_messages(text)]
+    blocked = [match.span() for match in _ADDRESS.finditer(text)] + messages
+    events: list[Event] = [event for start, end in messages for event in ((start, "point", ICU), (end, "text", ""))]
     for match in _PLACEHOLDER.finditer(text):
-        if not any(start <= match.start() < end for start, end in addresses):
+        if not any(start <= match.start() < end for start, end in blocked):
             events += [(match.start(), "point", PLACEHOLDER), (match.end(), "text", "")]
-    return _cut(text, events)
+    return _cut(text, sorted(events, key=lambda event: event[0]))
 
 
 PARSERS: dict[str, Callable[[str], list[Token]]] = {
@@ -192,6 +220,10 @@ PARSERS: dict[str, Callable[[str], list[Token]]] = {
 PLACEHOLDERS = "placeholders"
 KINDS = (*PARSERS, "xml,placeholders", "html,placeholders")
 """Kinds of tags, one by itself or tags with placeholders."""
+
+
+_MASK = "\ue000"
+"""Stands for a character of an ICU message."""
 
 
 def parse(text: str, tags: str) -> list[Token]:
@@ -207,10 +239,18 @@ def parse(text: str, tags: str) -> list[Token]:
     kind, _, more = tags.partition(",")
     if kind not in PARSERS or (more and (kind not in ESCAPED or more != PLACEHOLDERS)):
         raise ValueError(f"tags are one of {', '.join(KINDS)}; not {tags!r}")
-    tokens = PARSERS[kind](text)
     if not more:
-        return tokens
-    return [part for token in tokens for part in (parse_placeholders(token.text) if token.kind == "text" else [token])]
+        return PARSERS[kind](text)
+    masked = text
+    for start, end, _ in icu_messages(text):
+        masked = masked[:start] + _MASK * (end - start) + masked[end:]  # these may have tags inside
+    tokens: list[Token] = []
+    at = 0
+    for token in PARSERS[kind](masked):
+        content = text[at : at + len(token.text)]
+        at += len(token.text)
+        tokens += parse_placeholders(content) if token.kind == "text" else [token._replace(text=content)]
+    return tokens
 
 
 ESCAPED = ("xml", "html")
@@ -239,6 +279,12 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 _WORD = re.compile(r"[^ \t]+")
 _SPACE = re.compile(r"[ \t\n]")
+_SPACES = re.compile(
+    r"[\n\r\f\xa0\u2002-\u200a\u202f\u205f\u3000]|&(?:nbsp|ensp|emsp|emsp13|emsp14|thinsp|hairsp|numsp|puncsp"
+    r"|#160|#819[4-9]|#820[0-2]|#8239|#[xX](?:[aA]0|200[2-9aA]|202[fF]));"
+)
+"""Line ends and spaces of HTML, as characters and as entities."""
+
 _BREAKS = BLOCK | {"br"}
 """Elements that end a word even without a space."""
 
@@ -343,11 +389,26 @@ def read_markup(text: str, tags: str, target: str = "", *, as_words: bool = Fals
             for n, token in enumerate(tokens)
             if as_words or n not in there
         ]
+    return markup_of(tokens, tags.partition(",")[0] in ESCAPED, extra)
+
+
+def markup_of(tokens: Sequence[Token], escaped: bool, extra: tuple[str, ...] = ()) -> Markup:
+    """Return a line of these tokens.
+
+    Args:
+        tokens: tokens of the line.
+        escaped: whether its text has entities; those of spaces, and no-break spaces, separate words.
+        extra: tags and placeholders that the target has and the line does not.
+    """
+    if escaped:
+        tokens = [
+            token._replace(text=_SPACES.sub(" ", token.text)) if token.kind == "text" else token for token in tokens
+        ]
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, tags.partition(",")[0] in ESCAPED, extra)
+    return Markup(tokens, plain, words, root, escaped, extra)
 
 
 def _in_target(tokens: Sequence[Token], target: str, tags: str) -> tuple[set[int], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,3 +233,69 @@ def test_a_missing_file_is_an_error_before_the_model_is_loaded(
     monkeypatch.setattr(transfer, "load_aligner", None)
     for options in (("gone",), ("-s", "gone", "-t", "source"), ("-s", "source", "-t", "gone")):
         failed(run_main(transfer.main, "--tags", "xml", *options), "gone: No such file or directory")
+
+
+def test_a_translated_line_keeps_its_blocks(run: Callable[..., Result]) -> None:
+    blocks = (
+        "<title>Das alte Haus</title>",
+        "<ul><li>Das Haus<li> </ul>",
+        "<h1>Das alte Haus</h1>",
+        "<p>Ein Hund.</p>",
+    )
+    lines = [*blocks, "", "<pre>Das Haus</pre> <hr>", "".join(blocks), "<b>"]
+    result = run("--tags", "html", "--translate", "--threads", "1", stdin="\n".join(lines))
+    title, items, heading, paragraph, *rest = result.out.decode().removesuffix("\n").split("\n")
+    assert rest == ["", "<pre>Das Haus</pre> <hr>", title + items + heading + paragraph, "<b>"]
+    for before, after in zip(blocks, (title, items, heading, paragraph), strict=True):
+        assert after != before
+        assert re.sub(">[^<]+<", "><", after) == re.sub(">[^<]+<", "><", before)
+    assert "extract-align transfer: 8 lines, 0 tags, " in result.err
+
+
+def test_what_is_not_translated_is_copied(run: Callable[..., Result], tmp_path: Path) -> None:
+    lines = "Datei '%s' mit <code>apt  get</code> &amp; https://a.example.", "Der Zug <i translate=no>Uhr</i> fährt."
+    result = run("-q", "--tags", "html,placeholders", "--translate", "--report", tmp_path / "r", stdin="\n".join(lines))
+    first, second = result.out.decode().split("\n")[:2]
+    for text in ("'%s'", "<code>apt  get</code>", "&amp; https://a.example."):
+        assert first.count(text) == 1
+    assert "<i translate=no>Uhr</i>" in second
+    tags = [json.loads(line)["tags"] for line in (tmp_path / "r").read_text(encoding="utf-8").splitlines()]
+    assert [tag["tag"] for tag in tags[0]] == ["%s", "<code>apt  get</code>", "https://a.example"]
+    result = run("-q", "--tags", "html", "--translate", "--keep", "var", stdin="<code>Das Haus</code> ist alt")
+    assert "Haus" not in result.out.decode()
+
+
+PAGE = "<!DOCTYPE html>\r\n<title>Haus</title>\n<p>Das <b>Haus</b>\nist alt.<img alt='Hund'>\n<pre>x\n</pre></p>\n"
+
+
+def test_a_whole_page(run: Callable[..., Result], write: Write, tmp_path: Path) -> None:
+    write(**{"p.html": PAGE, "t": "House\nThe house is old.\n", "l": "0-0\n0-0 1-1 2-2 3-3\n"})
+    printed(run("-q", "--html-file", "p.html", "--strip"), "Haus", "Das Haus ist alt.")
+    expected = PAGE.replace("Haus<", "House<", 1).replace("Das <b>Haus</b>\nist alt.", "The <b>house</b> is old.")
+    for links in (["--links", "l"], []):
+        result = run("-q", "--html-file", "p.html", "-t", "t", *links, "-o", "o.html")
+        assert (result.code, result.out) == (0, b"")
+        assert (tmp_path / "o.html").read_bytes().decode() == expected
+    result = run("--html-file", "p.html", "--translate", "--attributes", "alt", "--report", "r")
+    title, paragraph = re.fullmatch(
+        r"<!DOCTYPE html>\r\n<title>(.+)</title>\n<p>(.+)<img alt='[^']+'>\n<pre>x\n</pre></p>\n", result.out.decode()
+    ).groups()  # type: ignore[union-attr]
+    assert "Haus" not in title + paragraph
+    assert paragraph.count("<b>") == 1
+    assert len((tmp_path / "r").read_text(encoding="utf-8").splitlines()) == 3
+    assert "3 lines, 1 tag, " in result.err
+
+
+def test_pages_that_cannot_be_read(run: Callable[..., Result], write: Write) -> None:
+    write(**{"p": b"<p>a\n<p>\xff", "t": "a\nb\nc\n", "q": "<p>a<p>b", "l": "0-0\n0-0\n0-0\n"})
+    failed(run("--html-file", "p", "--strip"), "error: p, line 2: the page is not UTF-8: convert it with iconv")
+    failed(run("--html-file", "q", "-t", "t", "--links", "l"), "q has 2 lines, t has 3: line 3 has no other side")
+    for arguments, message in (
+        ("--html-file q", "--html-file requires --translate, --strip, or a block's translation on each line of -t"),
+        ("--html-file q -s q -t t", "--html-file reads the source, with HTML tags: leave out -s"),
+        ("--html-file q --tags xml --strip", "--html-file reads the source, with HTML tags: leave out --tags"),
+        ("--strip q", "the following arguments are required: --tags"),
+    ):
+        result = run(*arguments.split())
+        assert result.code == 2
+        assert message in result.err

@@ -1,0 +1,313 @@
+"""Cut text with tags into segments at block elements, and put their translations back in the same places.
+
+Everything between segments, such as scripts, comments and block tags, stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import unescape
+from itertools import accumulate
+from typing import NamedTuple
+
+from align.transfer.tags import (
+    BLOCK,
+    ESCAPED,
+    ICU,
+    PLACEHOLDER,
+    PLACEHOLDERS,
+    Token,
+    halves,
+    icu_messages,
+    parse,
+)
+
+KEEP = ("code", "kbd", "samp", "pre", "var")
+"""Elements whose content is not translated, by default."""
+
+_NEVER = frozenset(("math", "script", "style", "svg", "textarea"))
+"""Elements whose content is never text to translate."""
+
+_SEPARATE = BLOCK | {"audio", "button", "canvas", "iframe", "noscript", "select", "template", "textarea", "video"}
+"""Elements that stand between segments."""
+
+KEPT = "kept"
+"""Name of the tokens that stand for content to keep as it is."""
+
+_ROWS = frozenset(("tbody", "tfoot", "thead", "tr"))
+_ENDED_BY = {
+    "p": BLOCK,
+    "li": frozenset(("li",)),
+    **dict.fromkeys(("dt", "dd"), frozenset(("dt", "dd"))),
+    **dict.fromkeys(("td", "th"), _ROWS | {"td", "th"}),
+    **dict.fromkeys(("tbody", "tfoot", "thead"), _ROWS - {"tr"}),
+    "tr": _ROWS,
+    "option": frozenset(("option", "optgroup")),
+}
+"""Elements whose end tag is optional: the elements before which they end, beside the end of what they are in."""
+
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]{1,100})(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
+
+_KEPT_TEXT = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"]+"  # addresses
+    r"|\bwww\.[^\s<>\"]+"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    r"|(?<![\w.~/<>&;:%+-])(?:~|\.{1,2})?(?:/[\w.+@%~-]+)+/?"  # paths
+    r"|(?<![\w.+/-])(?:[\w+-][\w.+-]{0,80}/){1,20}[\w+-]{1,80}\.[a-z]\w{0,5}\b"
+    r"|\b[A-Za-z]:\\[^\s<>\"|]+"
+)
+_AFTER = ".,;:!?)]}'»”’"
+"""Marks that end a sentence or a bracket, not an address."""
+
+
+def attributes(tag: str) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the attributes of an opening tag: name in small letters, value, and where the value begins and ends."""
+    name = re.match(r"<[^\s/>]*", tag)
+    for match in _ATTRIBUTE.finditer(tag, name.end() if name else 0, len(tag.rstrip(">"))):
+        value, (start, end) = match[2] or "", match.span(2)
+        quotes = value[:1] in ("'", '"')
+        yield match[1].lower(), value[1:-1] if quotes else value, start + quotes, end - quotes
+
+
+def _is_kept(token: Token, names: frozenset[str]) -> bool:
+    """Tell whether an element is to be kept, by its name, `translate="no"` or `class="notranslate"`."""
+    if token.name in names:
+        return True
+    values = {name: value.lower() for name, value, *_ in attributes(token.text)}
+    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+
+
+def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[Token]:
+    """Make one token of each element to keep, and of each address or path in the text.
+
+    Args:
+        tokens: tokens of a text with tags.
+        names: names of elements to keep.
+    """
+    pairs = halves(tokens)
+    kept = frozenset(names) | _NEVER
+    result: list[Token] = []
+    n = 0
+    while n < len(tokens):
+        token, end = tokens[n], n
+        if token.kind == "open" and (n in pairs or token.name in _ENDED_BY) and _is_kept(token, kept):
+            end = pairs[n] if n in pairs else _implied_end(tokens, n)
+            inside = tokens[n : end + 1]
+            name = next((part.name for part in inside if part.kind != "text" and part.name in _SEPARATE), KEPT)
+            result.append(Token("point", "".join(part.text for part in inside), name))
+        elif token.kind == "text":
+            result += _keep_addresses(token.text)
+        else:
+            result.append(token)
+        n = end + 1
+    return result
+
+
+def _implied_end(tokens: Sequence[Token], start: int) -> int:
+    """Return the last token of an element without an end tag; see the HTML standard, "optional tags"."""
+    names = _ENDED_BY[tokens[start].name]
+    depth = 0
+    for n in range(start + 1, len(tokens)):
+        kind, _, name = tokens[n]
+        if kind not in ("open", "close") or name not in BLOCK:
+            continue
+        if depth == 0 and (kind == "close" or name in names):
+            return n - 1
+        if name not in _ENDED_BY:
+            depth += 1 if kind == "open" else -1
+    return len(tokens) - 1
+
+
+def _keep_addresses(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text: addresses and paths, and the text between them."""
+    at = 0
+    for match in _KEPT_TEXT.finditer(text):
+        end = match.start() + len(match[0].rstrip(_AFTER))
+        if end > match.start() + 1:
+            yield Token("text", text[at : match.start()])
+            yield Token("point", text[match.start() : end], KEPT)
+            at = end
+    yield Token("text", text[at:])
+
+
+class Segment(NamedTuple):
+    """Text between block elements, an attribute's value, or a text within an ICU message.
+
+    Attributes:
+        tokens: its tokens; those of KEPT and PLACEHOLDER stand for something that a translation contains as it is.
+        line: line of the page where it begins, from 1.
+        escaped: whether its text has entities.
+        quoted: whether it is the value of an attribute.
+    """
+
+    tokens: Sequence[Token]
+    line: int
+    escaped: bool
+    quoted: bool = False
+
+    @property
+    def text(self) -> str:
+        """The segment as it is written."""
+        return "".join(token.text for token in self.tokens)
+
+
+Part = str | int
+"""Text that stays as it is, or the number of a segment."""
+
+
+class Page:
+    """A text with tags, cut into segments.
+
+    Args:
+        text: a line, or a whole HTML page.
+        tags: one of `align.transfer.tags.KINDS`.
+        keep: names of elements whose content is not translated.
+        translated: names of attributes whose values are segments.
+        line: number of its first line.
+
+    Attributes:
+        segments: those with letters, each after the segments that are inside it.
+
+    Raises:
+        ValueError: the text cannot be parsed.
+    """
+
+    def __init__(
+        self, text: str, tags: str, *, keep: Iterable[str] = KEEP, translated: Iterable[str] = (), line: int = 1
+    ) -> None:
+        self.segments: list[Segment] = []
+        self._parts: list[Part] = []
+        self._inside: dict[int, list[tuple[str, list[Part]]]] = {}  # of a segment: tokens that have segments
+        kind, _, more = tags.partition(",")
+        self._tags, self._escaped, self._placeholders = tags, kind in ESCAPED, PLACEHOLDERS in (kind, more)
+        self._translated = frozenset(translated)
+        tokens = [token for token in keep_elements(parse(text, tags), keep) if token.text]
+        lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
+        run: list[tuple[Token, int]] = []
+        for token, number in zip(tokens, lines, strict=False):
+            if token.kind != "text" and token.name in _SEPARATE:
+                self._end(run)
+                run = []
+                self._parts += self._divide(token, number)
+            else:
+                run.append((token, number))
+        self._end(run)
+
+    def fill(self, texts: Sequence[str]) -> str:
+        """Return the page with a text in the place of each segment, in the same order."""
+        done: list[str] = []
+        for number, text in enumerate(texts):
+            at = 0
+            for old, parts in self._inside.get(number, ()):
+                start = text.find(old, at)
+                if start >= 0:
+                    new = _join(parts, done)
+                    text, at = text[:start] + new + text[start + len(old) :], start + len(new)
+            done.append(text)
+        return _join(self._parts, done)
+
+    def _end(self, run: Sequence[tuple[Token, int]]) -> None:
+        """Add the segment between two block tags, without what is at its edges."""
+        tokens = [token for token, _ in run]
+        if not any(map(_has_words, tokens)):
+            self._parts += [part for token, line in run for part in self._divide(token, line)]
+            return
+        start, end = _inner(tokens)
+        before, core, after = run[:start], run[start:end], run[end:]
+        for token, line in before:
+            self._parts += self._divide(token, line)
+        lead = re.match(r"\s*", core[0][0].text)[0] if core[0][0].kind == "text" else ""  # type: ignore[index]
+        tail = re.search(r"\s*\Z", core[-1][0].text)[0] if core[-1][0].kind == "text" else ""  # type: ignore[index]
+        inside = [token for token, _ in core]
+        inside[0] = inside[0]._replace(text=inside[0].text[len(lead) :])
+        inside[-1] = inside[-1]._replace(text=inside[-1].text[: len(inside[-1].text) - len(tail)])
+        divided = [(token.text, self._divide(token, line)) for token, line in core if token.kind != "text"]
+        self._parts += [lead, len(self.segments), tail]
+        self._inside[len(self.segments)] = [(old, parts) for old, parts in divided if len(parts) > 1]
+        self.segments.append(Segment(inside, core[0][1] + lead.count("\n"), self._escaped))
+        for token, line in after:
+            self._parts += self._divide(token, line)
+
+    def _divide(self, token: Token, line: int) -> list[Part]:
+        """Return the parts of a token: its attributes' values, or the texts of an ICU message, become segments."""
+        parts: list[Part] = []
+        at = 0
+        for start, end, quoted in self._spans(token):
+            value = token.text[start:end]
+            inner = keep_elements(self._parse_inside(value, quoted), ())
+            if any(map(_has_words, inner)):
+                segment = Segment(inner, line, self._escaped, quoted)
+                bare = quoted and token.text[start - 1] not in "\"'"
+                parts += [token.text[at:start] + '"' * bare, len(self.segments), '"' * bare]
+                self.segments.append(segment)
+                at = end
+        return [*parts, token.text[at:]]
+
+    def _parse_inside(self, value: str, quoted: bool) -> list[Token]:
+        """Return the tokens of an attribute's value, which has no tags, or of a text within an ICU message."""
+        if quoted:
+            return parse(value, PLACEHOLDERS) if self._placeholders else [Token("text", value)]
+        tokens: list[Token] = []
+        for token in parse(value, self._tags):
+            parts = re.split("(#)", token.text) if token.kind == "text" else []
+            tokens += [
+                Token("point", part, PLACEHOLDER) if part == "#" else Token("text", part) for part in parts if part
+            ]
+            tokens += [] if parts else [token]
+        return tokens
+
+    def _spans(self, token: Token) -> Iterator[tuple[int, int, bool]]:
+        """Yield the characters of a token to translate, and whether they are an attribute's value."""
+        if token.name == ICU:
+            for _, _, arms in icu_messages(token.text):
+                yield from ((start, end, False) for start, end in arms)
+        elif self._translated and token.kind in ("open", "point") and token.name not in (KEPT, PLACEHOLDER):
+            for name, value, start, end in attributes(token.text):
+                if name in self._translated and value:
+                    yield start, end, True
+
+
+def _join(parts: Iterable[Part], texts: Sequence[str]) -> str:
+    return "".join(texts[part] if isinstance(part, int) else part for part in parts)
+
+
+def _has_words(token: Token) -> bool:
+    if token.name == ICU:
+        return True
+    return token.kind == "text" and any(map(str.isalpha, unescape(token.text)))
+
+
+def _inner(tokens: Sequence[Token]) -> tuple[int, int]:
+    """Return the first token of a segment and the one after its last: tags around all of the text are outside."""
+    pairs = halves(tokens)
+    ends = {end: start for start, end in pairs.items()}
+    start, end = 0, len(tokens)
+    while True:
+        token, last = tokens[start], tokens[end - 1]
+        if _is_outside(token) or (token.kind == "open" and not start < pairs.get(start, -1) < end):
+            start += 1
+        elif _is_outside(last) or (last.kind == "close" and not start <= ends.get(end - 1, -1) < end):
+            end -= 1
+        elif token.kind == "open" and pairs[start] == end - 1:
+            start, end = start + 1, end - 1
+        elif token.kind == "open" and not any(map(_is_inside, tokens[start : pairs[start]])):
+            start = pairs[start] + 1
+        elif last.kind == "close" and not any(map(_is_inside, tokens[ends[end - 1] : end])):
+            end = ends[end - 1]
+        elif token.kind == "close":
+            start += 1
+        elif last.kind == "open":
+            end -= 1
+        else:
+            return start, end
+
+
+def _is_inside(token: Token) -> bool:
+    """Tell whether a token is text, or stands for something that a translation contains."""
+    return bool(token.text.strip()) if token.kind == "text" else token.name in (KEPT, PLACEHOLDER, ICU)
+
+
+def _is_outside(token: Token) -> bool:
+    """Tell whether a token at the edge of a segment belongs to none: space, and tags without content."""
+    return not _is_inside(token) and token.kind in ("text", "point")

@@ -1,0 +1,215 @@
+"""Translate text with tags. What must not be translated stays in the text as a number, which the model copies."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from align.core.stream import OnBatch, OnChoice
+from align.core.types import Alignment, Pair, Search
+from align.models.sentences import split_sentences
+from align.models.translate import CopyingPair, translate
+from align.transfer.markup import Placement, place_markup
+from align.transfer.pages import KEPT, Page, Segment
+from align.transfer.tags import ICU, PLACEHOLDER, Token, markup_of
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+
+_COPIED = frozenset((KEPT, PLACEHOLDER, ICU))
+"""Names of tokens that a translation contains as they are."""
+
+_FIRST, _STEP = (417, 634), 11
+"""First numbers of two series, the second for sentences in which a number of the first is lost; research/choices.md."""
+
+
+_MARKS = 0xF0000
+"""First of the characters for private use that stand for tokens to copy, until numbers take their places."""
+
+_MARK = re.compile(r"([0-9]?)([\U000f0000-\U000ffffd]+)(?=([0-9]?))")
+
+
+def _numbers(text: str, first: int) -> list[str]:
+    """Return numbers of three digits that a text does not contain."""
+    numbers = (str(100 + (first - 100 + n * _STEP) % 900) for n in range(80))
+    return [number for number in numbers if number not in text]
+
+
+class _Variant(NamedTuple):
+    """A sentence as it may be translated.
+
+    Attributes:
+        words: the words that the model reads.
+        tokens: the adjacent tokens that each number in it stands for.
+    """
+
+    words: tuple[str, ...]
+    tokens: Mapping[str, Sequence[int]]
+
+
+class Passage:
+    """A segment, translated sentence by sentence.
+
+    Args:
+        segment: the segment.
+        language: code of its language.
+
+    Attributes:
+        pairs: its sentences.
+    """
+
+    def __init__(self, segment: Segment, language: str) -> None:
+        self._segment = segment
+        copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
+        if _MARK.search(segment.text):
+            copied = []
+        words = markup_of(self._tokens({n: chr(_MARKS + n) for n in copied}), segment.escaped).readable()
+        series = [_numbers(segment.text, first) for first in _FIRST]
+        self._variants: list[list[_Variant]] = []
+        for start, end in split_sentences(words, language):
+            marks = [marks for word in words[start:end] for _, marks, _ in _MARK.findall(word)]
+            self._variants.append(
+                [_variant(words[start:end], numbers) for numbers in (*series, []) if marks or not numbers]
+            )
+            series = [numbers[len(marks) :] for numbers in series]
+        self.pairs = [_pair(variants, segment.line) for variants in self._variants]
+
+    def _tokens(self, texts: Mapping[int, str]) -> list[Token]:
+        """Return the segment's tokens, some of them replaced by texts."""
+        tokens = enumerate(self._segment.tokens)
+        replaced = (Token("text", texts[n]) if n in texts else token for n, token in tokens)
+        return [token for token in replaced if token.text]
+
+    def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
+        """Return the translation with all tags, and where each is.
+
+        Args:
+            alignments: of the sentences with their translations.
+            split: whether a tag may appear more than once.
+        """
+        copied: dict[str, Sequence[int]] = {}
+        scores: dict[tuple[int, int], float] = {}
+        words: list[str] = []
+        before = 0
+        for alignment, variants in zip(alignments, self._variants, strict=True):
+            copied |= next(variant.tokens for variant in variants if variant.words == alignment.pair.source)
+            scores |= {(i + before, j + len(words)): score for (i, j), score in alignment.scores.items()}
+            before += len(alignment.pair.source)
+            words += alignment.pair.target
+        escaped = self._segment.escaped
+        text = escape(" ".join(words), quote=False) if escaped else " ".join(words)
+        shown = {n: "" for numbers in copied.values() for n in numbers}
+        markup = markup_of(self._tokens(shown | {numbers[0]: text for text, numbers in copied.items()}), escaped)
+        placed = place_markup(markup, text, scores, split=split)
+        originals = {
+            number: "".join(self._segment.tokens[n].text for n in numbers) for number, numbers in copied.items()
+        }
+        report = [*placed.report]
+        for number, original in originals.items():
+            i, j = (next(n for n, word in enumerate(side) if number in word) for side in (markup.readable(), words))
+            report.append(Placement(original, (i, i + 1), ((j, j + 1),), 1.0))
+        text = placed.text
+        if originals:
+            text = re.sub(rf"(?<!\d)(?:{'|'.join(originals)})(?!\d)", lambda match: originals[match[0]], text)
+        if self._segment.quoted:
+            text = text.replace('"', "&quot;").replace("'", "&#39;")
+        return text, sorted(report, key=lambda placement: placement.source)
+
+
+def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:
+    """Return a sentence in which numbers stand for what is to be copied, as far as they last."""
+    left = iter(numbers)
+    tokens: dict[str, list[int]] = {}
+
+    def number(match: re.Match[str]) -> str:
+        digit, marks, digit_after = match.groups()
+        standin = "" if digit or digit_after else next(left, "")
+        if standin:
+            tokens[standin] = [ord(mark) - _MARKS for mark in marks]
+        return digit + standin
+
+    return _Variant(tuple(filter(None, (_MARK.sub(number, word) for word in words))), tokens)
+
+
+def _pair(variants: Sequence[_Variant], line: int) -> Pair:
+    """Return the first variant of a sentence, to be replaced by the next if a number is lost."""
+    pair = Pair(variants[-1].words, (), line)
+    for words, tokens in reversed(variants[:-1]):
+        pair = CopyingPair(words, (), line, tuple(tokens), pair)
+    return pair
+
+
+class TranslatedPage(NamedTuple):
+    """A translated page.
+
+    Attributes:
+        page: the original.
+        texts: the translation of each segment.
+        report: the position of each tag, by segment.
+        skipped: why there is no translation; empty if there is one.
+    """
+
+    page: Page
+    texts: list[str]
+    report: list[list[Placement]]
+    skipped: str = ""
+
+
+def translate_pages(
+    aligner: Aligner,
+    pages: Iterable[Page],
+    search: Search | None = None,
+    on_choice: OnChoice | None = None,
+    on_batch: OnBatch | None = None,
+    *,
+    split: bool = False,
+) -> Generator[TranslatedPage, None, None]:
+    """Translate pages, or lines with tags, with the forward model; yield them in order.
+
+    Args:
+        aligner: of one model or two.
+        pages: the pages.
+        search: see `align.models.translate.translate`, as for the callbacks.
+        split: whether a tag may appear more than once.
+
+    Raises:
+        PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
+    """
+    waiting: deque[tuple[Page, list[Passage], int]] = deque()
+    language = aligner.forward.recorder.languages[0]
+
+    def sentences() -> Iterator[Pair]:
+        for page in pages:
+            passages = [Passage(segment, language) for segment in page.segments]
+            waiting.append((page, passages, sum(len(passage.pairs) for passage in passages)))
+            for passage in passages:
+                yield from passage.pairs
+
+    with closing(translate(aligner, sentences(), search, on_choice, on_batch)) as alignments:
+        done: list[Alignment] = []
+        while True:
+            while waiting and waiting[0][2] == len(done):
+                page, passages, _ = waiting.popleft()
+                yield _place(page, passages, done, split)
+                done = []
+            alignment = next(alignments, None)
+            if alignment is None:
+                break
+            done.append(alignment)
+
+
+def _place(page: Page, passages: Sequence[Passage], alignments: Sequence[Alignment], split: bool) -> TranslatedPage:
+    if skipped := next(filter(None, (alignment.skipped for alignment in alignments)), ""):
+        return TranslatedPage(page, [], [], skipped)
+    texts: list[str] = []
+    report: list[list[Placement]] = []
+    rest = iter(alignments)
+    for passage in passages:
+        text, positions = passage.place([next(rest) for _ in passage.pairs], split=split)
+        texts.append(text)
+        report.append(positions)
+    return TranslatedPage(page, texts, report)

@@ -1,0 +1,201 @@
+"""Pages cut into segments and put together again, and translations of segments with stand-ins."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.core.types import Alignment, Pair
+from align.models.sentences import split_sentences
+from align.models.translate import CopyingPair
+from align.transfer.pages import Page, Segment
+from align.transfer.standins import Passage
+from align.transfer.tags import KINDS, parse
+from tests.hostile.fuzz_markup import tagged
+
+PARTS = """<p> </p> <li> <b> </b> <b/> <a\nhref="x"> </a> <br> <img alt="ein Bild" title="Haus"> <!--a--> <script>a<b</script> <pre>x</pre>
+<code>ls -l</code> <i translate=no>Wort</i> Haus &nbsp; &amp; 42 . %s {name} https://a.example/b?c=%20d. /etc/apt, {n,plural,one{#&amp;{x}}other{a<b>#</b>}}
+{n,select,a{b} < > " ' # \U000f0000""".replace("\n", " ").split(" ")  # noqa: E501
+PAGES = st.lists(st.sampled_from([*PARTS, " ", "\n", "\t", ""]), max_size=14).map("".join)
+
+
+@pytest.mark.parametrize("tags", KINDS)
+@given(text=PAGES)
+def test_a_page_of_its_own_segments_is_the_page(tags: str, text: str) -> None:
+    for translated in ((), ("alt", "title")):
+        try:
+            page = Page(text, tags, translated=translated)
+        except ValueError:
+            assert tags.startswith("xml")
+            return
+        filled = page.fill([segment.text for segment in page.segments])
+        assert filled == text
+        assert all(any(map(str.isalpha, segment.text)) for segment in page.segments)
+
+
+def shout(segment: Segment) -> str:
+    """Translate text by capital letters."""
+    return "".join(token.text.upper() if token.kind == "text" else token.text for token in segment.tokens)
+
+
+PAGE = """<!DOCTYPE html>
+<title>Haus</title><script>var a = "Haus";</script>
+<ul><li>Zurück<li> <a href="w.html"> Weiter</a> </ul>
+<p translate="no">Haus</p><p>siehe <code>ls</code> und <b>x</b>.<!-- ja --> <img alt="ein &quot;Bild&quot;" src=b></p>
+<div><p><b>Hallo</b> Welt <img src=c></div><a><h1>Ende</h1></a> 42 <td>12</td><pre>Haus
+</pre><p class="x notranslate">Haus<p><span class=notranslate>Haus</span> ab</body>"""
+
+
+def test_blocks_are_segments_and_all_else_stays() -> None:
+    page = Page(PAGE, "html", translated=["alt"])
+    assert [(segment.line, segment.text) for segment in page.segments] == [
+        *((2, "Haus"), (3, "Zurück"), (3, "Weiter"), (4, "siehe <code>ls</code> und <b>x</b>.")),
+        *((4, "ein &quot;Bild&quot;"), (5, "<b>Hallo</b> Welt"), (5, "Ende")),
+        (6, "<span class=notranslate>Haus</span> ab"),
+    ]
+    filled = page.fill([shout(segment) for segment in page.segments])
+    expected = PAGE
+    for word in (
+        "Zurück",
+        "Weiter",
+        "siehe",
+        " und",
+        ">x",
+        "ein",
+        "Bild",
+        "Hallo",
+        "Welt",
+        "Ende",
+        " ab",
+        "title>Haus",
+    ):
+        expected = expected.replace(word, word.upper(), 1)
+    assert filled.replace("ein &QUOT;BILD&QUOT;".upper(), "EIN &quot;BILD&quot;") == expected.replace(
+        "TITLE>", "title>"
+    )
+
+
+def test_texts_inside_icu_messages_are_segments() -> None:
+    text = (
+        "Es {n, plural, =0 {ist nichts} one {ist <b>#</b> Datei} other {sind # {dir}}} da, {g,select,a{er}other{sie}}"
+    )
+    page = Page(text, "html,placeholders")
+    assert [segment.text for segment in page.segments[:-1]] == [
+        "ist nichts",
+        "ist <b>#</b> Datei",
+        "sind # {dir}",
+        "er",
+        "sie",
+    ]
+    assert [token.text for token in page.segments[2].tokens if token.kind == "point"] == ["#", "{dir}"]
+    assert page.fill([shout(segment) for segment in page.segments]) == (
+        "ES {n, plural, =0 {IST NICHTS} one {IST <b>#</b> DATEI} other {SIND # {dir}}} DA, {g,select,a{ER}other{SIE}}"
+    )
+
+
+def test_attributes_take_quotes() -> None:
+    page = Page(
+        '<img alt=Haus title=\'ein "Haus"\' src=x><input placeholder="42">', "html", translated=["alt", "title"]
+    )
+    assert page.fill(["ein Haus", "a"]) == '<img alt="ein Haus" title=\'a\' src=x><input placeholder="42">'
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("siehe https://a.example/b?c=d%20e. Und (www.a.example/x), a.b@c.example!", 3),
+        ("in /etc/apt/sources.list, ~/.bashrc und C:\\Temp\\x.", 3),
+        ("src/main.c und/oder 3/4 km/h a/b 1/2.", 1),
+        ("<b>nichts</b> &amp; 12:30 a:b.", 0),
+    ],
+)
+def test_addresses_and_paths_are_kept(text: str, kept: int) -> None:
+    (segment,) = Page(text, "html").segments
+    assert [token.text[-1:].isalnum() for token in segment.tokens if token.name == "kept"] == [True] * kept
+
+
+def translated(passage: Passage, translate: Callable[[Sequence[str]], tuple[str, ...]]) -> list[Alignment]:
+    """Translate each word by itself, in the same order; a sentence that loses a number is replaced."""
+    alignments = []
+    for pair in passage.pairs:
+        while isinstance(pair, CopyingPair) and not pair.is_copied_by(translate(pair.source)):
+            pair = pair.otherwise
+        words = translate(pair.source)
+        links = {(n, n): 1.0 for n in range(len(words))}
+        alignments.append(Alignment(Pair(pair.source, words, pair.id), links))
+    return alignments
+
+
+def capitals(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.upper() for word in words)
+
+
+def test_what_is_copied_stays_attached_and_is_restored() -> None:
+    text = 'Die Datei "%s" (%d%%) fehlt in <code>a b</code>-Paketen &lt; 3! Siehe <i>{x}{y}</i>, 100{z}.'
+    (segment,) = Page(text, "html,placeholders").segments
+    passage = Passage(segment, "de")
+    assert [" ".join(pair.source) for pair in passage.pairs] == [
+        'Die Datei "417" (428%%) fehlt in 439-Paketen < 3!',
+        "Siehe 450, 100.",
+    ]
+    assert [pair.copied for pair in passage.pairs if isinstance(pair, CopyingPair)] == [("417", "428", "439"), ("450",)]
+    filled, report = passage.place(translated(passage, capitals))
+    assert filled == 'DIE DATEI "%s" (%d%%) FEHLT IN <code>a b</code>-PAKETEN &lt; 3! SIEHE <i>{x}{y}</i>, 100{z}.'
+    assert [(one.tag, one.source, one.target) for one in report[:3]] == [
+        *(("%s", (2, 3), ((2, 3),)), ("%d", (3, 4), ((3, 4),)), ("<code>a b</code>", (6, 7), ((6, 7),)))
+    ]
+
+
+def test_a_lost_number_is_tried_as_another_then_left_out() -> None:
+    (segment,) = Page("fehlt %s ganz", "placeholders").segments
+    for lost, sources in (("4", ("fehlt", "634", "ganz")), ("46", ("fehlt", "ganz"))):
+
+        def lose(words: Sequence[str], lost: str = lost) -> tuple[str, ...]:
+            return tuple("x" if word[0] in lost else word for word in words)
+
+        passage = Passage(segment, "de")
+        (alignment,) = translated(passage, lose)
+        assert alignment.pair.source == sources
+        assert passage.place([alignment])[0].replace(" ", "") == "fehlt%sganz"
+
+
+@given(seed=st.integers(0, 10**6), lost=st.sampled_from(["", "4", "5", "46", "123456789"]))
+def test_every_tag_and_placeholder_comes_once(seed: int, lost: str) -> None:
+    rng = random.Random(seed)
+    text = re.sub(r"das|Haus", lambda word: rng.choice((word[0], "%s", "{0}", "<code>a <b>b</b></code>")), tagged(rng))
+    page = Page(text, "html,placeholders")
+    texts = []
+    for segment in page.segments:
+        passage = Passage(segment, "de")
+
+        def lose(words: Sequence[str]) -> tuple[str, ...]:
+            return tuple("x" if word[0] in lost else word for word in words)
+
+        texts.append(passage.place(translated(passage, lose))[0])
+    before, after = (
+        Counter(token.text for token in parse(side, "html,placeholders") if token.kind != "text")
+        for side in (text, page.fill(texts))
+    )
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Das ist z. B. gut.|Am 3. Oktober kam Dr. Müller.|Was?|„Ja.“|Gut", "de"),
+        ("See Fig. 3 for e.g. this.|Version 2.0.|It works... maybe.|J. Smith!", "en_GB"),
+        ("Это так.|И т. д.", "ru"),
+        ("Ein Satz.|Ein anderer.", "xx"),
+        ("", "de"),
+    ],
+)
+def test_sentences(text: str, language: str) -> None:
+    words = text.replace("|", " ").split()
+    sentences = "|".join(" ".join(words[slice(*bounds)]) for bounds in split_sentences(words, language))
+    assert sentences == text
