@@ -67,8 +67,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "dtypes": (*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
     "doubts": EXPERIMENT,
     "worth": (*EXPERIMENT, LINKS),
-    "markup": (*EXPERIMENT, LINKS),
-    "segments": (DATA,),
+    "spans": (*EXPERIMENT, LINKS),
+    "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),
     "quality": (
         option("prefix", type=Path),
         option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),

@@ -104,7 +104,7 @@ class _Writer:
         if key not in self._items:
             self._items[key] = sorted(self._inside(element), key=self._order)
         items = self._items[key]
-        first = bisect_left(items, (low, low), key=lambda child: child.window)
+        first = bisect_left(items, low, key=lambda child: child.window[0])
         here = []
         for child in items[first:]:
             if child.window[0] > high:
@@ -112,9 +112,11 @@ class _Writer:
             here.append((child, limit))
         waiting.extend(reversed(here))
 
-    def _order(self, item: _Item) -> tuple[Window, int, tuple[int, int]]:
-        first = item.element.tokens[0]
-        return item.window, self._characters.get(first, (0, 0))[0], item.element.tokens
+    def _order(self, item: _Item) -> tuple[int, int, int, tuple[int, int]]:
+        low, high = item.window
+        start = self._words[low][0] - (low == high) if low < len(self._words) else 0
+        start = self._characters.get(item.element.tokens[0], (start, 0))[0]
+        return low, start, high, item.element.tokens
 
     def _inside(self, element: Element) -> list[_Item]:
         items = []
@@ -134,9 +136,14 @@ class _Writer:
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         first, last = visible_edges(self._markup.plain[element.start : element.end])
         whole = element.words == self._markup.root.words
-        if element.before or not whole:
+        (offset, word), (end_offset, end_word) = self._markup.edges(element)
+        if word == self._word(low):
+            start += offset
+        elif element.before or not whole:
             start += leading_beyond(self._word(low), first)
-        if element.behind or not whole:
+        if end_word == self._word(high - 1):
+            end = self._words[high - 1][0] + end_offset
+        elif element.behind or not whole:
             end -= trailing_beyond(self._word(high - 1), high == len(self._words) or "." in element.behind, last)
         return start, end
 
@@ -159,14 +166,24 @@ class _Writer:
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
         left, right = (part in ("", " ", "\t") for part in around)
-        if free and wordless and left and around[1] and closes(around[1]):  # at a mark whose word is missing
-            pass
+        words = self._markup.words
+        following = self._markup.plain[slice(*words[element.words[1]])] if element.words[1] < len(words) else ""
+        if free and wordless and left and around[1] and closes(around[1]) and not closes(following[:1] or "x"):
+            pass  # at a mark whose word is missing
         elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
         elif wordless and not free and (left or right or not self._markup.escaped):
             # the punctuation that it touched may be missing; only tags that become text may split a word
             tags = " " * (around[0].isalnum() and not element.before[-1:].isalnum()) + tags
             tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
+        if (
+            free
+            and left
+            and self._done
+            and not self._done[-1].endswith(" ")
+            and self._markup.tokens[element.tokens[0]].name == PLACEHOLDER
+        ):
+            tags = " " + tags
         self._done.append(tags)
 
     def _next_to_word(self, k: int, element: Element, on_left: bool) -> int:
@@ -351,7 +368,7 @@ class _Placing:
         self, parent: Element, spans: Sequence[Element], regions: Sequence[Window]
     ) -> tuple[list[list[Window]], list[int]]:
         """Return the windows of the elements with words in another one, and the element of each target word."""
-        if len(spans) == 1 and spans[0].words == parent.words and self._words:
+        if len(spans) == 1 and spans[0].words == parent.words and self._words and INSIDE not in spans[0].remarks:
             return [[*regions]], [0] * len(self._words)
         words = [child.words for child in spans]
         if self._split:
@@ -371,6 +388,8 @@ class _Placing:
         low, high = region
         if not content or low >= high:
             return None
+        if place := self._find_in_equal_word(element, [region]):
+            return self._words_at(place)
         whole, parts = list[Window](), list[Window]()
         at = self._target.find(content, self._spans[low][0], self._spans[high - 1][1])
         while at >= 0:
@@ -389,6 +408,25 @@ class _Placing:
             return None
         self.characters[element.tokens[0]] = found[0]
         return self._words_at(found[0])
+
+    def _find_in_equal_word(self, element: Element, regions: Sequence[Window]) -> Window | None:
+        """Return the characters of what touches or is inside a single word, if that stands in the target too."""
+        if not (element.before or element.behind):
+            return None
+        words = self._markup.words
+        n = bisect_right(words, element.start, key=lambda span: span[1])
+        n -= bool(n and words[n - 1][1] == element.start and not element.behind)
+        start, end = words[n]
+        if element.end > end:
+            return None
+        row, text = self._scores.row(n), self._markup.plain[start:end]
+        equal = [k for low, high in regions for k in range(low, high) if self._words[k] == text]
+        linked = [k for k in equal if row.get(k)]
+        if not linked and (len(equal) != 1 or len(text) < 2):
+            return None
+        at = self._spans[max(linked or equal, key=lambda k: row.get(k, 0.0))][0] - start
+        self.characters[element.tokens[0]] = element.start + at, element.end + at
+        return self.characters[element.tokens[0]]
 
     def _words_at(self, place: Window) -> Window:
         """Return the words that characters of the target belong to."""
@@ -434,7 +472,8 @@ class _Placing:
         """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
         at = element.words[0]
         costs = self._scores.crossings(at)
-        place = self._cheapest(element, parent, regions, taken, costs)
+        found = element.start == element.end and self._find_in_equal_word(element, regions)
+        place = self._words_at(found)[0] if found else self._cheapest(element, parent, regions, taken, costs)
         self.places[element.tokens[0]] = place
         all_scores = costs[0] + costs[-1]
         confidence = 1 - costs[place] / all_scores if all_scores else 0.0

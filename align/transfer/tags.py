@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"  # {{name}}
     r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
     r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
+    r"|(?<![\w%])%[A-Za-z_]\w{1,80}%(?!\w)"  # %name%
     r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcpm@]"
     r"|(?<![0-9%])%L?[0-9]{1,2}(?![\w%$])"  # %1 of Qt
     r"|(?<![\w$])\$[A-Za-z_]\w{0,80}"  # $HOME, $name
@@ -344,6 +345,14 @@ class Markup:
     def readable(self) -> tuple[str, ...]:
         """Return the words as a model reads them: without entities."""
         return readable((self.plain[start:end] for start, end in self.words), self.escaped)
+
+    def edges(self, element: Element) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return where an element starts in its first word, and that word; where it ends in its last word, and that."""
+        n = min(bisect_right(self.words, element.start, key=lambda span: span[1]), len(self.words) - 1)
+        m = max(bisect_left(self.words, element.end, key=lambda span: span[0]) - 1, 0)
+        (start, end), (last_start, last_end) = self.words[n], self.words[m]
+        first, last = self.plain[start:end], self.plain[last_start:last_end]
+        return (max(0, element.start - start), first), (min(element.end, last_end) - last_start, last)
 
     def tags(self, element: Element) -> str:
         """Return all tags of an element and of those in it, without the text between them."""

@@ -47,7 +47,7 @@ RUNS = {
     ),
     f"dtypes {EXPERIMENT} --lines 60": ("toy.dtypes", "# dtypes|"),
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
-    f"markup {EXPERIMENT}": ("toy.markup", "# markup|fairseq:de-en@"),
+    f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
 }
 """Arguments of a command, the name of its table, and how the table begins."""
@@ -99,11 +99,11 @@ def check_worth(rows: Rows, data: Path) -> None:
     assert sum(int(row["sure"]) for row in counted if row["kind"] == "words of the source") == len(links)
 
 
-def check_markup(rows: Rows, data: Path) -> None:
+def check_spans(rows: Rows, data: Path) -> None:
     assert len({(row["system"], row["rule"]) for row in rows}) == 8
     spans = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
     assert float(spans["exact"]) > 80  # words are translated one by one, in order
-    assert read_table(data / "results" / "toy.markup_rule.tsv")[1]
+    assert read_table(data / "results" / "toy.spans_rule.tsv")[1]
 
 
 def check_quality(rows: Rows, data: Path) -> None:
@@ -114,7 +114,7 @@ def check_quality(rows: Rows, data: Path) -> None:
 
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_markup, check_quality),
+    *(check_spans, check_quality),
 )
 
 

@@ -30,7 +30,7 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=
 @pytest.fixture(scope="module")
 def modules() -> Any:
     """The modules of eval/ by name."""
-    names = ("worth", "markup", "benchmark_memory", "serve_load", "kill_shards", "baselines", "common", "programs")
+    names = ("worth", "spans", "benchmark_memory", "serve_load", "kill_shards", "baselines", "common", "programs")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "eval"))
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
@@ -83,7 +83,7 @@ def test_every_link_is_in_one_part_of_each_kind(modules: Any) -> None:
 
 @given(links=LINKS)
 def test_windows_are_runs_that_nothing_else_is_linked_with(modules: Any, links: frozenset[tuple[int, int]]) -> None:
-    found = modules.markup.windows_of(Gold(links, links), 5)
+    found = modules.spans.windows_of(Gold(links, links), 5)
     for span in ((a, b) for a, b in product(range(5), range(1, 6)) if a < b):
         targets = {j for i, j in links if span[0] <= i < span[1]}
         sources = {i for i, j in links if j in targets}
@@ -95,7 +95,7 @@ def test_windows_are_runs_that_nothing_else_is_linked_with(modules: Any, links: 
 
 @given(links=LINKS)
 def test_points_are_places_that_no_link_crosses(modules: Any, links: frozenset[tuple[int, int]]) -> None:
-    found = modules.markup.points_of(Gold(links, links), Pair(tuple("abcde"), tuple("vwxyz"), 1))
+    found = modules.spans.points_of(Gold(links, links), Pair(tuple("abcde"), tuple("vwxyz"), 1))
     for at in range(1, 5):
         places = [k for k in range(6) if all((i < at) == (j < k) for i, j in links)]
         assert (at in found) == bool(links and places)
