@@ -192,5 +192,5 @@ def run(data: Path, packages: Path | None, output: Path) -> None:
         packages.mkdir(parents=True, exist_ok=True)
         rows += identity_rows("messages", read_messages(packages), "placeholders")
         rows += identity_rows("paragraphs", read_paragraphs(packages), "html")
-    rows = [dict.fromkeys((column.key for column in COLUMNS)) | row for row in rows]
+    rows = [dict.fromkeys(column.key for column in COLUMNS) | row for row in rows]
     write_table(COLUMNS, rows, sign, output / "markup.tsv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -55,8 +56,9 @@ from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sent
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.pages import KEEP, Page
+from align.transfer.repair import Repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import KINDS, Markup, read_markup, readable
+from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, read_markup, readable
 from align.transfer.windows import FLOOR
 
 if TYPE_CHECKING:
@@ -64,8 +66,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align transfer"
 
-EXTRA = "in the target only"
-"""Remark on tags and placeholders of the target that the source does not have."""
+REMARKS = {"extra": "in the target only", "removed": "removed", "rewritten": "rewritten"}
+"""Remarks on tags and placeholders of the target that are not as in the source, by their names in the report."""
+
+LIKE = "like placeholders, left as text"
+"""What the summary says of text that may be a placeholder of another syntax."""
+
+EMPTY: Mapping[str, Sequence[str]] = {}
 
 LABELS = (*COLUMNS, SPANS)
 
@@ -96,6 +103,9 @@ IDLE = (
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("placeholder", "repair"), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("repair",), lambda args: args.translate or args.strip, "requires a target"),
+    Idle(("repair",), lambda args: args.links, "aligns with a model: leave out --links"),
     Idle(("keep",), lambda args: not args.translate, "requires --translate"),
     Idle(("attributes",), lambda args: args.html_file is None and not args.translate, "requires a page to translate"),
 )
@@ -109,6 +119,8 @@ class Options(Asked):
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         html_file: whether the source is a whole page.
         tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
+        syntax: what the tags look like; None for labels.
+        repair: whether to remove or rewrite the target's own tags first.
         keep: names of elements that are not translated.
         attributes: names of attributes that are translated.
         split: whether a tag may come more than once.
@@ -119,6 +131,8 @@ class Options(Asked):
     one_side: bool
     html_file: bool
     tags: str
+    syntax: Syntax | None
+    repair: bool
     keep: tuple[str, ...]
     attributes: tuple[str, ...]
     links: str | None
@@ -185,6 +199,18 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
+        "--placeholder",
+        type=_pattern,
+        metavar="REGEX",
+        help="what else is a placeholder, as a regular expression of Python: r'\\[id[0-9]+\\]'",
+    )
+    group.add_argument(
+        "--repair",
+        action="store_true",
+        help="the target comes from a translator that loses or damages tags: remove those that the source does not "
+        "have, write damaged ones as in the source, and put in the missing ones",
+    )
+    group.add_argument(
         "--split",
         action="store_true",
         help="a tag may come more than once, around all words that are linked to its own",
@@ -207,6 +233,17 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    """Read a regular expression."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"invalid regular expression: {error}") from None
+    if pattern.search(""):
+        raise argparse.ArgumentTypeError("the expression matches an empty text")
+    return pattern
+
+
 def _names(text: str) -> tuple[str, ...]:
     """Read names with commas between."""
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
@@ -227,6 +264,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         **vars(read_asked(parser, args)),
         files=_files(parser, args),
         html_file=args.html_file is not None,
+        syntax=Syntax.of(args.tags, args.placeholder) if args.tags in KINDS else None,
         one_side=args.strip or args.translate,
     )
 
@@ -261,12 +299,14 @@ class Tagged(NamedTuple):
     Attributes:
         pair: the words of both sides, as a model is to read them.
         scores: of its links, where they are given.
+        repaired: what was removed from the target, or rewritten in it.
     """
 
     pair: Pair
     source: Markup | Labelled | Annotated | Page
     target: str
     scores: dict[tuple[int, int], float]
+    repaired: Repaired = Repaired("")
 
 
 class TaggedText:
@@ -341,28 +381,32 @@ class TaggedText:
         """Return a pair with its tags; without words for a line that cannot be read, if the policy allows it."""
         if isinstance(source, Labelled):
             return Tagged(Pair(source.words, split_words(target), number), source, target, {})
-        tags = self._options.tags
-        if tags == SPANS:
+        syntax = self._options.syntax
+        if syntax is None:
             return self._annotated(source, target, number)
         if self._options.search:
-            return Tagged(Pair((), (), number), self._page(source, number), "", {})
+            return Tagged(Pair((), (), number), self._page(source, syntax, number), "", {})
+        repaired = Repaired(target)
         try:
-            markup = read_markup(source, tags, target, as_words=self._options.links is None)
+            if self._options.repair:
+                repaired = repair_target(source, target, syntax)
+                target = repaired.text
+            markup = read_markup(source, syntax, target, as_words=self._options.links is None)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
-            markup, target = read_markup("", tags), ""
+            markup, target = read_markup("", syntax), ""
         return Tagged(
-            Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
+            Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}, repaired
         )
 
-    def _page(self, line: str, number: int) -> Page:
+    def _page(self, line: str, syntax: Syntax, number: int) -> Page:
         """Return a line to translate, cut into segments."""
         options = self._options
         try:
-            return Page(line, options.tags, keep=options.keep, translated=options.attributes, line=number)
+            return Page(line, syntax, keep=options.keep, translated=options.attributes, line=number)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
-            return Page("", options.tags)
+            return Page("", syntax)
 
     def _annotated(self, line: str, target: str, number: int) -> Tagged:
         """Return a pair with labels of character ranges."""
@@ -398,7 +442,7 @@ def read_page(options: Options) -> Page:
         line = data.count(b"\n", 0, error.start) + 1
         raise LineError("the page is not UTF-8", file=shown, line=line, hint="convert it with iconv") from None
     try:
-        return Page(text, options.tags, keep=options.keep, translated=options.attributes)
+        return Page(text, options.syntax or options.tags, keep=options.keep, translated=options.attributes)
     except ValueError as error:
         raise DataError(str(error), file=shown) from None
 
@@ -520,16 +564,17 @@ class Results:
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
             text = placed.text
             rows = [one.to_dict() for one in placed.report]
-            extra = item.source.extra
+            self._counts[LIKE] += count_lookalikes(item.source.tokens)
+            lists = {"extra": item.source.extra, "removed": item.repaired.removed, "rewritten": item.repaired.rewritten}
         else:
             assert not isinstance(item.source, Page)
             text, rows = _labels(item, item.source, scores, self._options)
-            extra = ()
+            lists = {}
         if self._texts is None:
             self._out.write(f"{text}\n".encode())
         else:
             self._texts.append(text)
-        self._count(item.pair.id, rows, extra)
+        self._count(item.pair.id, rows, lists)
 
     def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -538,16 +583,18 @@ class Results:
         whole = text.page is not None
         content = translation.page.fill(translation.texts) if not translation.skipped else ""
         self._out.write(f"{content}{'' if whole else chr(10)}".encode())
+        self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in translation.page.segments)
         rows = [[placement.to_dict() for placement in placements] for placements in translation.report]
         for number, tags in enumerate(rows, 1) if whole else [(item.pair.id, [tag for row in rows for tag in row])]:
             self._count(number, tags)
 
-    def _count(self, number: int, rows: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> None:
+    def _count(self, number: int, rows: Sequence[dict[str, Any]], lists: Mapping[str, Sequence[str]] = EMPTY) -> None:
         """Count the tags of a line, and write their positions to the report."""
         if self._report:
-            more = {"extra": [*extra]} if extra else {}
+            more = {name: [*texts] for name, texts in lists.items() if texts}
             self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())
-        self._counts[EXTRA] += len(extra)
+        for name, texts in lists.items():
+            self._counts[REMARKS[name]] += len(texts)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self._progress.add()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from align.models.punctuation import (
     trailing_beyond,
     visible_edges,
 )
-from align.transfer.tags import INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
+from align.transfer.tags import ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -40,6 +41,8 @@ def write_tags(
     windows: Mapping[int, Sequence[Window]],
     places: Mapping[int, int],
     characters: Mapping[int, Window],
+    *,
+    apart: bool = False,
 ) -> str:
     """Write the tags of a line into another text.
 
@@ -49,8 +52,9 @@ def write_tags(
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
         characters: characters of the target that an element encloses, where these are known.
+        apart: whether placeholders have spaces around them.
     """
-    return _Writer(markup, target, windows, places, characters).write()
+    return _Writer(markup, target, windows, places, characters, apart).write()
 
 
 class _Writer:
@@ -61,9 +65,10 @@ class _Writer:
         windows: Mapping[int, Sequence[Window]],
         places: Mapping[int, int],
         characters: Mapping[int, Window],
+        apart: bool,
     ) -> None:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
-        self._characters = characters
+        self._characters, self._apart = characters, apart
         self._words = words_in(target)
         self._done: list[str] = []
         self._at = 0
@@ -155,7 +160,7 @@ class _Writer:
         element, k = item.element, item.window[0]
         if element.tokens[0] in self._characters:
             self._copy(min(self._characters[element.tokens[0]][0], limit))
-            self._done.append(self._markup.tags(element))
+            self._done.append(self._with_spaces(self._markup.tags(element), element))
             return
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
@@ -176,15 +181,17 @@ class _Writer:
             # the punctuation that it touched may be missing; only tags that become text may split a word
             tags = " " * (around[0].isalnum() and not element.before[-1:].isalnum()) + tags
             tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
-        if (
-            free
-            and left
-            and self._done
-            and not self._done[-1].endswith(" ")
-            and self._markup.tokens[element.tokens[0]].name == PLACEHOLDER
-        ):
+        if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
             tags = " " + tags
-        self._done.append(tags)
+        self._done.append(self._with_spaces(tags, element))
+
+    def _with_spaces(self, tags: str, element: Element) -> str:
+        """Return a placeholder with the spaces that it must have around it, if it must."""
+        if not self._apart or not is_placeholder(self._markup, element):
+            return tags
+        done, rest = "".join(self._done[-2:]), self._target[self._at :]
+        left, right = done and not done.endswith((" ", "\t")), rest and not rest.startswith((" ", "\t"))
+        return f"{' ' * bool(left)}{tags.strip(' ')}{' ' * bool(right)}"
 
     def _next_to_word(self, k: int, element: Element, on_left: bool) -> int:
         """Return the offset of a tag next to a word: after the one on the left, or before the one on the right."""
@@ -316,8 +323,27 @@ def place_markup(
     table = Scores(scores, len(markup.words), len(words_in(target)))
     placing = _Placing(markup, target, table, split, outside, punctuation)
     placing.place()
-    text = write_tags(markup, target, placing.windows, placing.places, placing.characters)
+    positions = placing.windows, placing.places, placing.characters
+    text = write_tags(markup, target, *positions)
+    if markup.syntax.has_placeholders and not _is_intact(markup, target, text):
+        text = write_tags(markup, target, *positions, apart=True)
     return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
+
+
+def is_placeholder(markup: Markup, element: Element) -> bool:
+    """Tell whether an element is a placeholder, or several adjacent ones."""
+    return markup.tokens[element.tokens[0]].name in (PLACEHOLDER, ICU)
+
+
+def _is_intact(markup: Markup, target: str, text: str) -> bool:
+    """Check that a text has the placeholders of the source and of the target: none became part of another one."""
+    try:
+        before, after = markup.syntax.parse(target), markup.syntax.parse(text)
+    except ValueError:  # the target is not well-formed, and has no tags for that reason
+        return True
+    names = (PLACEHOLDER, ICU)
+    expected = Counter(token.text for token in (*markup.tokens, *before) if token.name in names)
+    return expected == Counter(token.text for token in after if token.name in names)
 
 
 class _Placing:
@@ -433,9 +459,6 @@ class _Placing:
         first = bisect_right(self._spans, place[0], key=lambda span: span[1])
         return first, bisect_left(self._spans, place[1], key=lambda span: span[0])
 
-    def _is_placeholder(self, element: Element) -> bool:
-        return self._markup.tokens[element.tokens[0]].name == PLACEHOLDER
-
     def _find_lone_mark(self, regions: Sequence[Window]) -> int | None:
         """Return the first word that is a lone closing mark, if the source has none: a placeholder is missing there."""
         if any(is_punctuation(self._markup.plain[slice(*span)]) for span in self._markup.words):
@@ -494,7 +517,7 @@ class _Placing:
         """Return the place that the fewest links cross; an element at the edge of its parent stays at that edge."""
         at = element.words[0]
         words = [self._markup.plain[slice(*span)].lower() for span in self._markup.words]
-        if self._is_placeholder(element):
+        if is_placeholder(self._markup, element):
             if at and words[at - 1] in BRIDGES:
                 row = self._scores.row(at - 1)
                 after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
@@ -508,7 +531,7 @@ class _Placing:
             return regions[-1][1]
         source = words[at - 1] if at else ""
         share = len(self._words) / max(1, len(words))
-        left = self._scores.row(at - 1) if at and self._is_placeholder(element) else {}
+        left = self._scores.row(at - 1) if at and is_placeholder(self._markup, element) else {}
 
         def cost(k: int) -> tuple[float, float]:
             bonus = self._punctuation if k and at and same_mark(source, self._words[k - 1]) else 0.0

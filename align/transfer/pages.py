@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from align.transfer.tags import (
     BLOCK,
-    ESCAPED,
     ICU,
     PLACEHOLDER,
-    PLACEHOLDERS,
+    Syntax,
     Token,
     halves,
     icu_messages,
-    parse,
+    parse_placeholders,
 )
 
 KEEP = ("code", "kbd", "samp", "pre", "var")
@@ -137,13 +136,13 @@ class Segment(NamedTuple):
     Attributes:
         tokens: its tokens; those of KEPT and PLACEHOLDER stand for something that a translation contains as it is.
         line: line of the page where it begins, from 1.
-        escaped: whether its text has entities.
+        syntax: what its tags look like.
         quoted: whether it is the value of an attribute.
     """
 
     tokens: Sequence[Token]
     line: int
-    escaped: bool
+    syntax: Syntax
     quoted: bool = False
 
     @property
@@ -161,7 +160,7 @@ class Page:
 
     Args:
         text: a line, or a whole HTML page.
-        tags: one of `align.transfer.tags.KINDS`.
+        tags: one of `align.transfer.tags.KINDS`, or a syntax.
         keep: names of elements whose content is not translated.
         translated: names of attributes whose values are segments.
         line: number of its first line.
@@ -174,15 +173,20 @@ class Page:
     """
 
     def __init__(
-        self, text: str, tags: str, *, keep: Iterable[str] = KEEP, translated: Iterable[str] = (), line: int = 1
+        self,
+        text: str,
+        tags: str | Syntax,
+        *,
+        keep: Iterable[str] = KEEP,
+        translated: Iterable[str] = (),
+        line: int = 1,
     ) -> None:
         self.segments: list[Segment] = []
         self._parts: list[Part] = []
         self._inside: dict[int, list[tuple[str, list[Part]]]] = {}  # of a segment: tokens that have segments
-        kind, _, more = tags.partition(",")
-        self._tags, self._escaped, self._placeholders = tags, kind in ESCAPED, PLACEHOLDERS in (kind, more)
+        self._syntax = Syntax.of(tags)
         self._translated = frozenset(translated)
-        tokens = [token for token in keep_elements(parse(text, tags), keep) if token.text]
+        tokens = [token for token in keep_elements(self._syntax.parse(text), keep) if token.text]
         lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
         run: list[tuple[Token, int]] = []
         for token, number in zip(tokens, lines, strict=False):
@@ -225,7 +229,7 @@ class Page:
         divided = [(token.text, self._divide(token, line)) for token, line in core if token.kind != "text"]
         self._parts += [lead, len(self.segments), tail]
         self._inside[len(self.segments)] = [(old, parts) for old, parts in divided if len(parts) > 1]
-        self.segments.append(Segment(inside, core[0][1] + lead.count("\n"), self._escaped))
+        self.segments.append(Segment(inside, core[0][1] + lead.count("\n"), self._syntax))
         for token, line in after:
             self._parts += self._divide(token, line)
 
@@ -237,7 +241,7 @@ class Page:
             value = token.text[start:end]
             inner = keep_elements(self._parse_inside(value, quoted), ())
             if any(map(_has_words, inner)):
-                segment = Segment(inner, line, self._escaped, quoted)
+                segment = Segment(inner, line, self._syntax, quoted)
                 bare = quoted and token.text[start - 1] not in "\"'"
                 parts += [token.text[at:start] + '"' * bare, len(self.segments), '"' * bare]
                 self.segments.append(segment)
@@ -247,9 +251,9 @@ class Page:
     def _parse_inside(self, value: str, quoted: bool) -> list[Token]:
         """Return the tokens of an attribute's value, which has no tags, or of a text within an ICU message."""
         if quoted:
-            return parse(value, PLACEHOLDERS) if self._placeholders else [Token("text", value)]
+            return parse_placeholders(value, self._syntax.placeholders, self._syntax.pattern)
         tokens: list[Token] = []
-        for token in parse(value, self._tags):
+        for token in self._syntax.parse(value):
             parts = re.split("(#)", token.text) if token.kind == "text" else []
             tokens += [
                 Token("point", part, PLACEHOLDER) if part == "#" else Token("text", part) for part in parts if part

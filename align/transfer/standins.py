@@ -67,7 +67,7 @@ class Passage:
         copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
         if _MARK.search(segment.text):
             copied = []
-        words = markup_of(self._tokens({n: chr(_MARKS + n) for n in copied}), segment.escaped).readable()
+        words = markup_of(self._tokens({n: chr(_MARKS + n) for n in copied}), segment.syntax).readable()
         series = [_numbers(segment.text, first) for first in _FIRST]
         self._variants: list[list[_Variant]] = []
         for start, end in split_sentences(words, language):
@@ -100,10 +100,10 @@ class Passage:
             scores |= {(i + before, j + len(words)): score for (i, j), score in alignment.scores.items()}
             before += len(alignment.pair.source)
             words += alignment.pair.target
-        escaped = self._segment.escaped
-        text = escape(" ".join(words), quote=False) if escaped else " ".join(words)
+        syntax = self._segment.syntax
+        text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
         shown = {n: "" for numbers in copied.values() for n in numbers}
-        markup = markup_of(self._tokens(shown | {numbers[0]: text for text, numbers in copied.items()}), escaped)
+        markup = markup_of(self._tokens(shown | {numbers[0]: text for text, numbers in copied.items()}), syntax)
         placed = place_markup(markup, text, scores, split=split)
         originals = {
             number: "".join(self._segment.tokens[n].text for n in numbers) for number, numbers in copied.items()

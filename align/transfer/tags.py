@@ -77,6 +77,9 @@ class Token(NamedTuple):
 Event = tuple[int, Kind, str]
 """Offset of a token's start, its kind and its name."""
 
+Span = tuple[int, int, str]
+"""Start and end of a token, and its name."""
+
 
 def _cut(text: str, events: Sequence[Event]) -> list[Token]:
     """Split a line where tokens start; anything before the first is text."""
@@ -200,62 +203,127 @@ def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
             yield head.start(), at, arms
 
 
-def parse_placeholders(text: str) -> list[Token]:
-    """Return the tokens of a line with placeholders, e.g. `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name`."""
-    messages = [(start, end) for start, end, _ in icu_messages(text)]
-    blocked = [match.span() for match in _ADDRESS.finditer(text)] + messages
-    events: list[Event] = [event for start, end in messages for event in ((start, "point", ICU), (end, "text", ""))]
-    for match in _PLACEHOLDER.finditer(text):
-        if not any(start <= match.start() < end for start, end in blocked):
-            events += [(match.start(), "point", PLACEHOLDER), (match.end(), "text", "")]
-    return _cut(text, sorted(events, key=lambda event: event[0]))
+def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str] | None = None) -> list[Token]:
+    """Return the tokens of a line with placeholders.
+
+    Args:
+        text: the line.
+        syntaxes: whether `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name` and the like are placeholders.
+        pattern: more placeholders, which take precedence.
+    """
+    spans = [(match.start(), match.end(), PLACEHOLDER) for match in pattern.finditer(text)] if pattern else []
+    spans = [span for span in spans if span[1] > span[0]]
+    if syntaxes:
+        messages = [(start, end, ICU) for start, end, _ in icu_messages(text)]
+        spans += _apart(messages, spans)
+        addresses = [(*match.span(), "") for match in _ADDRESS.finditer(text)]
+        matches = [(match.start(), match.end(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
+        spans += _apart(matches, sorted(spans + addresses))
+    spans.sort()
+    return _cut(text, [event for start, end, name in spans for event in ((start, "point", name), (end, "text", ""))])
 
 
-PARSERS: dict[str, Callable[[str], list[Token]]] = {
-    "xml": parse_xml,
-    "html": parse_html,
-    "placeholders": parse_placeholders,
-}
-"""Tokenizers by kind of tags."""
+def _apart(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """Return the spans that overlap no other one; both are sorted."""
+    ends = [end for _, end, _ in others]
+    result: list[Span] = []
+    for span in spans:
+        n = bisect_right(ends, span[0])
+        if n == len(others) or others[n][0] >= span[1]:
+            result.append(span)
+    return result
+
+
+_LIKE = re.compile(
+    r"(?<![%0-9])%(?:[({\[<]|\w+%?)|\{[^{}]{0,80}\}|\$[A-Za-z_{(]|\[\[[^\[\]]{1,80}\]\]|\[[A-Za-z]{0,9}[0-9]{1,9}\]"
+    r"|<%|⟦|__[A-Za-z]{1,80}__|(?<!\w)@[A-Za-z_]{2,80}@"
+)
+
+
+def count_lookalikes(tokens: Iterable[Token]) -> int:
+    """Return how often a text has something like a placeholder that is none of its tokens; none in addresses."""
+    texts = (_ADDRESS.sub("", token.text) for token in tokens if token.kind == "text" and not token.name)
+    return sum(len(_LIKE.findall(text)) for text in texts)
+
 
 PLACEHOLDERS = "placeholders"
-KINDS = (*PARSERS, "xml,placeholders", "html,placeholders")
-"""Kinds of tags, one by itself or tags with placeholders."""
+ESCAPED = ("xml", "html")
+"""Kinds of tags, whose text has entities."""
 
+KINDS = (*ESCAPED, PLACEHOLDERS, *(f"{kind},{PLACEHOLDERS}" for kind in ESCAPED))
+"""Tags, placeholders, or both."""
 
 _MASK = "\ue000"
 """Stands for a character of an ICU message."""
 
 
-def parse(text: str, tags: str) -> list[Token]:
-    """Return the tokens of a line.
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """What the tags and placeholders of a text look like.
 
-    Args:
-        text: the line.
-        tags: a key of PARSERS, or "xml,placeholders" or "html,placeholders" for both.
-
-    Raises:
-        ValueError: the kind of tags is unknown, or the line cannot be parsed.
+    Attributes:
+        tags: "xml", "html", or empty for a text without tags.
+        placeholders: whether it has placeholders of the usual syntaxes.
+        pattern: more placeholders.
     """
-    kind, _, more = tags.partition(",")
-    if kind not in PARSERS or (more and (kind not in ESCAPED or more != PLACEHOLDERS)):
-        raise ValueError(f"tags are one of {', '.join(KINDS)}; not {tags!r}")
-    if not more:
-        return PARSERS[kind](text)
-    masked = text
-    for start, end, _ in icu_messages(text):
-        masked = masked[:start] + _MASK * (end - start) + masked[end:]  # these may have tags inside
-    tokens: list[Token] = []
-    at = 0
-    for token in PARSERS[kind](masked):
-        content = text[at : at + len(token.text)]
-        at += len(token.text)
-        tokens += parse_placeholders(content) if token.kind == "text" else [token._replace(text=content)]
-    return tokens
+
+    tags: str
+    placeholders: bool
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, kind: str | Syntax, pattern: re.Pattern[str] | None = None) -> Syntax:
+        """Return the syntax of one of KINDS, with more placeholders.
+
+        Raises:
+            ValueError: the kind is unknown.
+        """
+        if isinstance(kind, Syntax):
+            return kind
+        if kind not in KINDS:
+            raise ValueError(f"tags are one of {', '.join(KINDS)}; not {kind!r}")
+        tags = kind.partition(",")[0]
+        return cls(tags if tags in ESCAPED else "", kind.endswith(PLACEHOLDERS), pattern)
+
+    @property
+    def escaped(self) -> bool:
+        """Whether the text has entities."""
+        return bool(self.tags)
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether the text has placeholders of any kind."""
+        return self.placeholders or self.pattern is not None
+
+    def parse(self, text: str) -> list[Token]:
+        """Return the tokens of a text.
+
+        Raises:
+            ValueError: the tags cannot be parsed.
+        """
+        if not self.tags:
+            return parse_placeholders(text, self.placeholders, self.pattern)
+        parse_tags = parse_xml if self.tags == "xml" else parse_html
+        if not self.has_placeholders:
+            return parse_tags(text)
+        masked = text
+        for start, end, _ in icu_messages(text) if self.placeholders else ():  # these may have tags inside
+            masked = masked[:start] + _MASK * (end - start) + masked[end:]
+        tokens: list[Token] = []
+        at = 0
+        for token in parse_tags(masked):
+            content = text[at : at + len(token.text)]
+            at += len(token.text)
+            if token.kind == "text":
+                tokens += parse_placeholders(content, self.placeholders, self.pattern)
+            else:
+                tokens.append(token._replace(text=content))
+        return tokens
 
 
-ESCAPED = ("xml", "html")
-"""Kinds of tags whose text has entities."""
+def parse(text: str, kind: str | Syntax) -> list[Token]:
+    """Return the tokens of a text; see `Syntax.of` and `Syntax.parse`."""
+    return Syntax.of(kind).parse(text)
 
 
 def halves(tokens: Sequence[Token]) -> dict[int, int]:
@@ -331,7 +399,7 @@ class Markup:
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
-        escaped: whether its text has entities.
+        syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
     """
 
@@ -339,8 +407,13 @@ class Markup:
     plain: str
     words: Sequence[tuple[int, int]]
     root: Element
-    escaped: bool
+    syntax: Syntax
     extra: tuple[str, ...] = ()
+
+    @property
+    def escaped(self) -> bool:
+        """Whether its text has entities."""
+        return self.syntax.escaped
 
     def readable(self) -> tuple[str, ...]:
         """Return the words as a model reads them: without entities."""
@@ -378,38 +451,39 @@ def has_letters(text: str) -> bool:
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
-def read_markup(text: str, tags: str, target: str = "", *, as_words: bool = False) -> Markup:
+def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bool = False) -> Markup:
     """Read a line with tags.
 
     Args:
         text: the line.
-        tags: one of `align.transfer.tags.KINDS`.
+        tags: one of KINDS, or a syntax.
         target: the translation; tags and placeholders that it contains already are left out.
         as_words: whether these are text of the line instead, for a model that reads them on both sides.
 
     Raises:
         ValueError: the kind is unknown, or a line cannot be parsed.
     """
-    tokens = parse(text, tags)
-    there, extra = _in_target(tokens, target, tags) if target else (set[int](), ())
+    syntax = Syntax.of(tags)
+    tokens = syntax.parse(text)
+    there, extra = _in_target(tokens, target, syntax) if target else (set[int](), ())
     if there:
         tokens = [
-            Token("text", token.text) if n in there else token
+            token._replace(kind="text") if n in there else token
             for n, token in enumerate(tokens)
             if as_words or n not in there
         ]
-    return markup_of(tokens, tags.partition(",")[0] in ESCAPED, extra)
+    return markup_of(tokens, syntax, extra)
 
 
-def markup_of(tokens: Sequence[Token], escaped: bool, extra: tuple[str, ...] = ()) -> Markup:
+def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = ()) -> Markup:
     """Return a line of these tokens.
 
     Args:
         tokens: tokens of the line.
-        escaped: whether its text has entities; those of spaces, and no-break spaces, separate words.
+        syntax: what its tags look like; if its text has entities, those of spaces, and no-break spaces, separate words.
         extra: tags and placeholders that the target has and the line does not.
     """
-    if escaped:
+    if syntax.escaped:
         tokens = [
             token._replace(text=_SPACES.sub(" ", token.text)) if token.kind == "text" else token for token in tokens
         ]
@@ -417,16 +491,16 @@ def markup_of(tokens: Sequence[Token], escaped: bool, extra: tuple[str, ...] = (
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, escaped, extra)
+    return Markup(tokens, plain, words, root, syntax, extra)
 
 
-def _in_target(tokens: Sequence[Token], target: str, tags: str) -> tuple[set[int], tuple[str, ...]]:
+def _in_target(tokens: Sequence[Token], target: str, syntax: Syntax) -> tuple[set[int], tuple[str, ...]]:
     """Return the numbers of the tokens that the target contains, and the target's other tags.
 
     Of an element both tags have to be there.
     """
     try:
-        there = Counter(token.text for token in parse(target, tags) if token.kind != "text")
+        there = Counter(token.text for token in syntax.parse(target) if token.kind != "text")
     except ValueError:  # such as a lone `<`: it has no tags
         return set(), ()
     found = set[int]()

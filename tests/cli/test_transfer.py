@@ -299,3 +299,25 @@ def test_pages_that_cannot_be_read(run: Callable[..., Result], write: Write) -> 
         result = run(*arguments.split())
         assert result.code == 2
         assert message in result.err
+
+
+def test_targets_of_a_careless_translator(run: Callable[..., Result], tmp_path: Path) -> None:
+    lines = "Das <b>Haus</b> [id0]ist[id1] {name} alt. ||| The < b >house is [ID0]{ Name } old <i>.\n[[x]] a ||| b\n"
+    options = ("--tags", "html,placeholders", "--placeholder", r"\[id[0-9]+\]")
+    result = run(*options, "--repair", "--report", tmp_path / "r", stdin=lines)
+    first, second = result.out.decode().splitlines()
+    assert second == "b"
+    assert re.sub(r"\[id1\]|</b>| ", "", first) == "The<b>houseis[id0]{name}old."
+    assert [first.count(text) for text in ("[id0]", "[id1]", "<b>", "</b>", "{name}")] == [1] * 5
+    report = json.loads((tmp_path / "r").read_text(encoding="utf-8").splitlines()[0])
+    assert (report["removed"], report["rewritten"]) == (["< b >", "<i>"], ["[ID0]", "{ Name }"])
+    assert ", 1 like placeholders, left as text, 2 removed, 2 rewritten, " in result.err
+    for arguments, message in (
+        (("--placeholder", "("), "argument --placeholder: invalid regular expression: missing )"),
+        (("--placeholder", "x*"), "argument --placeholder: the expression matches an empty text"),
+        (("--repair", "--links", "x"), "--repair aligns with a model: leave out --links"),
+        (("--repair", "--translate"), "--repair requires a target"),
+    ):
+        result = run("--tags", "html", *arguments)
+        assert result.code == 2
+        assert message in result.err

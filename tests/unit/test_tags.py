@@ -8,18 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.transfer.tags import PARSERS, halves, parse_html, parse_placeholders, parse_xml, read_markup
+from align.transfer.tags import (
+    KINDS,
+    count_lookalikes,
+    halves,
+    parse,
+    parse_html,
+    parse_placeholders,
+    parse_xml,
+    read_markup,
+)
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
 PIECES = st.sampled_from([*TAGS.split(" "), "<i a='>'>", "a", " ", "\t", "\n", "é", "\u2028"])
 LINES = st.lists(PIECES, max_size=12).map("".join)
 
 
-@pytest.mark.parametrize("kind", PARSERS)
+@pytest.mark.parametrize("kind", KINDS)
 @given(text=LINES)
 def test_tokens_are_the_line(kind: str, text: str) -> None:
     try:
-        tokens = PARSERS[kind](text)
+        tokens = parse(text, kind)
     except ValueError:
         assert kind != "placeholders"
         return
@@ -99,3 +108,18 @@ def test_many_tags_take_no_long_time() -> None:
 @pytest.mark.parametrize("part", ["<b ", "<a href='", "<!--", "</b", "<", "&", "<?", "<![CDATA[", "<script>"])
 def test_a_long_line_of_what_never_ends_is_soon_read(part: str) -> None:
     assert "".join(token.text for token in parse_html(part * 20_000)) == part * 20_000
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "left"),
+    [
+        ("%(a)s %1$s %s {0} {name!r} ${x} #{x} %{x} $HOME :name %@ %m %1 { $x } {{ x }} %count%", 16, 0),
+        ("{n, plural, one {# Datei} other {# Dateien}} und {g, select, a {er} other {sie}}", 2, 0),
+        ("100 %% 50% 3%ig https://a.example/b%20c 12:30 a:b $5 { x{", 0, 0),
+        ("[[a]] {a b} <%= x %> [id0] ⟦1⟧ __name__ @NAME@ %<a> {n, plural, one}", 0, 9),
+    ],
+)
+def test_placeholders_and_what_is_like_them(text: str, taken: int, left: int) -> None:
+    tokens = parse_placeholders(text)
+    assert sum(token.kind == "point" for token in tokens) == taken
+    assert count_lookalikes(tokens) == left
