@@ -6,28 +6,35 @@ The rules were tuned on even lines; odd lines were counted several times meanwhi
 
 Messages and paragraphs come from Debian packages. Their tags are put into their own text with links from each word to
 itself; one is correct if it comes out as it was, spaces next to tags aside. Each other row switches a rule off.
+
+Pages of a handbook are translated as a whole; counted are blocks that have the same tags and, if they had text, text.
 """
 
 from __future__ import annotations
 
 import gettext
+import operator
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from common import write_table
 
-from align import Aligner, Pair, load, two_way
+from align import Aligner, Pair, Search, load, two_way
 from align.core.text import split_words
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.transfer import markup
 from align.transfer.markup import place_markup
-from align.transfer.tags import Markup, parse, parse_placeholders, read_markup, readable
+from align.transfer.pages import Page
+from align.transfer.standins import translate_pages
+from align.transfer.tags import BLOCK, Markup, parse, parse_placeholders, read_markup, readable
 from align.transfer.windows import FLOOR
 
 SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeholders", "en", "de")}
@@ -162,6 +169,52 @@ def identity_rows(name: str, texts: Iterable[str], tags: str) -> Iterator[dict[s
         yield {"segments": name, "without": rule, "all": right, "of all": len(distinct)}
 
 
+PAGES = {
+    ("de-en", "developers-reference-de", "de"): ("index", "l10n", "beyond-pkging", "resources", "new-maintainer"),
+    ("en-de", "developers-reference", "en"): ("index", "l10n", "beyond-pkging", "resources", "new-maintainer"),
+}
+"""Model, package and folder of pages: their names."""
+
+
+class _Blocks(HTMLParser):
+    """Reads the blocks of a page: block tag, inline tags, and whether there is text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.blocks: list[tuple[Any, Counter[str], list[bool]]] = [("", Counter(), [])]
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._add(tag, (tag, attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add(tag, f"/{tag}")
+
+    def _add(self, tag: str, shown: Any) -> None:
+        if tag in BLOCK:
+            self.blocks.append((shown, Counter(), []))
+        else:
+            self.blocks[-1][1][str(shown)] += 1
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.blocks[-1][2][:] = [True]
+
+
+def page_rows(packages: Path, models: Mapping[str, Aligner]) -> Iterator[dict[str, Value]]:
+    """Translate pages greedily, and count blocks in their places."""
+    for (name, package, folder), names in PAGES.items():
+        files = [path for part in names for path in unpack(packages, package).glob(f"**/{folder}/{part}.html")]
+        right = total = 0
+        for path in files:
+            original = path.read_text(encoding="utf-8")
+            (translation,) = translate_pages(models[name], [Page(original, "html")], Search(beam=1))
+            before, after = (_Blocks(page).blocks for page in (original, translation.page.fill(translation.texts)))
+            total += len(before)
+            right += sum(map(operator.eq, before, after)) if len(before) == len(after) else 0
+        yield {"segments": f"blocks of {len(files)} pages, {name}", "all": right, "of all": total}
+
+
 def rows_of(name: str, segments: list[Segment]) -> Iterator[dict[str, Value]]:
     """Yield the rows of a set: with all rules, and without each."""
     for rule in ("", *RULES):
@@ -192,5 +245,6 @@ def run(data: Path, packages: Path | None, output: Path) -> None:
         packages.mkdir(parents=True, exist_ok=True)
         rows += identity_rows("messages", read_messages(packages), "placeholders")
         rows += identity_rows("paragraphs", read_paragraphs(packages), "html")
+        rows += page_rows(packages, models)
     rows = [dict.fromkeys(column.key for column in COLUMNS) | row for row in rows]
     write_table(COLUMNS, rows, sign, output / "markup.tsv")

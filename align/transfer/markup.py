@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -70,6 +71,7 @@ class _Writer:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
         self._characters, self._apart = characters, apart
         self._words = words_in(target)
+        self._own = _spans_of_tags(target, markup)
         self._done: list[str] = []
         self._at = 0
         self._items: dict[int, list[_Item]] = {}
@@ -86,6 +88,7 @@ class _Writer:
                 self._done.append(entry)
             elif entry.element.tokens[0] in self._windows:
                 start, end = self._edges(entry)
+                start, end = self._outside_tags(start)[0], self._outside_tags(end)[1]
                 self._copy(min(start, limit))
                 self._done.append(tokens[entry.element.tokens[0]].text)
                 end = max(self._at, min(end, limit))
@@ -95,6 +98,12 @@ class _Writer:
                 self._write_whole(entry, limit)
         self._copy(len(self._target))
         return "".join(self._done)
+
+    def _outside_tags(self, offset: int) -> tuple[int, int]:
+        """Return both ends of the target's own tag or placeholder at an offset; without one, the offset twice."""
+        n = bisect_right(self._own, offset, key=lambda span: span[1])
+        inside = n < len(self._own) and self._own[n][0] < offset
+        return self._own[n] if inside else (offset, offset)
 
     def _copy(self, end: int) -> None:
         """Write the text up to this offset, if it is not yet written."""
@@ -159,14 +168,15 @@ class _Writer:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
         if element.tokens[0] in self._characters:
-            self._copy(min(self._characters[element.tokens[0]][0], limit))
+            self._copy(min(self._outside_tags(self._characters[element.tokens[0]][0])[0], limit))
             self._done.append(self._with_spaces(self._markup.tags(element), element))
             return
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
         left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
         on_left = wordless and not free and not left_alone
-        at = self._next_to_word(k, element, on_left=bool(k) and (on_left or k == len(self._words)))
+        on_left = bool(k) and (on_left or k == len(self._words))
+        at = self._outside_tags(self._next_to_word(k, element, on_left=on_left))[on_left]
         self._copy(min(at, limit))
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
@@ -330,6 +340,16 @@ def place_markup(
     return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
 
 
+def _spans_of_tags(target: str, markup: Markup) -> list[Window]:
+    """Return the characters of the target's own tags and placeholders."""
+    try:
+        tokens = markup.syntax.parse(target)
+    except ValueError:  # not well-formed: it has no tags
+        return []
+    ends = accumulate(len(token.text) for token in tokens)
+    return [(end - len(token.text), end) for token, end in zip(tokens, ends, strict=True) if token.kind != "text"]
+
+
 def is_placeholder(markup: Markup, element: Element) -> bool:
     """Tell whether an element is a placeholder, or several adjacent ones."""
     return markup.tokens[element.tokens[0]].name in (PLACEHOLDER, ICU)
@@ -355,6 +375,10 @@ class _Placing:
         self._markup, self._scores, self._split = markup, scores, split
         self._outside, self._punctuation = outside, punctuation
         self._words = [target[start:end] for start, end in words_in(target)]
+        self._positions: defaultdict[str, list[int]] = defaultdict(list)
+        for k, word in enumerate(self._words):
+            self._positions[word].append(k)
+        self._source = [markup.plain[start:end].lower() for start, end in markup.words]
         self._ends = sentence_ends(self._words)
         self._target, self._spans = target, words_in(target)
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
@@ -446,7 +470,7 @@ class _Placing:
         if element.end > end:
             return None
         row, text = self._scores.row(n), self._markup.plain[start:end]
-        equal = [k for low, high in regions for k in range(low, high) if self._words[k] == text]
+        equal = [k for k in self._positions[text] if any(low <= k < high for low, high in regions)]
         linked = [k for k in equal if row.get(k)]
         if not linked and (len(equal) != 1 or len(text) < 2):
             return None
@@ -516,7 +540,7 @@ class _Placing:
     ) -> int:
         """Return the place that the fewest links cross; an element at the edge of its parent stays at that edge."""
         at = element.words[0]
-        words = [self._markup.plain[slice(*span)].lower() for span in self._markup.words]
+        words = self._source
         if is_placeholder(self._markup, element):
             if at and words[at - 1] in BRIDGES:
                 row = self._scores.row(at - 1)

@@ -73,6 +73,12 @@ class Token(NamedTuple):
     text: str
     name: str = ""
 
+    @property
+    def key(self) -> str:
+        """Its text; of an ICU message, whose texts are translated, the variable and the kind only."""
+        head = _ICU_HEAD.match(self.text) if self.name == ICU else None
+        return "".join(head[0].split()) if head else self.text
+
 
 Event = tuple[int, Kind, str]
 """Offset of a token's start, its kind and its name."""
@@ -428,9 +434,16 @@ class Markup:
         return (max(0, element.start - start), first), (min(element.end, last_end) - last_start, last)
 
     def tags(self, element: Element) -> str:
-        """Return all tags of an element and of those in it, without the text between them."""
+        """Return all tags of an element and of those in it; a space next to placeholders replaces text."""
         first, last = element.tokens
-        return "".join(token.text for token in self.tokens[first : last + 1] if token.kind != "text")
+        tokens = self.tokens[first : last + 1]
+        parts: list[str] = []
+        for n, token in enumerate(tokens):
+            if token.kind != "text":
+                parts.append(token.text)
+            elif any(neighbour.name in (PLACEHOLDER, ICU) for neighbour in tokens[max(0, n - 1) : n + 2]):
+                parts.append(" ")
+        return "".join(parts)
 
 
 def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
@@ -500,20 +513,26 @@ def _in_target(tokens: Sequence[Token], target: str, syntax: Syntax) -> tuple[se
     Of an element both tags have to be there.
     """
     try:
-        there = Counter(token.text for token in syntax.parse(target) if token.kind != "text")
+        in_target = [token for token in syntax.parse(target) if token.kind != "text"]
     except ValueError:  # such as a lone `<`: it has no tags
         return set(), ()
+    there = Counter(token.key for token in in_target)
     found = set[int]()
     pairs = halves(tokens) if there else {}
     ends = set(pairs.values())
     for n, token in enumerate(tokens if there else ()):
         if token.kind != "text" and n not in ends:
             numbers = {n, pairs.get(n, n)}
-            texts = Counter(tokens[k].text for k in numbers)
-            if texts <= there:
-                there -= texts
+            keys = Counter(tokens[k].key for k in numbers)
+            if keys <= there:
+                there -= keys
                 found |= numbers
-    return found, tuple(there.elements())
+    extra = []
+    for token in in_target:
+        if there[token.key]:
+            there[token.key] -= 1
+            extra.append(token.text)
+    return found, tuple(extra)
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 
 from align.transfer.markup import transfer_markup
-from align.transfer.tags import parse_html, parse_xml, read_markup, words_in
+from align.transfer.tags import KINDS, PLACEHOLDERS, parse, read_markup, words_in
 from tests.hostile import driver
 from tests.hostile.driver import Tried
 
@@ -18,6 +19,20 @@ WORDS = (
     *("&#228;rger", "\xa0"),
 )
 NAMES = ("b", "i", "a", "span", "g", "x", "p", "li", "div", "u")
+PLACEHOLDER = (
+    "%s",
+    "%1$s",
+    "{0}",
+    "{name}:",
+    "(%d)",
+    "%{x}%s",
+    "$HOME",
+    "{n, plural, one{# a} other{<b>#</b>}}",
+    "%count%",
+)
+NEAR = ("100%", "{", "$", "b%", "x:", "%s", "{0}", "#", "%%")
+"""Words of a target that may become part of a placeholder, or are one."""
+
 POINTS = ("<br/>", '<x id="1"/>', "<img src='a b.png' />", "<!-- a  <b> -->", "<hr/>", "<?pi  x?>", "<wbr/>")
 
 
@@ -25,24 +40,24 @@ def _space(rng: random.Random) -> str:
     return rng.choice((" ", " ", " ", "  ", "\t", ""))
 
 
-def tagged(rng: random.Random, depth: int = 0) -> str:
+def tagged(rng: random.Random, depth: int = 0, words: Sequence[str] = WORDS) -> str:
     """A piece of well-formed XML; every element says in an attribute which one it is."""
     parts = []
     for _ in range(rng.choice((0, 1, 1, 2, 3, 4)) if depth else rng.randrange(1, 7)):
         kind = rng.random()
         if kind < 0.55 or depth > 5:
-            parts.append(rng.choice(WORDS))
+            parts.append(rng.choice(words))
         elif kind < 0.65:
             parts.append(rng.choice(POINTS))
         else:
             name = rng.choice(NAMES)
             space = "  " if rng.random() < 0.1 else " "
-            parts.append(f"<{name}{space}n='{rng.random()}'>{tagged(rng, depth + 1)}</{name}>")
+            parts.append(f"<{name}{space}n='{rng.random()}'>{tagged(rng, depth + 1, words)}</{name}>")
         parts.append(_space(rng))
     return "".join(parts)
 
 
-def structure(text: str, html: bool) -> tuple[Counter[str], dict[str, tuple[str, ...]], str]:
+def structure(text: str, kind: str) -> tuple[Counter[str], dict[str, tuple[str, ...]], str]:
     """How often each tag comes, what each element is in, and the text without them.
 
     Raises:
@@ -52,7 +67,7 @@ def structure(text: str, html: bool) -> tuple[Counter[str], dict[str, tuple[str,
     inside: dict[str, tuple[str, ...]] = {}
     stack: list[tuple[str, str]] = []
     plain = []
-    for token in (parse_html if html else parse_xml)(text):
+    for token in parse(text, kind):
         if token.kind == "text":
             plain.append(token.text)
             continue
@@ -70,25 +85,31 @@ def structure(text: str, html: bool) -> tuple[Counter[str], dict[str, tuple[str,
 
 def try_tagging(rng: random.Random) -> Tried:
     """Put a tagging into a translation."""
-    source = tagged(rng)
-    html = rng.random() < 0.4
-    tags = "html" if html else "xml"
-    target = "".join(rng.choice(WORDS) + (_space(rng) or " ") for _ in range(rng.choice((0, 1, 2, 3, 5, 9))))
-    sizes = len(read_markup(source, tags).words), len(words_in(target))
+    kind = rng.choice(KINDS)
+    both = kind.endswith(PLACEHOLDERS)
+    words = WORDS + PLACEHOLDER if both else WORDS
+    if kind == PLACEHOLDERS:
+        source = "".join(rng.choice(words) + _space(rng) for _ in range(rng.randrange(8)))
+    else:
+        source = tagged(rng, words=words)
+    near = WORDS + NEAR if both else WORDS
+    target = "".join(rng.choice(near) + (_space(rng) or " ") for _ in range(rng.choice((0, 1, 2, 3, 5, 9))))
+    sizes = len(read_markup(source, kind, target).words), len(words_in(target))
     pairs = list(product(range(sizes[0]), range(sizes[1])))
     scores = {pair: rng.choice((1.0, rng.random())) for pair in rng.sample(pairs, rng.randrange(len(pairs) + 1))}
     try:
-        once, split = (transfer_markup(source, target, scores, tags=tags, split=split).text for split in (False, True))
-        before, after, twice = (structure(text, html) for text in (source, once, split))
+        once, split = (transfer_markup(source, target, scores, tags=kind, split=split).text for split in (False, True))
+        before, there, after, twice = (structure(text, kind) for text in (source, target, once, split))
     except Exception as error:
         return Tried("taggings", f"{type(error).__name__}: {error}: {source!r} ||| {target!r}")
+    letters = "".join if both else list  # a placeholder may need spaces around it within a word
     for what, same in (
-        ("other tags", before[0] == after[0] and set(before[0]) == set(twice[0])),
+        ("other tags", before[0] | there[0] == after[0] and set(after[0]) == set(twice[0])),
         ("other nesting", before[1] == after[1] == twice[1]),
-        ("other text", words_of(after[2]) == words_of(target) == words_of(twice[2])),
+        ("other text", letters(words_of(after[2])) == letters(words_of(there[2])) == letters(words_of(twice[2]))),
     ):
         if not same:
-            return Tried("taggings", f"{what}: {source!r} ||| {target!r} => {once!r}, split {split!r}")
+            return Tried("taggings", f"{what}: {kind}: {source!r} ||| {target!r} => {once!r}, split {split!r}")
     return Tried("taggings")
 
 

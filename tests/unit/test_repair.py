@@ -30,6 +30,7 @@ BOTH = "html,placeholders"
         ("%s a", "100 % sicher", "placeholders", "100 % sicher", [], []),
         ("<g id='1'>a</g><x/>", "<g id='1'>b<x/>", "xml", "b<x/>", ["<g id='1'>"], []),
         ("a <br> b", "x < 3", "html", "x < 3", [], []),
+        ("{n, plural, other {# a}}", "{n,plural,other {# b}}", "placeholders", "{n,plural,other {# b}}", [], []),
     ],
 )  # fmt: skip
 def test_only_what_the_source_has_stays(
@@ -37,6 +38,7 @@ def test_only_what_the_source_has_stays(
 ) -> None:
     repaired = repair_target(source, target, tags)
     assert repaired == (text, tuple(removed), tuple(rewritten))
+    assert read_markup(source, tags, text).extra == ()
     assert repair_target(source, text, tags) == (text, (), ())
 
 
