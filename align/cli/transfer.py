@@ -391,7 +391,8 @@ class TaggedText:
             if self._options.repair:
                 repaired = repair_target(source, target, syntax)
                 target = repaired.text
-            markup = read_markup(source, syntax, target, as_words=self._options.links is None)
+            by_model = self._options.links is None and not self._options.strip
+            markup = read_markup(source, syntax, target, as_words=by_model)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
             markup, target = read_markup("", syntax), ""

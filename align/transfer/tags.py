@@ -354,6 +354,7 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 _WORD = re.compile(r"[^ \t]+")
 _SPACE = re.compile(r"[ \t\n]")
+_LINE_ENDS = re.compile(r"[\n\r\f]")
 _SPACES = re.compile(
     r"[\n\r\f\xa0\u2002-\u200a\u202f\u205f\u3000]|&(?:nbsp|ensp|emsp|emsp13|emsp14|thinsp|hairsp|numsp|puncsp"
     r"|#160|#819[4-9]|#820[0-2]|#8239|#[xX](?:[aA]0|200[2-9aA]|202[fF]));"
@@ -471,7 +472,8 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
         text: the line.
         tags: one of KINDS, or a syntax.
         target: the translation; tags and placeholders that it contains already are left out.
-        as_words: whether these are text of the line instead, for a model that reads them on both sides.
+        as_words: whether these are text of the line instead, and no-break spaces separate words, for a model that reads
+            both sides.
 
     Raises:
         ValueError: the kind is unknown, or a line cannot be parsed.
@@ -485,20 +487,22 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
             for n, token in enumerate(tokens)
             if as_words or n not in there
         ]
-    return markup_of(tokens, syntax, extra)
+    return markup_of(tokens, syntax, extra, spaces=as_words)
 
 
-def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = ()) -> Markup:
+def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = (), *, spaces: bool = True) -> Markup:
     """Return a line of these tokens.
 
     Args:
         tokens: tokens of the line.
-        syntax: what its tags look like; if its text has entities, those of spaces, and no-break spaces, separate words.
+        syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
+        spaces: whether no-break spaces, and entities of spaces, separate words, if the text has entities.
     """
     if syntax.escaped:
+        pattern = _SPACES if spaces else _LINE_ENDS
         tokens = [
-            token._replace(text=_SPACES.sub(" ", token.text)) if token.kind == "text" else token for token in tokens
+            token._replace(text=pattern.sub(" ", token.text)) if token.kind == "text" else token for token in tokens
         ]
     plain, root = _tree(tokens)
     words = words_in(plain)
