@@ -171,7 +171,13 @@ def identity_rows(name: str, texts: Iterable[str], tags: str) -> Iterator[dict[s
 
 PAGES = {
     ("de-en", "developers-reference-de", "de"): ("index", "l10n", "beyond-pkging", "resources", "new-maintainer"),
-    ("en-de", "developers-reference", "en"): ("index", "l10n", "beyond-pkging", "resources", "new-maintainer"),
+    ("en-de", "developers-reference", "developers-reference"): (
+        "index",
+        "l10n",
+        "beyond-pkging",
+        "resources",
+        "new-maintainer",
+    ),
 }
 """Model, package and folder of pages: their names."""
 
@@ -204,7 +210,7 @@ class _Blocks(HTMLParser):
 def page_rows(packages: Path, models: Mapping[str, Aligner]) -> Iterator[dict[str, Value]]:
     """Translate pages greedily, and count blocks in their places."""
     for (name, package, folder), names in PAGES.items():
-        files = [path for part in names for path in unpack(packages, package).glob(f"**/{folder}/{part}.html")]
+        files = [path for part in names for path in unpack(packages, package).glob(f"usr/**/{folder}/{part}.html")]
         right = total = 0
         for path in files:
             original = path.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -97,9 +97,11 @@ class Passage:
         before = 0
         for alignment, variants in zip(alignments, self._variants, strict=True):
             copied |= next(variant.tokens for variant in variants if variant.words == alignment.pair.source)
-            scores |= {(i + before, j + len(words)): score for (i, j), score in alignment.scores.items()}
+            target = _without_repeats(alignment.pair.target, copied)
+            kept = {j: len(words) + n for n, j in enumerate(j for j, word in enumerate(target) if word)}
+            scores |= {(i + before, kept[j]): score for (i, j), score in alignment.scores.items() if j in kept}
             before += len(alignment.pair.source)
-            words += alignment.pair.target
+            words += filter(None, target)
         syntax = self._segment.syntax
         text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
         shown = {n: "" for numbers in copied.values() for n in numbers}
@@ -118,6 +120,22 @@ class Passage:
         if self._segment.quoted:
             text = text.replace('"', "&quot;").replace("'", "&#39;")
         return text, sorted(report, key=lambda placement: placement.source)
+
+
+def _without_repeats(words: Sequence[str], numbers: Collection[str]) -> list[str]:
+    """Return words without repeated numbers, which leave an empty word if they are all of it.
+
+    A number is repeated if an unknown word was replaced by its source word, which has the number in it.
+    """
+    seen: set[str] = set()
+
+    def once(match: re.Match[str]) -> str:
+        number = "" if match[0] in seen else match[0]
+        seen.add(match[0])
+        return number
+
+    pattern = re.compile(rf"(?<!\d)(?:{'|'.join(numbers)})(?!\d)")
+    return [pattern.sub(once, word) for word in words] if numbers else [*words]
 
 
 def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:

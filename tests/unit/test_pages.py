@@ -165,6 +165,15 @@ def test_a_lost_number_is_tried_as_another_then_left_out() -> None:
         assert passage.place([alignment])[0].replace(" ", "") == "fehlt%sganz"
 
 
+def test_an_unknown_word_does_not_repeat_what_is_copied() -> None:
+    (segment,) = Page("das Werkzeug <code>ls</code>¶", "html").segments
+    passage = Passage(segment, "de")
+    for word, expected in (("417¶", "the tool <code>ls</code> ¶ x"), ("417", "the tool <code>ls</code> x")):
+        words = ("the", "tool", "417", word, "x")  # the fourth is the source word of an unknown one
+        alignment = Alignment(Pair(passage.pairs[0].source, words, 1), {(0, 0): 1, (2, 2): 1, (2, 3): 1, (1, 4): 1})
+        assert passage.place([alignment])[0] == expected
+
+
 @given(seed=st.integers(0, 10**6), lost=st.sampled_from(["", "4", "5", "46", "123456789"]))
 def test_every_tag_and_placeholder_comes_once(seed: int, lost: str) -> None:
     rng = random.Random(seed)
