@@ -24,7 +24,7 @@ _COPIED = frozenset((KEPT, PLACEHOLDER, ICU))
 """Names of tokens that a translation contains as they are."""
 
 _FIRST, _STEP = (417, 634), 11
-"""First numbers of two series, the second for sentences in which a number of the first is lost; research/choices.md."""
+"""First numbers of two series, the second for sentences in which a number of the first is lost."""
 
 
 _MARKS = 0xF0000
