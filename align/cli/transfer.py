@@ -38,7 +38,7 @@ from align.core.errors import LineError, LinksError, PairError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
-from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
 from align.evaluation.link_formats import parse_scored
 from align.io.process import keep_freed_memory
 from align.io.reader import (
@@ -51,12 +51,22 @@ from align.io.reader import (
     refuse_numbers,
 )
 from align.io.signature import sign
-from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
-from align.transfer.labels import Span, project_labels, read_bio, write_bio
+from align.transfer.columns import (
+    COLUMNS,
+    ENTITY,
+    NONE,
+    Labelled,
+    format_labelled,
+    has_spans,
+    pair_sentences,
+    read_column,
+    read_labelled,
+)
+from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
 from align.transfer.tags import KINDS, Markup, read_markup, readable
-from align.transfer.windows import FLOOR
+from align.transfer.windows import FLOOR, Scores
 
 PROGRAM = "extract-align transfer"
 
@@ -80,6 +90,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
+  extract-align transfer --tags conll --column UPOS -s a.conllu -t a.en   parts of speech, or another column
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
 
@@ -90,6 +101,7 @@ IDLE = (
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("column",), lambda args: args.tags != "conll", "requires --tags conll"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
 )
 
@@ -101,6 +113,7 @@ class Options(Asked):
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
+        column: of CoNLL-U, which has the labels.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
@@ -108,6 +121,7 @@ class Options(Asked):
     files: tuple[str, ...]
     one_side: bool
     tags: str
+    column: str
     links: str | None
     split: bool
     strip: bool
@@ -162,8 +176,8 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
-        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
-        "labels NER= in the last column of CoNLL-U; spans: JSON lines "
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
+        "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
@@ -171,7 +185,22 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a tag may come more than once, around all words that are linked to its own",
     )
+    group.add_argument(
+        "--column",
+        type=_column,
+        default=ENTITY,
+        metavar="NAME",
+        help="column of CoNLL-U: NER, which is labels B-X, I-X and O of the key NER in MISC (default); or LEMMA, UPOS, "
+        "XPOS, FEATS, DEPREL or MISC:KEY, which have one label for each word",
+    )
     group.add_argument("--strip", action="store_true", help="write the source without tags; read no target")
+
+
+def _column(name: str) -> str:
+    try:
+        return read_column(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
@@ -258,7 +287,7 @@ class TaggedText:
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
         if self._options.tags in COLUMNS:
-            sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
+            sentences = read_labelled(lines[0], self._shown[0], self._options.tags, self._options.column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
             return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
@@ -440,6 +469,8 @@ def _labels(
 ) -> tuple[str, list[dict[str, Any]]]:
     """The target with the labels of the source, as that has them; and where each span is."""
     words = item.pair.target
+    if isinstance(source, Labelled) and not has_spans(options.tags, options.column):
+        return _labels_of_words(item, source, scores, options)
     spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans
     found = project_labels(spans, scores, len(item.pair.source), len(words))
     rows = [
@@ -455,7 +486,33 @@ def _labels(
     if isinstance(source, Annotated):
         return write_annotated(source, item.target, found) + "\n", rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-    return format_labelled(Labelled(words, tuple(labels)), options.tags), rows
+    return format_labelled(Labelled(words, tuple(labels), source.comments), options.tags, options.column), rows
+
+
+def _labels_of_words(
+    item: Tagged, source: Labelled, scores: Mapping[tuple[int, int], float], options: Options
+) -> tuple[str, list[dict[str, Any]]]:
+    """The target with a label for each word, that of its best source word; and where each label is."""
+    words, sizes = item.pair.target, (len(source.words), len(item.pair.target))
+    best = best_sources(scores, *sizes, least=0.0 if options.links else THRESHOLD)
+    targets: dict[int, list[tuple[int, int]]] = {}
+    for j, i in enumerate(best):
+        if i is not None:
+            targets.setdefault(i, []).append((j, j + 1))
+    table = Scores(scores, *sizes)
+    rows = [
+        Placement(
+            label,
+            (i, i + 1),
+            tuple(targets.get(i, ())),
+            table.confidence((i, i + 1), targets.get(i, ())),
+            () if i in targets else (UNLINKED,),
+        ).to_dict()
+        for i, label in enumerate(source.labels)
+        if label != NONE
+    ]
+    labels = tuple(NONE if i is None else source.labels[i] for i in best)
+    return format_labelled(Labelled(words, labels, source.comments), options.tags, options.column), rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
