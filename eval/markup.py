@@ -215,7 +215,7 @@ def page_rows(packages: Path, models: Mapping[str, Aligner]) -> Iterator[dict[st
         for path in files:
             original = path.read_text(encoding="utf-8")
             (translation,) = translate_pages(models[name], [Page(original, "html")], Search(beam=1))
-            before, after = (_Blocks(page).blocks for page in (original, translation.page.fill(translation.texts)))
+            before, after = (_Blocks(page).blocks for page in (original, translation.text))
             total += len(before)
             right += sum(map(operator.eq, before, after)) if len(before) == len(after) else 0
         yield {"segments": f"blocks of {len(files)} pages, {name}", "all": right, "of all": total}

@@ -642,13 +642,18 @@ def add_translate_options(parser: argparse.ArgumentParser, written: str = "`tran
         action="store_true",
         help=f"lines of the input, or of -s FILE, are source sentences; write {written} for each",
     )
-    group.add_argument(
-        "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
-    )
+    add_beam_option(group)
     group.add_argument(
         "--allow-unk",
         action="store_true",
         help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
+    )
+
+
+def add_beam_option(group: argparse._ActionsContainer) -> None:
+    """Add the width of the search."""
+    group.add_argument(
+        "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import ipaddress
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from align.cli.args import (
     BATCH_ADVICE,
     REVERSE_IDLE,
+    add_beam_option,
     add_direction_options,
     add_model_options,
     add_quiet_option,
@@ -25,7 +27,7 @@ from align.cli.loading import Asked, load_aligner, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError
 from align.core.stream import BUFFER
-from align.core.types import TextWarning
+from align.core.types import Search, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
 from align.service.limits import Limits
@@ -37,8 +39,9 @@ EXAMPLES = """examples:
   extract-align serve -m de-en --reverse-model en-de   both directions, symmetrised
   extract-align serve --port 8017 --threads 2   another port, and two CPU threads
   extract-align serve --host 0.0.0.0 --token-file token   for other machines, which must name the token
+  extract-align serve --allow-origin http://localhost:3000   for the pages of a site, in the browser
 
-POST /align and /transfer; GET /health, /metrics and /openapi.json.
+POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.json.
 There is no first buffer: --layer auto and --head auto are what the model's model.toml says.
 """
 
@@ -53,11 +56,15 @@ class Options(Asked):
     Attributes:
         port: likewise; 0 for one that the system chooses.
         token_file: the file with the token that requests must name; None where anyone may ask.
+        allow_origin: sites whose pages may read answers.
+        beam: width of the search for translations.
     """
 
     host: str
     port: int
     token_file: str | None
+    allow_origin: Sequence[str]
+    beam: int
     limits: Limits
 
 
@@ -65,7 +72,7 @@ def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM,
-        "Answers over HTTP: links of sentence pairs, and tags put into translations.",
+        "Answers over HTTP: links of sentence pairs, translations, and tags put into translations.",
         EXAMPLES,
         ("model", "reverse_model", "port", "token_file", "threads"),
     )
@@ -81,6 +88,14 @@ def build_parser() -> Parser:
         "--token-file",
         metavar="FILE",
         help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
+    )
+    group.add_argument(
+        "--allow-origin",
+        action="append",
+        type=origin,
+        default=[],
+        metavar="URL",
+        help="a site whose pages may ask from a browser, as http://localhost:3000; may be given several times",
     )
     group.add_argument(
         "--timeout",
@@ -104,11 +119,23 @@ def build_parser() -> Parser:
         metavar="N",
         help="the most pairs of all requests that wait for links; more is answered with status 429",
     )
+    add_beam_option(group)
     add_model_options(parser)
     add_threshold_options(parser)
     add_direction_options(parser)
     add_speed_options(parser, None)
     return parser
+
+
+ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
+
+
+def origin(value: str) -> str:
+    """Return the origin of a web page, as browsers write it."""
+    text = value.lower().removesuffix("/")
+    if not ORIGIN.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{value!r} is not a scheme and a host, as http://localhost:3000")
+    return text
 
 
 def is_local(host: str) -> bool:
@@ -157,7 +184,7 @@ def serve(options: Options) -> None:
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = aligner.choices
-    work = work_of(aligner, sign(aligner, choices))
+    work = work_of(aligner, sign(aligner, choices), Search(beam=options.beam))
 
     def tell(what: str) -> None:
         if not options.quiet:
@@ -165,7 +192,7 @@ def serve(options: Options) -> None:
 
     tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
-    app, address = build_app(work, options.limits, token), address_of(listener)
+    app, address = build_app(work, options.limits, token, options.allow_origin), address_of(listener)
     answer(app, listener, round(options.limits.timeout), lambda: tell(address))
     tell("stopped")
 

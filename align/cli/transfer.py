@@ -39,7 +39,7 @@ from align.core.errors import DataError, LineError, LinksError, PairError, plura
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
-from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
 from align.evaluation.link_formats import parse_scored
 from align.io.process import keep_freed_memory
 from align.io.reader import (
@@ -52,14 +52,24 @@ from align.io.reader import (
     refuse_numbers,
 )
 from align.io.signature import sign
-from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
-from align.transfer.labels import Span, project_labels, read_bio, write_bio
+from align.transfer.columns import (
+    COLUMNS,
+    ENTITY,
+    NONE,
+    Labelled,
+    format_labelled,
+    has_spans,
+    pair_sentences,
+    read_column,
+    read_labelled,
+)
+from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.pages import KEEP, Page
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
 from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, read_markup, readable
-from align.transfer.windows import FLOOR
+from align.transfer.windows import FLOOR, Scores
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
@@ -92,6 +102,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
   extract-align transfer --html-file page.html --translate > page.en.html   translate a whole page
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
+  extract-align transfer --tags conll --column UPOS -s a.conllu -t a.en   parts of speech, or another column
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
 
@@ -102,6 +113,7 @@ IDLE = (
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("column",), lambda args: args.tags != "conll", "requires --tags conll"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("placeholder", "repair"), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("repair",), lambda args: args.translate or args.strip, "requires a target"),
@@ -123,6 +135,7 @@ class Options(Asked):
         repair: whether to remove or rewrite the target's own tags first.
         keep: names of elements that are not translated.
         attributes: names of attributes that are translated.
+        column: of CoNLL-U, which has the labels.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
@@ -135,6 +148,7 @@ class Options(Asked):
     repair: bool
     keep: tuple[str, ...]
     attributes: tuple[str, ...]
+    column: str
     links: str | None
     split: bool
     strip: bool
@@ -194,8 +208,8 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         choices=TAGS,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
-        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
-        "labels NER= in the last column of CoNLL-U; spans: JSON lines "
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
+        "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
@@ -214,6 +228,14 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         "--split",
         action="store_true",
         help="a tag may come more than once, around all words that are linked to its own",
+    )
+    group.add_argument(
+        "--column",
+        type=_column,
+        default=ENTITY,
+        metavar="NAME",
+        help="column of CoNLL-U: NER, which is labels B-X, I-X and O of the key NER in MISC (default); or LEMMA, UPOS, "
+        "XPOS, FEATS, DEPREL or MISC:KEY, which have one label for each word",
     )
     group.add_argument("--strip", action="store_true", help="write the source without tags; read no target")
     group.add_argument(
@@ -247,6 +269,13 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _names(text: str) -> tuple[str, ...]:
     """Read names with commas between."""
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def _column(name: str) -> str:
+    try:
+        return read_column(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
@@ -356,7 +385,7 @@ class TaggedText:
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
         if self._options.tags in COLUMNS:
-            sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
+            sentences = read_labelled(lines[0], self._shown[0], self._options.tags, self._options.column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
             return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
@@ -582,7 +611,7 @@ class Results:
         if translation.skipped:
             item = text.blank(item, translation.skipped)
         whole = text.page is not None
-        content = translation.page.fill(translation.texts) if not translation.skipped else ""
+        content = translation.text if not translation.skipped else ""
         self._out.write(f"{content}{'' if whole else chr(10)}".encode())
         self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in translation.page.segments)
         rows = [[placement.to_dict() for placement in placements] for placements in translation.report]
@@ -615,6 +644,8 @@ def _labels(
 ) -> tuple[str, list[dict[str, Any]]]:
     """The target with the labels of the source, as that has them; and where each span is."""
     words = item.pair.target
+    if isinstance(source, Labelled) and not has_spans(options.tags, options.column):
+        return _labels_of_words(item, source, scores, options)
     spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans
     found = project_labels(spans, scores, len(item.pair.source), len(words))
     rows = [
@@ -630,7 +661,37 @@ def _labels(
     if isinstance(source, Annotated):
         return write_annotated(source, item.target, found), rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-    return format_labelled(Labelled(words, tuple(labels)), options.tags).removesuffix("\n"), rows
+    return format_labelled(Labelled(words, tuple(labels), source.comments), options.tags, options.column).removesuffix(
+        "\n"
+    ), rows
+
+
+def _labels_of_words(
+    item: Tagged, source: Labelled, scores: Mapping[tuple[int, int], float], options: Options
+) -> tuple[str, list[dict[str, Any]]]:
+    """The target with a label for each word, that of its best source word; and where each label is."""
+    words, sizes = item.pair.target, (len(source.words), len(item.pair.target))
+    best = best_sources(scores, *sizes, least=0.0 if options.links else THRESHOLD)
+    targets: dict[int, list[tuple[int, int]]] = {}
+    for j, i in enumerate(best):
+        if i is not None:
+            targets.setdefault(i, []).append((j, j + 1))
+    table = Scores(scores, *sizes)
+    rows = [
+        Placement(
+            label,
+            (i, i + 1),
+            tuple(targets.get(i, ())),
+            table.confidence((i, i + 1), targets.get(i, ())),
+            () if i in targets else (UNLINKED,),
+        ).to_dict()
+        for i, label in enumerate(source.labels)
+        if label != NONE
+    ]
+    labels = tuple(NONE if i is None else source.labels[i] for i in best)
+    return format_labelled(Labelled(words, labels, source.comments), options.tags, options.column).removesuffix(
+        "\n"
+    ), rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -377,6 +377,14 @@ def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
         return error
 
 
+def error_free(results: Iterable[T | PairError]) -> Iterator[T]:
+    """Yield results, and raise the first one that is a PairError."""
+    for result in results:
+        if isinstance(result, PairError):
+            raise result
+        yield result
+
+
 def error_last(items: Iterator[T]) -> Iterator[T | Exception]:
     """Yield items and, if reading them raises an `Exception`, this as the last item."""
     try:

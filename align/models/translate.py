@@ -24,6 +24,7 @@ from align.core.stream import (
     attempt,
     chunks,
     encode,
+    error_free,
     error_last,
     exceeds,
 )
@@ -212,6 +213,18 @@ def translate(
     return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
+def batch_translator(aligner: Aligner, search: Search) -> Callable[[Sequence[Pair]], list[Alignment]]:
+    """Return a function that translates and aligns a batch of sentences, without the checks of a whole text.
+
+    Args:
+        aligner: as returned by its `fixed`, and with `too_long="blank"`.
+
+    Raises:
+        ModuleNotFoundError: the framework of the model is not installed.
+    """
+    return _translating(aligner, search).align_batch
+
+
 def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
     """Yield sentences as pairs without a target, for translation; pairs keep their source and number.
 
@@ -261,12 +274,22 @@ class _Translating:
         tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
         with steps.pool(tasks, on_batch) as pool:
             for alignment in align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool):
-                alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
-                pair = alignment.pair
-                if pair.source and not pair.target and self._is_too_long(pair):
-                    yield replace(alignment, skipped="too long")
-                else:
-                    yield alignment
+                yield self._finish(alignment, places)
+
+    def align_batch(self, sentences: Sequence[Pair]) -> list[Alignment]:
+        """Return one alignment for each sentence; see `batch_translator`."""
+        choices = self.aligner.choices
+        pairs = [*error_free(self._translate(sentences, None))]
+        results = zip(pairs, error_free(aligning(self.aligner.steps)(pairs, choices, None)), strict=True)
+        return [self._finish(Alignment(pair, *result), [choices[0].place]) for pair, result in results]
+
+    def _finish(self, alignment: Alignment, places: Sequence[Place]) -> Alignment:
+        """Replace unknown pieces, and mark a sentence that was too long to be translated."""
+        alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
+        pair = alignment.pair
+        if pair.source and not pair.target and self._is_too_long(pair):
+            return replace(alignment, skipped="too long")
+        return alignment
 
     def _scores(self, pair: Pair, places: Sequence[Place]) -> Sequence[Sequence[float]] | None:
         """Return the forward model's word scores of a pair `[J][I+1]`; None if there is nothing to score."""

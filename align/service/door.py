@@ -30,9 +30,16 @@ HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-stor
 _log = logging.getLogger("align.service")
 
 
-def refusal(code: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer with the reason of a refusal, in ASCII, since it may quote anything."""
-    return Response(json.dumps({"error": why}), code, headers, "application/json")
+def refusal(
+    code: int, why: str, headers: Mapping[str, str] | None = None, example: Mapping[str, Any] | None = None
+) -> Response:
+    """Return an answer with the reason of a refusal, in ASCII, since it may quote anything.
+
+    Args:
+        example: a body as it should be.
+    """
+    content = {"error": why} | ({"example": example} if example else {})
+    return Response(json.dumps(content), code, headers, "application/json")
 
 
 class Door:

@@ -13,6 +13,9 @@ LINE_CHARACTERS = 5000
 ROUND_PAIRS = 64
 """Maximum number of pairs in a batch of the model."""
 
+TRANSLATION = 40
+"""Characters that each character of a sentence to translate counts for in a batch: translating takes far longer."""
+
 ROUND_WAIT = 0.002
 """Seconds that the first pair of a batch waits for others."""
 

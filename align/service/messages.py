@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from align.core.errors import shorten
+from align.service.limits import LINE_CHARACTERS
 
-Status = Literal["ok", "blank", "too long", "failed"]
+Status = Literal["ok", "blank", "too long", "failed", "bad pair"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
+
+Tags = Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"]
+
+Id = str | int | Annotated[float, Field(allow_inf_nan=False)] | None
 
 
 class _Request(BaseModel):
@@ -28,26 +36,97 @@ class _Request(BaseModel):
         return content
 
 
-class SentencePair(_Request):
+class Sentence(_Request):
+    """A sentence; words are separated by spaces."""
+
+    id: Id = Field(None, description="anything; the result has the same")
+    source: str
+
+
+class SentencePair(Sentence):
     """A sentence and its translation; words are separated by spaces."""
 
-    source: str
     target: str
 
 
-Pairs = Annotated[list[SentencePair], FailFast()]
-"""Pairs of a request. Validation stops at the first invalid one: a body has room for very many errors."""
+Pairs = list[Annotated[SentencePair, SkipValidation]]
+"""Pairs of a request, each of which `read_pair` validates: a bad one is an error of its own."""
+
+EXAMPLES: Mapping[str, dict[str, Any]] = {
+    "/align": {"pairs": [{"source": "Das Haus ist alt.", "target": "The house is old."}]},
+    "/transfer": {"pairs": [{"source": "Das <b>Haus</b> ist alt.", "target": "The house is old."}], "tags": "xml"},
+    "/translate": {"pairs": [{"source": "Das Haus ist alt."}]},
+}
+"""The shortest form of each request, which refusals show."""
+
+
+class Read(NamedTuple):
+    """A pair of a request; without words if it is bad, as `error` says."""
+
+    id: Id
+    source: str = ""
+    target: str = ""
+    error: str = ""
+
+
+def read_pair(content: Any, path: str) -> Read:
+    """Read a pair of a request to a path.
+
+    Args:
+        content: what the request has in its place.
+    """
+    kind = Sentence if path == "/translate" else SentencePair
+    form = f"a pair is {json.dumps(EXAMPLES[path]['pairs'][0])}"
+    id = content.get("id") if isinstance(content, dict) else None
+    id = id if type(id) in (str, int) or (type(id) is float and isfinite(id)) else None
+    try:
+        pair = kind.model_validate(content)
+    except ValidationError as error:
+        return Read(id, error=f"{first_error(error.errors()) if isinstance(content, dict) else 'no object'}; {form}")
+    for side in kind.model_fields:
+        line = getattr(pair, side)
+        if side == "id":
+            continue
+        if len(line) > LINE_CHARACTERS:
+            limit = f"and a sentence has {LINE_CHARACTERS:,} at most"
+            return Read(id, error=f"{side}: {len(line):,} characters, {limit}")
+        if "\n" in line:
+            return Read(id, error=f"{side}: a line feed; a sentence is one line")
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            return Read(id, error=f"{side}: half of a surrogate pair, which is no text")
+    return Read(id, pair.source, getattr(pair, "target", ""))
+
+
+def first_error(errors: Sequence[Any], skip: int = 0) -> str:
+    """Return the location of the first invalid value and the error; values are never quoted.
+
+    Args:
+        skip: parts of the location to leave out.
+    """
+    where = ".".join(map(str, errors[0]["loc"][skip:]))
+    return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
 
 
 class AlignRequest(_Request):
     """Pairs to align."""
+
+    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/align"]})
 
     pairs: Pairs
     format: Literal["pharaoh", "pairs"] = Field("pharaoh", description="links as `0-0 1-2`, or as `[[0, 0], [1, 2]]`")
     scores: bool = Field(False, description="whether each pair has the scores of its links, in the links' order")
 
 
-class AlignedPair(BaseModel):
+class _Result(BaseModel):
+    """The result of a pair."""
+
+    id: Id = Field(None, description="there if the pair has one")
+    error: str | None = Field(None, description="what is wrong with a bad pair, or with its tags")
+
+
+class AlignedPair(_Result):
     """The links of a pair, (source word, target word), from 0."""
 
     status: Status
@@ -64,8 +143,10 @@ class AlignReply(BaseModel):
 class TransferRequest(_Request):
     """Pairs whose sources have tags, and whose targets have none."""
 
+    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/transfer"]})
+
     pairs: Pairs
-    tags: Literal["xml", "html", "placeholders"] = Field("xml", description="what the sources hold")
+    tags: Tags = Field("xml", description="what the sources hold")
     split: bool = Field(False, description="whether a tag may come more than once")
 
 
@@ -79,19 +160,50 @@ class TagReport(BaseModel):
     remarks: list[str]
 
 
-class TransferredPair(BaseModel):
+class TransferredPair(_Result):
     """A target with its tags."""
 
     status: Status | Literal["bad tags"]
     target: str | None = Field(description="null where the tags could not be read or placed")
     tags: list[TagReport]
-    error: str | None = Field(None, description="what is wrong with the tags, if they are bad")
 
 
 class TransferReply(BaseModel):
     """Targets with tags for each pair, in order."""
 
     pairs: list[TransferredPair]
+
+
+class TranslateRequest(_Request):
+    """Sentences to translate."""
+
+    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/translate"]})
+
+    pairs: list[Annotated[Sentence, SkipValidation]]
+    tags: Tags | None = Field(None, description="what the sources hold, to be put into the translations")
+    split: bool = Field(False, description="whether a tag may come more than once")
+
+
+class TranslatedPair(_Result):
+    """A translation, with its links or with the tags of its source."""
+
+    status: Status | Literal["bad tags"]
+    target: str | None = Field(description="null where there is none")
+    links: str | None = Field(None, description="as `0-0 1-2`; there if no tags were asked for")
+    tags: list[TagReport] | None = Field(None, description="there if tags were asked for")
+
+
+class TranslateReply(BaseModel):
+    """Translations of each sentence, in order."""
+
+    pairs: list[TranslatedPair]
+
+
+class About(BaseModel):
+    """The requests that the service answers."""
+
+    service: str
+    requests: dict[str, str]
 
 
 class Health(BaseModel):
@@ -106,3 +218,4 @@ class Refusal(BaseModel):
     """Reason for a refused request."""
 
     error: str
+    example: dict[str, Any] | None = Field(None, description="a body as it should be")

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -57,6 +58,8 @@ class Metrics:
         return text
 
 
+T = TypeVar("T")
+
 Align = Callable[[Sequence[Pair]], Sequence[Alignment]]
 """Aligns pairs, each independently of the others."""
 
@@ -84,6 +87,7 @@ class _Job:
     Attributes:
         align: function that aligns them.
         pairs: pairs of the request.
+        cost: characters that each character counts for.
         reply: future of the result; done already if its client has left.
         alignments: alignment of each pair; None for failed ones.
         begun: number of pairs that have been handed to the model.
@@ -92,6 +96,7 @@ class _Job:
 
     align: Align
     pairs: Sequence[Pair]
+    cost: int
     reply: asyncio.Future[list[Alignment | None]]
     alignments: list[Alignment | None] = field(default_factory=list)
     begun: int = 0
@@ -113,8 +118,21 @@ class Rounds:
         self._thread = ThreadPoolExecutor(1, "model")
         self.queued = 0
 
-    async def align(self, align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the thread of the models.
+
+        Raises:
+            RoundsEndedError: the worker has stopped.
+        """
+        if self._ended:
+            raise RoundsEndedError
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+    async def align(self, align: Align, pairs: Sequence[Pair], cost: int = 1) -> list[Alignment | None]:
         """Return alignments of pairs, in order; None where `align` failed. A cancelled request leaves the queue.
+
+        Args:
+            cost: characters that each character of these pairs counts for in a batch.
 
         Raises:
             QueueFullError: the queue has no room for the pairs.
@@ -127,7 +145,7 @@ class Rounds:
         if self.queued + len(pairs) > self._capacity:
             raise QueueFullError
         reply: asyncio.Future[list[Alignment | None]] = asyncio.get_running_loop().create_future()
-        job = _Job(align, pairs, reply, [None] * len(pairs), left=len(pairs))
+        job = _Job(align, pairs, cost, reply, [None] * len(pairs), left=len(pairs))
         self._waiting.append(job)
         self.queued += len(pairs)
         self._arrived.set()
@@ -173,7 +191,7 @@ class Rounds:
             while job.begun < end and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
                 pair = job.pairs[job.begun]
                 taken.append((job, job.begun))
-                characters += sum(map(len, (*pair.source, *pair.target)))
+                characters += job.cost * sum(map(len, (*pair.source, *pair.target)))
                 job.begun += 1
             if job.begun < end:
                 self._waiting.appendleft(job)

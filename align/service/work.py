@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from align.core.aligner import Aligner
-from align.core.errors import PairError
-from align.core.stream import aligning
+from align.core.stream import aligning, error_free
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
-from align.core.types import Alignment, Pair
+from align.core.types import Alignment, Pair, Search
+from align.models.translate import batch_translator
 from align.service.rounds import Align
 from align.transfer.markup import place_markup
+from align.transfer.pages import Page
+from align.transfer.standins import Draft
 from align.transfer.tags import Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
@@ -25,24 +27,38 @@ class Work:
     Attributes:
         align: aligns pairs.
         align_for_tags: aligns pairs for placing tags, with links of low scores too.
+        load_translators: returns two functions that translate sentences and align them, as `align` and
+            `align_for_tags` do; they load the model's framework.
         models: names of the models.
         signature: what links depend on.
+        language: code of the source language.
     """
 
     align: Align
     align_for_tags: Align
+    load_translators: Callable[[], tuple[Align, Align]]
     models: Sequence[str]
     signature: str
+    language: str = "en"
 
 
-def work_of(aligner: Aligner, signature: str) -> Work:
+def work_of(aligner: Aligner, signature: str, search: Search | None = None) -> Work:
     """Return the work of an aligner.
 
     Args:
         aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
+        search: how to translate.
     """
+
+    def load_translators() -> tuple[Align, Align]:
+        translate, translate_for_tags = (
+            batch_translator(each, search or Search()) for each in (aligner, for_tags(aligner))
+        )
+        return translate, translate_for_tags
+
     models = [direction.recorder.name for direction in aligner.directions]
-    return Work(_align(aligner), _align(for_tags(aligner)), models, signature)
+    language = aligner.forward.recorder.languages[0]
+    return Work(_align(aligner), _align(for_tags(aligner)), load_translators, models, signature, language)
 
 
 def for_tags(aligner: Aligner) -> Aligner:
@@ -60,12 +76,8 @@ def _align(aligner: Aligner) -> Align:
     task, choices = aligning(aligner.steps), aligner.choices
 
     def align(pairs: Sequence[Pair]) -> list[Alignment]:
-        alignments = []
-        for pair, outcome in zip(pairs, task(pairs, choices, None), strict=True):
-            if isinstance(outcome, PairError):
-                raise outcome
-            alignments.append(Alignment(pair, *outcome))
-        return alignments
+        results = zip(pairs, error_free(task(pairs, choices, None)), strict=True)
+        return [Alignment(pair, *result) for pair, result in results]
 
     return align
 
@@ -102,11 +114,46 @@ def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
     return Tagged(pair, markup, target)
 
 
-def write_tagged(tagged: Tagged, alignment: Alignment | None, status: str, split: bool) -> dict[str, Any]:
-    """Return the reply for a pair: see `align.service.messages.TransferredPair`."""
-    if tagged.markup is None:
-        return {"status": status, "target": None, "tags": [], "error": tagged.error}
-    if alignment is None or alignment.skipped:
-        return {"status": status, "target": None, "tags": []}
+class Sentence(NamedTuple):
+    """A text with tags to translate, in one or several sentences.
+
+    Attributes:
+        draft: the text; None if its tags are invalid.
+        error: why the tags are invalid.
+    """
+
+    draft: Draft | None
+    error: str = ""
+
+    @property
+    def pairs(self) -> Sequence[Pair]:
+        """Its sentences."""
+        return self.draft.pairs if self.draft else ()
+
+
+def read_sentence(source: str, tags: str, language: str, id: int) -> Sentence:
+    """Read a text to translate; invalid tags are an error of this text only."""
+    try:
+        page = Page(source, tags, line=id)
+    except ValueError as error:
+        return Sentence(None, str(error))
+    if (count := sum(token.kind != "text" for segment in page.segments for token in segment.tokens)) > MOST_TAGS:
+        return Sentence(None, f"{count:,} tags, and a sentence may have {MOST_TAGS}")
+    return Sentence(Draft(page, language))
+
+
+def write_sentence(sentence: Sentence, alignments: Sequence[Alignment] | None, split: bool) -> dict[str, Any]:
+    """Return target and tags of a translated text; without alignments it is not translated."""
+    if sentence.draft is None or alignments is None:
+        return {"target": None, "tags": []}
+    translation = sentence.draft.place(alignments, split=split)
+    tags = [placement.to_dict() for placements in translation.report for placement in placements]
+    return {"target": translation.text, "tags": tags}
+
+
+def write_tagged(tagged: Tagged, alignment: Alignment | None, split: bool) -> dict[str, Any]:
+    """Return target and tags of a pair: see `align.service.messages.TransferredPair`."""
+    if tagged.markup is None or alignment is None:
+        return {"target": None, "tags": []}
     placed = place_markup(tagged.markup, tagged.target, alignment.scores, split=split)
-    return {"status": status, "target": placed.text, "tags": [placement.to_dict() for placement in placed.report]}
+    return {"target": placed.text, "tags": [placement.to_dict() for placement in placed.report]}

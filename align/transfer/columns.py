@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,15 +12,51 @@ from align.core.text import split_words
 from align.io.reader import in_step
 from align.transfer.labels import OUT, read_bio
 
-_ENTITY = "ner="
-"""Prefix of a word's label in the last column of CoNLL-U, in either case."""
+ENTITY = "NER"
+"""Key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there."""
+
+MISC = "MISC:"
+"""Prefix of another key there, whose labels are of single words."""
+
+_COLUMNS = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
+"""Columns of CoNLL-U that have a label of each word; the others have the word, or numbers of words."""
+
+NONE = "_"
+"""A word without a label, where each word has its own."""
+
+_TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]*(.*)")
 
 
 class Labelled(NamedTuple):
-    """A sentence: its words, and the label of each."""
+    """A sentence.
+
+    Attributes:
+        labels: label of each word.
+        comments: comments before the sentence, in CoNLL-U.
+    """
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
+    comments: tuple[str, ...] = ()
+
+
+def read_column(name: str) -> str:
+    """Return the standard form of a column's name: `UPOS`, `NER`, `MISC:Gloss`.
+
+    Raises:
+        ValueError: there is no such column, or it has no labels.
+    """
+    if name.upper() in (*_COLUMNS, ENTITY):
+        return name.upper()
+    if not re.fullmatch(rf"{MISC}[^\s=|]+", name, re.IGNORECASE):
+        known = f"{', '.join(_COLUMNS)}, {ENTITY} or {MISC}KEY"
+        raise ValueError(f"{name!r} is not a column with labels: {known}")
+    return MISC + name[len(MISC) :]
+
+
+def has_spans(kind: str, column: str) -> bool:
+    """Tell whether labels are of spans, as in `B-PER I-PER O`, not one for each word."""
+    return kind == "bio" or (kind == "conll" and column == ENTITY)
 
 
 def _read_columns(line: str) -> tuple[str, str]:
@@ -31,25 +67,27 @@ def _read_columns(line: str) -> tuple[str, str]:
     return fields[0].replace(" ", "\xa0"), fields[-1]
 
 
+_OTHER_KIND = 'for one label per word, such as its part of speech, use ‹tags="words"›'
+_OTHER_COLUMN = 'for one label per word, use ‹column="MISC:NER"›'
+
 _COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
 
 
-def _is_comment(line: str) -> bool:
+def _is_comment(line: str, spans: bool) -> bool:
     """Tell a comment before the first word of a sentence from the word `#` with its label."""
     if not line.startswith("#"):
         return False
     try:
         row = _read_columns(line)
-        read_bio([row[1]])
+        if spans:
+            read_bio([row[1]])
     except ValueError:
         return True
     return _COMMENT.match(line) is not None
 
 
-def _read_conllu(line: str) -> tuple[str, str] | None:
-    """Return a word and the `NER=` of its last column; None for a comment, a multi-word token and an empty node."""
-    if line.startswith("#"):
-        return None
+def _read_conllu(line: str, column: str) -> tuple[str, str] | None:
+    """Return a word and its label in a column; None for a multi-word token and an empty node."""
     fields = line.split("\t")
     if len(fields) != 10:
         raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
@@ -57,56 +95,67 @@ def _read_conllu(line: str) -> tuple[str, str] | None:
         if not re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
             raise ValueError(f"{show_value(fields[0])} is not a number, nor one of several words or of an empty node")
         return None
-    labels = [part[len(_ENTITY) :] for part in fields[9].split("|") if part.lower().startswith(_ENTITY)]
-    return fields[1].replace(" ", "\xa0"), (*labels, OUT)[0]
+    word = fields[1].replace(" ", "\xa0")
+    if column in _COLUMNS:
+        return word, fields[_COLUMNS[column]] or NONE
+    key = f"{column.removeprefix(MISC)}=".lower()
+    labels = [part[len(key) :] for part in fields[9].split("|") if part.lower().startswith(key)]
+    return word, (*labels, OUT if column == ENTITY else NONE)[0]
 
 
-_READERS: dict[str, Callable[[str], tuple[str, str] | None]] = {"bio": _read_columns, "conll": _read_conllu}
-
-COLUMNS = tuple(_READERS)
+COLUMNS = ("bio", "words", "conll")
 
 
-def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labelled]:
+def read_labelled(lines: Iterable[str], name: str, kind: str, column: str = ENTITY) -> Iterator[Labelled]:
     """Read the sentences of a file in columns; two blank lines have a sentence without words between them.
 
-    In "bio", lines that begin with # before the first word of a sentence are comments, and skipped.
+    Except in CoNLL-U, lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        kind: "bio", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
+        kind: "bio" or "words", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
+        column: column of CoNLL-U, as `read_column` returns it.
 
     Raises:
         LineError: a line is invalid; names the file and the line.
     """
     rows: list[tuple[str, str]] = []
+    comments: list[str] = []
     number = begun = 0
+    spans = has_spans(kind, column)
     for number, line in enumerate(lines, 1):
         if line.strip(" \t"):
             begun = begun or number
-            if kind == "bio" and not rows and _is_comment(line):
+            if kind == "conll" and line.startswith("#"):
+                comments.append(line)
                 continue
+            if kind != "conll" and not rows and _is_comment(line, spans):
+                continue
+            hint = ""
             try:
-                if row := _READERS[kind](line):
-                    read_bio([row[1]])
+                if row := _read_conllu(line, column) if kind == "conll" else _read_columns(line):
+                    if spans:
+                        hint = _OTHER_KIND if kind == "bio" else _OTHER_COLUMN
+                        read_bio([row[1]])
                     rows.append(row)
             except ValueError as error:
-                raise LineError(str(error), "wrong fields", file=name, line=number) from None
+                raise LineError(str(error), "wrong fields", file=name, line=number, hint=hint) from None
         else:
-            yield _sentence(rows, kind, name, number)
-            rows, begun = [], 0
+            yield _sentence(rows, comments, kind, name, number)
+            rows, comments, begun = [], [], 0
     if begun:
-        yield _sentence(rows, kind, name, number)
+        yield _sentence(rows, comments, kind, name, number)
 
 
-def _sentence(rows: Sequence[tuple[str, str]], kind: str, name: str, line: int) -> Labelled:
+def _sentence(rows: Sequence[tuple[str, str]], comments: Sequence[str], kind: str, name: str, line: int) -> Labelled:
     """Return the sentence that ends at a line."""
     if (
-        kind == "bio"
+        kind != "conll"
         and len(rows) > 1
         and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
     ):
         message = "the first column of the sentence that ends here is a running number, not the word"
         raise LineError(message, "wrong fields", file=name, line=line, hint="`cut -f 2-` removes the numbers")
-    return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
+    return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows), tuple(comments))
 
 
 def pair_sentences(
@@ -136,12 +185,26 @@ def pair_sentences(
     return in_step((with_words(), all_lines()), names)
 
 
-def format_labelled(sentence: Labelled, kind: str) -> str:
-    """Return the lines of a sentence, each with its end, and the blank line after them."""
-    rows = enumerate(zip(*sentence, strict=True), 1)
-    if kind == "bio":
-        lines = [f"{word}\t{label}\n" for _, (word, label) in rows]
-    else:
-        blank = "\t_" * 7
-        lines = [f"{n}\t{word}{blank}\t{'_' if label == OUT else f'NER={label}'}\n" for n, (word, label) in rows]
-    return "".join((*lines, "\n"))
+def format_labelled(sentence: Labelled, kind: str, column: str = ENTITY) -> str:
+    """Return the lines of a sentence, each with its end, and the blank line after them.
+
+    In CoNLL-U, the sentence's comments are those of its source: `# text` becomes `# source_text`, and the words are the
+    new text.
+    """
+    rows = list(zip(sentence.words, sentence.labels, strict=True))
+    if kind != "conll":
+        return "".join((*(f"{word}\t{label}\n" for word, label in rows), "\n"))
+    lines = []
+    for comment in sentence.comments if rows else ():
+        if match := _TEXT.fullmatch(comment):
+            lines += [f"# text = {' '.join(sentence.words)}", f"# source_text = {match[1]}"]
+        else:
+            lines.append(comment)
+    for n, (word, label) in enumerate(rows, 1):
+        fields = [str(n), word, *[NONE] * 8]
+        if column in _COLUMNS:
+            fields[_COLUMNS[column]] = label
+        elif label != (OUT if column == ENTITY else NONE):
+            fields[9] = f"{column.removeprefix(MISC)}={label}"
+        lines.append("\t".join(fields))
+    return "".join(f"{line}\n" for line in (*lines, ""))

@@ -65,6 +65,33 @@ def project_labels(
     ]
 
 
+def best_sources(
+    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], source: int, target: int, least: float = 0.0
+) -> list[int | None]:
+    """Return, for each target word, the source word with the highest score.
+
+    Among equals, it is the one with the smallest sum of scores, hence the fewest links; then the first.
+
+    Args:
+        scores: scores of links (source word, target word), or a set of links.
+        source: number of source words.
+        target: number of target words.
+        least: scores up to this do not count.
+
+    Raises:
+        ValueError: a link extends beyond the words.
+    """
+    table = Scores(scores, source, target)
+    best: dict[int, tuple[float, float, int]] = {}
+    for i in range(source):
+        row = table.row(i)
+        total = sum(row.values())
+        for j, score in row.items():
+            if score > least:
+                best[j] = max(best.get(j, (0.0, 0.0, 0)), (score, -total, -i))
+    return [-best[j][2] if j in best else None for j in range(target)]
+
+
 def _layers(spans: Sequence[Span]) -> list[list[int]]:
     """Divide spans, by number, into as few groups as possible, so that the spans of each are disjoint."""
     layers: list[list[int]] = []

@@ -161,6 +161,36 @@ def _pair(variants: Sequence[_Variant], line: int) -> Pair:
     return pair
 
 
+class Draft:
+    """A page to translate.
+
+    Args:
+        page: the page.
+        language: code of its language.
+
+    Attributes:
+        pairs: its sentences, whose alignments with their translations `place` takes.
+    """
+
+    def __init__(self, page: Page, language: str) -> None:
+        self.page = page
+        self._passages = [Passage(segment, language) for segment in page.segments]
+        self.pairs = [pair for passage in self._passages for pair in passage.pairs]
+
+    def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> TranslatedPage:
+        """Return the translation of each segment with its tags.
+
+        Args:
+            alignments: one for each of `pairs`; if one was skipped, the page is not translated.
+            split: whether a tag may appear more than once.
+        """
+        if skipped := next(filter(None, (alignment.skipped for alignment in alignments)), ""):
+            return TranslatedPage(self.page, [], [], skipped)
+        rest = iter(alignments)
+        placed = [passage.place([next(rest) for _ in passage.pairs], split=split) for passage in self._passages]
+        return TranslatedPage(self.page, [text for text, _ in placed], [report for _, report in placed])
+
+
 class TranslatedPage(NamedTuple):
     """A translated page.
 
@@ -175,6 +205,11 @@ class TranslatedPage(NamedTuple):
     texts: list[str]
     report: list[list[Placement]]
     skipped: str = ""
+
+    @property
+    def text(self) -> str:
+        """The page with its translations."""
+        return self.page.fill(self.texts)
 
 
 def translate_pages(
@@ -197,37 +232,21 @@ def translate_pages(
     Raises:
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
     """
-    waiting: deque[tuple[Page, list[Passage], int]] = deque()
+    waiting: deque[Draft] = deque()
     language = aligner.forward.recorder.languages[0]
 
     def sentences() -> Iterator[Pair]:
         for page in pages:
-            passages = [Passage(segment, language) for segment in page.segments]
-            waiting.append((page, passages, sum(len(passage.pairs) for passage in passages)))
-            for passage in passages:
-                yield from passage.pairs
+            waiting.append(Draft(page, language))
+            yield from waiting[-1].pairs
 
     with closing(translate(aligner, sentences(), search, on_choice, on_batch)) as alignments:
         done: list[Alignment] = []
         while True:
-            while waiting and waiting[0][2] == len(done):
-                page, passages, _ = waiting.popleft()
-                yield _place(page, passages, done, split)
+            while waiting and len(waiting[0].pairs) == len(done):
+                yield waiting.popleft().place(done, split=split)
                 done = []
             alignment = next(alignments, None)
             if alignment is None:
                 break
             done.append(alignment)
-
-
-def _place(page: Page, passages: Sequence[Passage], alignments: Sequence[Alignment], split: bool) -> TranslatedPage:
-    if skipped := next(filter(None, (alignment.skipped for alignment in alignments)), ""):
-        return TranslatedPage(page, [], [], skipped)
-    texts: list[str] = []
-    report: list[list[Placement]] = []
-    rest = iter(alignments)
-    for passage in passages:
-        text, positions = passage.place([next(rest) for _ in passage.pairs], split=split)
-        texts.append(text)
-        report.append(positions)
-    return TranslatedPage(page, texts, report)

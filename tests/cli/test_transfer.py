@@ -85,7 +85,46 @@ def test_labels_in_columns(run: Callable[..., Result], write: Write) -> None:
     blank = "\t_" * 7
     write(s=f"# a\n1\tEU{blank}\tNER=B-ORG\n2\tist{blank}\t_\n\n", t="is EU\n", l="0-1 1-0\n")
     result = run("-q", "--tags", "conll", "-s", "s", "-t", "t", "--links", "l")
-    printed(result, f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
+    printed(result, "# a", f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
+
+
+TREE = """\
+# sent_id = 1
+# text = EU ist
+1\tEU\t_\tPROPN\t_\t_\t_\t_\t_\t_
+2\tist\t_\tAUX\t_\t_\t_\t_\t_\t_
+
+# sent_id = 2
+1\tja\t_\tINTJ\t_\t_\t_\t_\t_\t_
+"""
+
+
+def test_a_label_of_each_word(run: Callable[..., Result], write: Write, tmp_path: Path) -> None:
+    write(s=TREE, t="the EU is\nwell yes\n", l="0-0 0-1 1-2\n0-1\n", b="EU\tPROPN\nist\tAUX\n\nja\tINTJ\n")
+    rows = (("the", "PROPN"), ("EU", "PROPN"), ("is", "AUX")), (("well", "_"), ("yes", "INTJ"))
+    rest = "\t_" * 6
+    first, second = ([f"{n}\t{w}\t_\t{label}{rest}" for n, (w, label) in enumerate(words, 1)] for words in rows)
+    result = run(*("-q", "--tags", "conll", "--column", "upos", "-s", "s", "-t", "t", "--links", "l", "--report", "r"))
+    comments = ["# sent_id = 1", "# text = the EU is", "# source_text = EU ist"]
+    printed(result, *comments, *first, "", "# sent_id = 2", *second, "")
+    tags = [line["tags"] for line in map(json.loads, (tmp_path / "r").read_text().splitlines())]
+    assert tags[0][0] == {
+        "tag": "PROPN",
+        "source": [0, 1],
+        "target": [[0, 1], [1, 2]],
+        "confidence": 1.0,
+        "remarks": [],
+    }
+    assert [len(labels) for labels in tags] == [2, 1]
+    result = run("-q", "--tags", "words", "-s", "b", "-t", "t", "--links", "l")
+    printed(result, *(f"{w}\t{label}" for w, label in rows[0]), "", *(f"{w}\t{label}" for w, label in rows[1]), "")
+    failed(run("-q", "--tags", "bio", "-s", "b", "-t", "t", "--links", "l"), "'PROPN'", "use --tags words")
+
+
+def test_a_model_labels_words(run: Callable[..., Result], write: Write) -> None:
+    write(s="Das\tDET\nHaus\tNOUN\nist\tAUX\nalt\tADJ\n.\tPUNCT\n", t="The house is old .\n")
+    result = run("-q", "--tags", "words", "-s", "s", "-t", "t", "--device", "cpu", "--threads", "1")
+    printed(result, "The\tDET", "house\tNOUN", "is\tAUX", "old\tADJ", ".\tPUNCT", "")
 
 
 def test_comments_and_blank_lines_between_sentences(run: Callable[..., Result], write: Write) -> None:
@@ -188,6 +227,11 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
         ("--tags xml -s a", "-s/--source and -t/--target go together"),
         ("--tags xml -s a -t b c", "either FILE, or -s and -t"),
+        ("--tags words -s a -t b --column UPOS", "--column requires --tags conll"),
+        (
+            "--tags conll -s a -t b --column HEAD",
+            "argument --column: 'HEAD' is not a column with labels: LEMMA, UPOS, XPOS, FEATS, DEPREL, NER or MISC:KEY",
+        ),
         ("--tags xml --strip -t a", "--strip reads the source alone: leave out -t/--target"),
         ("--tags xml a --links b -m de-en", "--model has no effect with --links"),
         ("--tags xml a --links b --translate", "--translate has no effect with --links"),

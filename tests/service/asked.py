@@ -24,6 +24,8 @@ SECRET = "geheim"
 class Model:
     """Links words one by one; fails over the word "boom", takes no "toolong", and can be made to wait.
 
+    Translates words into capital letters.
+
     Attributes:
         go: whether it works.
         rounds: sources of the pairs that it was given at a time.
@@ -41,21 +43,30 @@ class Model:
             raise RuntimeError(SECRET)
         return [self._one(pair) for pair in pairs]
 
+    def translate(self, pairs: Sequence[Pair]) -> list[Alignment]:
+        return self([pair.with_target(tuple(map(str.upper, pair.source))) for pair in pairs])
+
     def _one(self, pair: Pair) -> Alignment:
         if "toolong" in pair.source:
             return Alignment(pair, {}, "too long")
         return Alignment(pair, {(n, n): 0.75 for n in range(min(len(pair.source), len(pair.target)))})
 
 
+def work_of(model: Model, models: Sequence[str] = ("model",), signature: str = "signature") -> Work:
+    """The functions of a service with this model."""
+    return Work(model, model, lambda: (model.translate, model.translate), [*models], signature)
+
+
 @asynccontextmanager
-async def asking(work: Work | Model, limits: Limits | None = None, token: str = "") -> AsyncIterator[httpx.AsyncClient]:
+async def asking(
+    work: Work | Model, limits: Limits | None = None, token: str = "", origins: Sequence[str] = ()
+) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service that runs until the context ends."""
-    if isinstance(work, Model):
-        work = Work(work, work, ["model"], "signature")
-    door: Any = build_app(work, limits or Limits(), token)
+    door: Any = build_app(work_of(work) if isinstance(work, Model) else work, limits or Limits(), token, origins)
     transport = httpx.ASGITransport(door, raise_app_exceptions=False)
+    app = door.app.app if origins else door.app
     async with (
-        door.app.router.lifespan_context(door.app),
+        app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://service") as client,
     ):
         client.door = door  # type: ignore[attr-defined]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +18,11 @@ from align import Alignment, Pair
 from align.service import door, rounds
 from align.service.app import build_app
 from align.service.limits import BODY_BYTES, LINE_CHARACTERS, Limits
-from align.service.messages import AlignReply, TransferReply
-from align.service.work import MOST_TAGS, Work
-from tests.service.asked import SECRET, Model, asking, pairs, run, until
+from align.service.messages import EXAMPLES, AlignReply, TransferReply, TranslateReply
+from align.service.work import MOST_TAGS
+from tests.service.asked import SECRET, Model, asking, pairs, run, until, work_of
 
+REPLIES: dict[str, Any] = {"/align": AlignReply, "/transfer": TransferReply, "/translate": TranslateReply}
 JSON = {"content-type": "application/json"}
 
 
@@ -101,7 +105,7 @@ def test_replies_hold_nothing_that_acts_on_a_terminal(tags: str) -> None:
         (pairs((f"<{HIDDEN}>", HIDDEN), tags=tags), 200),
         (pairs((f"</{HIDDEN}>", HIDDEN), tags=tags), 200),
         (pairs((HIDDEN, HIDDEN), **{HIDDEN: 1}), 422),
-        ({"pairs": [{"source": HIDDEN, "target": "x", HIDDEN: 1}]}, 422),
+        ({"pairs": [{"id": HIDDEN, "source": HIDDEN, "target": "x", HIDDEN: 1}]}, 200),
         (pairs((HIDDEN, HIDDEN), tags=HIDDEN), 422),
     ):
         answer = post("/transfer", body)
@@ -114,7 +118,7 @@ def test_replies_hold_nothing_that_acts_on_a_terminal(tags: str) -> None:
 
 def test_names_of_models_in_replies_are_escaped_too() -> None:
     async def ask() -> Any:
-        async with asking(Work(Model(), Model(), [HIDDEN], HIDDEN)) as client:
+        async with asking(work_of(Model(), [HIDDEN], HIDDEN)) as client:
             return await client.get("/health")
 
     answer = run(ask)
@@ -284,16 +288,9 @@ def test_what_an_end_cannot_wait_for_is_told_so() -> None:
     [
         (Limits(), b" " * (BODY_BYTES + 1), 413, "a body has 1,048,576 bytes at most"),
         (Limits(request_pairs=2), pairs(*[("a", "b")] * 3), 413, "3 pairs, and a request has 2 at most"),
-        (
-            Limits(),
-            pairs(("a" * 5000, "a"), ("a", "a" * 5001)),
-            413,
-            "pairs.1.target: 5,001 characters, and a sentence has 5,000 at most",
-        ),
-        (Limits(), pairs(("a\nb", "b")), 422, "pairs.0.source: a line feed; a sentence is one line"),
     ],
 )
-@pytest.mark.parametrize("path", ["/align", "/transfer"])
+@pytest.mark.parametrize("path", ["/align", "/transfer", "/translate"])
 def test_limits(limits: Limits, body: Any, code: int, error: str, path: str) -> None:
     answer = post(path, body, limits)
     assert (answer.status_code, answer.json()) == (code, {"error": error})
@@ -361,31 +358,153 @@ PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
         (DEEP, 400, "There was an error parsing the body"),
         (b'{"pairs": ' + DEEP, 400, "There was an error parsing the body"),
         (PAIR % (b"1" * 10_000), 400, "There was an error parsing the body"),
-        (PAIR % b"1e999", 422, "pairs.0.source: Input should be a valid string"),
-        (PAIR % b"null", 422, "pairs.0.source: Input should be a valid string"),
-        (PAIR % b'["a"]', 422, "pairs.0.source: Input should be a valid string"),
-        (PAIR % rb'"\ud800"', 422, "pairs.0.source: half of a surrogate pair, which is no text"),
         (PAIR % b'"\xff"', 400, "There was an error parsing the body"),
         (rb'{"pairs": [], "\ud800": 1}', 422, ""),
         (b'{"pairs": [], "color": 1}', 422, "unknown name 'color'"),
-        (b'{"pairs": [{"source": "a", "target": "b", "id": 1}]}', 422, "pairs.0: unknown name 'id'"),
         (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, "unknown name 'xxx"),
         (b'{"pairs": {}}', 422, "pairs: Input should be a valid list"),
-        (b'{"pairs": [["a", "b"]]}', 422, "pairs.0: Input should be a valid dictionary"),
-        (b'{"pairs": [{"source": "a"}]}', 422, "pairs.0.target: Field required"),
         (b'{"pairs": [], "scores": 1, "split": 1}', 422, ""),
         (b'{"pairs": [], "format": "giza", "tags": "md"}', 422, ""),
         (b"[]", 422, ""),
         (b"null", 422, ""),
     ],
-    ids=range(21),
+    ids=range(14),
 )
-def test_hostile_bodies(body: bytes, code: int, error: str) -> None:
-    answer = post("/align" if code == 400 else "/transfer", body)
-    assert (answer.status_code, [*answer.json()]) == (code, ["error"])
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_hostile_bodies(body: bytes, code: int, error: str, path: str) -> None:
+    answer = post(path, body)
+    assert (answer.status_code, answer.json()["example"]) == (code, EXAMPLES[path])
     assert answer.json()["error"].startswith(error)
-    assert len(answer.content) < 300
+    assert len(answer.content) < 400
     assert answer.content.isascii()
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_examples_are_answered(path: str) -> None:
+    answer = post(path, EXAMPLES[path])
+    assert (answer.status_code, answer.json()["pairs"][0]["status"]) == (200, "ok")
+    REPLIES[path].model_validate(answer.json())
+
+
+LONG = "a" * (LINE_CHARACTERS + 1)
+FORM = '; a pair is {"source": "Das Haus ist alt.", "target": "The house is old."}'
+
+
+@pytest.mark.parametrize(
+    ("pair", "error"),
+    [
+        (b'{"source": 1e999, "target": "b"}', f"source: Input should be a valid string{FORM}"),
+        (b'{"source": null, "target": "b"}', f"source: Input should be a valid string{FORM}"),
+        (b'{"source": ["a"], "target": "b"}', f"source: Input should be a valid string{FORM}"),
+        (b'{"source": "a"}', f"target: Field required{FORM}"),
+        (b'{"source": "a", "target": "b", "note": 1}', f"unknown name 'note'{FORM}"),
+        (b'["a", "b"]', f"no object{FORM}"),
+        (b"null", f"no object{FORM}"),
+        (b'{"source": "a", "target": "b", "id": true}', f"id.str: Input should be a valid string{FORM}"),
+        (b'{"source": "a", "target": "b", "id": NaN}', f"id.str: Input should be a valid string{FORM}"),
+        (b'{"source": "a", "target": "b", "id": {}}', f"id.str: Input should be a valid string{FORM}"),
+        (rb'{"source": "\ud800", "target": "b"}', "source: half of a surrogate pair, which is no text"),
+        (b'{"source": "a\\nb", "target": "b"}', "source: a line feed; a sentence is one line"),
+        (
+            b'{"source": "a", "target": "%s"}' % LONG.encode(),
+            "target: 5,001 characters, and a sentence has 5,000 at most",
+        ),
+    ],
+    ids=range(13),
+)
+@pytest.mark.parametrize("path", ["/align", "/transfer"])
+def test_a_bad_pair_is_its_own_error(pair: bytes, error: str, path: str) -> None:
+    good = b'{"source": "a", "target": "A", "id": %s}'
+    body = b'{"pairs": [%s, %s, %s]}' % (good % b'"x\\n"', pair, good % b"7")
+    answer = post(path, body)
+    first, bad, last = answer.json()["pairs"]
+    assert answer.status_code == 200
+    assert (first["id"], first["status"], last["id"], last["status"]) == ("x\n", "ok", 7, "ok")
+    form = FORM if path == "/align" else FORM.replace("Haus", "<b>Haus</b>")
+    assert (bad["status"], bad["error"]) == ("bad pair", error.replace(FORM, form))
+    assert not bad.get("links")
+    assert not bad.get("target")
+    REPLIES[path].model_validate(answer.json())
+
+
+def test_ids_come_back_even_with_bad_pairs() -> None:
+    ids = ["a", 0, -1.5, "", "\u202e", 10**30]
+    good = [{"id": id, "source": "a", "target": "A"} for id in ids]
+    bad = [{"id": id, "source": 1, "target": "A"} for id in ids]
+    assert [pair["id"] for pair in post("/align", {"pairs": good + bad}).json()["pairs"]] == ids * 2
+    half = post("/align", b'{"pairs": [{"id": "\\ud800", "source": "a", "target": "A"}]}')
+    assert half.json()["pairs"][0]["id"] == "\ud800"
+    assert "id" not in post("/align", pairs(("a", "A"))).json()["pairs"][0]
+
+
+def test_translations() -> None:
+    sources = ["a b", "", "toolong", "boom", "a|<b"]
+    body = {
+        "pairs": [{"source": source, "id": n} for n, source in enumerate(sources)] + [{"source": "a", "target": "A"}]
+    }
+    answer = post("/translate", body)
+    REPLIES["/translate"].model_validate(answer.json())
+    assert answer.json()["pairs"] == [
+        {"id": 0, "status": "ok", "target": "A B", "links": "0-0 1-1"},
+        {"id": 1, "status": "blank", "target": "", "links": ""},
+        {"id": 2, "status": "too long", "target": None, "links": ""},
+        {"id": 3, "status": "failed", "target": None, "links": ""},
+        {"id": 4, "status": "ok", "target": "A|<B", "links": "0-0"},
+        {
+            "status": "bad pair",
+            "error": 'unknown name \'target\'; a pair is {"source": "Das Haus ist alt."}',
+            "target": None,
+            "links": "",
+        },
+    ]
+
+
+def test_translations_with_tags() -> None:
+    sources = ["a <i>b</i> &lt;", "<b>", "boom", ""]
+    answer = post("/translate", {"pairs": [{"source": source} for source in sources], "tags": "xml"})
+    REPLIES["/translate"].model_validate(answer.json())
+    tag = {"tag": "<i>", "source": [1, 2], "target": [[1, 2]], "confidence": 1.0, "remarks": []}
+    assert answer.json()["pairs"] == [
+        {"status": "ok", "target": "A <i>B</i> &lt;", "tags": [tag]},
+        {"status": "bad tags", "error": "not well-formed XML: mismatched tag", "target": None, "tags": []},
+        {"status": "failed", "target": None, "tags": []},
+        {"status": "blank", "target": "", "tags": []},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ModuleNotFoundError("fairseq is not installed: pip install fairseq"),
+            "fairseq is not installed: pip install fairseq",
+        ),
+        (ValueError(SECRET), "the model cannot translate"),
+    ],
+)
+def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> Any:
+        raise error
+
+    async def ask() -> None:
+        async with asking(replace(work_of(Model()), load_translators=fail)) as client:
+            answer = await client.post("/translate", json=EXAMPLES["/translate"])
+            assert (answer.status_code, answer.json()) == (501, {"error": message})
+            assert (await client.post("/align", json=EXAMPLES["/align"])).status_code == 200
+
+    run(ask)
+    assert SECRET not in caplog.text
+
+
+def test_sentences_to_translate_fill_a_batch_sooner() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model) as client:
+            await client.post("/translate", json={"pairs": [{"source": "x" * 200}] * 8})
+
+    run(ask)
+    assert [len(one) for one in model.rounds] == [4, 4]
 
 
 def test_only_json_is_read() -> None:
@@ -471,22 +590,61 @@ def test_health_and_description() -> None:
             health = {"ready": True, "models": ["model"], "signature": "signature"}
             assert (await client.get("/health")).json() == health
             described = (await client.get("/openapi.json")).json()
-            assert [*described["paths"]] == ["/align", "/transfer", "/health", "/metrics"]
+            posts = ["/align", "/transfer", "/translate"]
+            assert [*described["paths"]] == [*posts, "/", "/health", "/metrics"]
+            schemas = described["components"]["schemas"]
+            assert set(re.findall('"#/components/schemas/(.*?)"', json.dumps(described))) <= set(schemas)
+            for name, sides in (("AlignRequest", ["source", "target"]), ("TranslateRequest", ["source"])):
+                pair = schemas[name]["properties"]["pairs"]["items"]
+                assert ([*pair["properties"]], pair["required"]) == (["id", *sides], sides)
+            requests = ("AlignRequest", "TransferRequest", "TranslateRequest")
+            assert [schemas[name]["example"] for name in requests] == [EXAMPLES[path] for path in posts]
+            about = (await client.get("/")).json()["requests"]
+            assert set(about) == {
+                *(f"POST {path}" for path in posts),
+                "GET /health",
+                "GET /metrics",
+                "GET /openapi.json",
+            }
             assert set(described["paths"]["/align"]["post"]["responses"]) == {
                 *("200", "400", "401", "408", "413", "422", "429", "500", "503")
             }
             for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
-                assert (await client.get(path)).json() == {"error": "Not Found"}
-            assert (await client.get("/align")).json() == {"error": "Method Not Allowed"}
+                assert (await client.get(path)).json() == {"error": "no such path; GET / lists them"}
+            assert (await client.get("/align")).json() == {"error": "the path takes POST requests only"}
 
     run(ask)
+
+
+def test_pages_of_other_sites_need_permission() -> None:
+    """In a browser: a preflight request asks, without the token; then the answer names the site."""
+    site = "http://localhost:3000"
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+
+    async def ask(origins: Sequence[str], origin: str) -> tuple[Any, Any, Any]:
+        async with asking(Model(), token="0123456789abcdef", origins=origins) as client:
+            preflight = await client.options("/align", headers={"origin": origin, **asked})
+            headers = {"origin": origin, "authorization": "Bearer 0123456789abcdef"}
+            answer = await client.post("/align", json=EXAMPLES["/align"], headers=headers)
+            refused = await client.post("/align", json=EXAMPLES["/align"], headers={"origin": origin})
+            return preflight, answer, refused
+
+    preflight, answer, refused = run(lambda: ask(["http://a.example", site], site))
+    assert (preflight.status_code, answer.status_code, refused.status_code) == (200, 200, 401)
+    for reply in (preflight, answer, refused):
+        assert reply.headers["access-control-allow-origin"] == site
+        assert "access-control-allow-credentials" not in reply.headers
+    assert set(preflight.headers["access-control-allow-methods"].split(", ")) == {"GET", "POST"}
+    for origins, origin, code in (([site], "http://b.example", 400), ([site], f"{site}0", 400), ([], site, 401)):
+        for reply, status in zip(run(partial(ask, origins, origin)), (code, 200, 401), strict=True):
+            assert (reply.status_code, reply.headers.get("access-control-allow-origin")) == (status, None)
 
 
 def test_before_its_start_it_is_not_ready() -> None:
     import httpx
 
     async def ask() -> Any:
-        app = build_app(Work(Model(), Model(), ["model"], "signature"), Limits())
+        app = build_app(work_of(Model()), Limits())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
             return await client.get("/health")
 

@@ -16,8 +16,7 @@ from uvicorn.server import ServerState
 from align.service import server
 from align.service.app import build_app
 from align.service.limits import Limits
-from align.service.work import Work
-from tests.service.asked import Model, run
+from tests.service.asked import Model, run, work_of
 
 GET = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -25,7 +24,7 @@ GET = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
 @asynccontextmanager
 async def listening() -> AsyncIterator[int]:
     """The port of a service whose connections are idle for a second at most."""
-    config = server.configure(build_app(Work(Model(), Model(), ["model"], "signature"), Limits()), 1)
+    config = server.configure(build_app(work_of(Model()), Limits()), 1)
     config.load()
     state = ServerState()
     make: Any = config.http_protocol_class

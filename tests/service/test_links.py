@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Direction, Settings, load, two_way
 from align.cli import extract, transfer
-from align.service import app, rounds
+from align.service import messages, rounds
 from align.service.work import Work, work_of
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
@@ -62,15 +62,32 @@ def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[...
 
 
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("tags", [None, "xml"])
+def test_translations_are_those_of_the_program(work: Work, run_main: Callable[..., Result], tags: str | None) -> None:
+    sources = [source for source, _ in TAGGED] if tags else [source for source, _ in SIDES[:3]]
+
+    async def ask() -> Any:
+        async with asking(work) as client:
+            body = {"pairs": [{"source": source} for source in sources], "tags": tags}
+            return (await client.post("/translate", json=body)).json()["pairs"]
+
+    main, options = (transfer.main, ("--tags", tags)) if tags else (extract.main, ())
+    text = "".join(f"{source}\n" for source in sources)
+    lines = run_main(main, "-q", "--translate", *options, "--device", "cpu", stdin=text).out.decode().splitlines()
+    assert [pair["target"] if tags else f"{pair['target']} ||| {pair['links']}" for pair in run(ask)] == lines
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_what_is_too_long_for_the_model(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "LINE_CHARACTERS", 10_000)
+    monkeypatch.setattr(messages, "LINE_CHARACTERS", 10_000)
 
     async def ask() -> Any:
         async with asking(work) as client:
             sides = [("Haus " * 1100, "house"), SIDES[0]]
-            return (await client.post("/align", json=pairs(*sides))).json()["pairs"]
+            return [(await client.post(path, json=pairs(*sides))).json()["pairs"] for path in ("/align", "/transfer")]
 
-    assert [one["status"] for one in run(ask)] == ["too long", "ok"]
+    for replies in run(ask):
+        assert [one["status"] for one in replies] == ["too long", "ok"]
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -133,6 +133,13 @@ def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result])
             ["--queue-pairs", "10"],
             "--request-pairs is larger than --queue-pairs: such a request would always be refused",
         ),
+        *(
+            (
+                ["--allow-origin", site],
+                f"argument --allow-origin: '{site}' is not a scheme and a host, as http://localhost:3000",
+            )
+            for site in ("*", "null", "localhost:3000", "http://a/b", "http://a b", "file:///a")
+        ),
         (["--symmetrize", "soft"], "--symmetrize requires --reverse-model"),
         (
             ["--reverse-model", "en-de", "--threshold", "none"],
@@ -148,6 +155,9 @@ def test_limits_are_those_of_the_options() -> None:
     assert read_options(build_parser(), []).limits == Limits()
     arguments = ["--request-pairs", "13", "--queue-pairs", "16", "--timeout", "12"]
     assert read_options(build_parser(), arguments).limits == Limits(13, 16, 12)
+    sites = ["https://a.example", "http://localhost:3000", "http://[::1]:8080"]
+    arguments = [part for site in sites for part in ("--allow-origin", f"{site.upper()}/")]
+    assert read_options(build_parser(), arguments).allow_origin == sites
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 257, "0123456789 abcdef", "0123456789abcdéf", "a" * 16 + "\nb"])

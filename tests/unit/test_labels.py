@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
 from align.evaluation.link_formats import parse_scored
-from align.transfer.columns import Labelled, format_labelled, pair_sentences, read_labelled
-from align.transfer.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
+from align.transfer.columns import Labelled, format_labelled, pair_sentences, read_column, read_labelled
+from align.transfer.labels import (
+    Span,
+    best_sources,
+    project_labels,
+    range_of_words,
+    read_bio,
+    words_of_range,
+    write_bio,
+)
 
 SPANS = st.lists(st.tuples(st.sampled_from(["PER", "LOC"]), st.integers(1, 3), st.integers(0, 2)), max_size=4)
 
@@ -62,10 +70,90 @@ def test_columns_come_back() -> None:
     row = f"1\tEU{unlabelled}\tSpaceAfter=No|ner=B-ORG"
     conll = ["# text", f"1-2\tEUs{unlabelled}\t_", row, f"1.1\tx{unlabelled}\t_", f"2\ts{unlabelled}\t_", ""]
     (sentence,) = read_labelled(conll, "a", "conll")
-    assert sentence == Labelled(("EU", "s"), ("B-ORG", "O"))
+    assert sentence == Labelled(("EU", "s"), ("B-ORG", "O"), ("# text",))
     written = format_labelled(sentence, "conll")
-    assert written == f"1\tEU{unlabelled}\tNER=B-ORG\n2\ts{unlabelled}\t_\n\n"
+    assert written == f"# text\n1\tEU{unlabelled}\tNER=B-ORG\n2\ts{unlabelled}\t_\n\n"
     assert list(read_labelled(written.split("\n")[:-1], "a", "conll")) == [sentence]
+
+
+CONLLU = """\
+# newdoc id = d
+# sent_id = d-1
+# text = Zum Haus.
+1-2\tZum\t_\t_\t_\t_\t_\t_\t_\t_
+1\tZu\tzu\tADP\tAPPR\t_\t3\tcase\t_\t_
+2\tdem\tder\tDET\tART\tCase=Dat|Gender=Neut\t3\tdet\t_\t_
+3\tHaus\tHaus\tNOUN\tNN\t_\t0\troot\t_\tSpaceAfter=No|Gloss=house
+3.1\t(ja)\t_\tX\t_\t_\t_\t_\t_\t_
+4\t.\t.\tPUNCT\t$.\t_\t3\tpunct\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "labels"),
+    [
+        ("upos", "UPOS", ("ADP", "DET", "NOUN", "PUNCT")),
+        ("LEMMA", "LEMMA", ("zu", "der", "Haus", ".")),
+        ("Xpos", "XPOS", ("APPR", "ART", "NN", "$.")),
+        ("FEATS", "FEATS", ("_", "Case=Dat|Gender=Neut", "_", "_")),
+        ("DEPREL", "DEPREL", ("case", "det", "root", "punct")),
+        ("misc:gloss", "MISC:gloss", ("_", "_", "house", "_")),
+        ("ner", "NER", ("O", "O", "O", "O")),
+    ],
+)
+def test_every_column_of_conllu(name: str, column: str, labels: tuple[str, ...]) -> None:
+    assert read_column(name) == column
+    (sentence,) = read_labelled(CONLLU.split("\n")[:-1], "a", "conll", column)
+    comments = ("# newdoc id = d", "# sent_id = d-1", "# text = Zum Haus.")
+    assert sentence == Labelled(("Zu", "dem", "Haus", "."), labels, comments)
+    other = sentence._replace(words=("to", "the", "house", "."))
+    written = format_labelled(other, "conll", column)
+    begin = ["# newdoc id = d", "# sent_id = d-1", "# text = to the house .", "# source_text = Zum Haus."]
+    assert written.split("\n")[:4] == begin
+    assert all(line.count("\t") == 9 for line in written.split("\n")[4:-2])
+    (again,) = read_labelled(written.split("\n")[:-1], "a", "conll", column)
+    assert again == other._replace(comments=tuple(begin))
+
+
+@pytest.mark.parametrize(
+    "name", ["POS", "HEAD", "ID", "FORM", "DEPS", "MISC", "MISC:", "MISC:a=b", "MISC:a|b", "MISC:a b", ""]
+)
+def test_columns_without_labels(name: str) -> None:
+    with pytest.raises(
+        ValueError, match="is not a column with labels: LEMMA, UPOS, XPOS, FEATS, DEPREL, NER or MISC:KEY"
+    ):
+        read_column(name)
+
+
+def test_a_label_of_each_word() -> None:
+    lines = ["# sent_id = 1", "#\tSYM", "EU rejects PROPN", "# SYM", ""]
+    (sentence,) = read_labelled(lines, "a", "words")
+    assert sentence == Labelled(("#", "EU", "#"), ("SYM", "PROPN", "SYM"))
+    assert format_labelled(sentence, "words") == "#\tSYM\nEU\tPROPN\n#\tSYM\n\n"
+
+
+scores = st.dictionaries(
+    st.tuples(st.integers(0, 4), st.integers(0, 5)), st.sampled_from([0.1, 0.25, 0.5, 1.0]), max_size=12
+)
+
+
+@given(scores, st.sampled_from([0.0, 0.3]))
+def test_best_source_words(scores: dict[tuple[int, int], float], least: float) -> None:
+    best = best_sources(scores, 5, 6, least)
+    for j, i in enumerate(best):
+        ranked = sorted(
+            (-score, sum(other for (k, _), other in scores.items() if k == source), source)
+            for (source, target), score in scores.items()
+            if target == j and score > least
+        )
+        assert i == (ranked[0][2] if ranked else None)
+
+
+def test_best_source_word_of_equal_links() -> None:
+    assert best_sources({(0, 0), (0, 1), (1, 1), (3, 3)}, 4, 4) == [0, 1, None, 3]
+    with pytest.raises(ValueError, match="link 4-0"):
+        best_sources({(4, 0)}, 4, 1)
 
 
 def test_comments_before_a_sentence() -> None:
@@ -110,7 +198,9 @@ def test_a_word_with_a_space_between_tabs() -> None:
     ("kind", "line", "what"),
     [
         ("bio", "word", "a.txt, line 2: no word and label"),
-        ("bio", "word X", "a.txt, line 2: 'X' is not a label"),
+        ("bio", "word X", "a.txt, line 2: 'X' is not a label .*: for one label per word, .* use tags=\"words\""),
+        ("words", "word", "a.txt, line 2: no word and label"),
+        ("conll", "1\tEU" + "\t_" * 7 + "\tNER=X", "line 2: 'X' is not a label .*: .* use column=\"MISC:NER\""),
         ("bio", "\tO", "a.txt, line 2: no word and label"),
         ("conll", "x\tEU" + "\t_" * 8, "a.txt, line 2: 'x' is not a number"),
         ("conll", "1\tEU", "a.txt, line 2: 2 columns between TABs, where CoNLL-U has 10"),
