@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from align.core.errors import ModelError
 from align.core.scores import gram, head_products, source_norms, vector_norms
 from align.core.types import PARTS, Part
-from align.models.engine.forward import Kept, Layer, Layout, Padded, Transformer
+from align.models.engine.forward import Kept, Layer, Layout, Padded, SelfAttention, Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,8 @@ class Inside:
         """Apply a layer's self-attention `[N, D]`, and record it if there is a list."""
         if recorded is None:
             return layer.attend(x, layout)
+        if not isinstance(layer.attention, SelfAttention):
+            raise ModelError(f"the {part} has recurrent units in the place of self-attention")
         weights, values = layer.attention.weights(layer.attention_block.enter(x), layout)
         if (part, number) not in self._products:
             out_proj = split_heads(layer.attention_block.out.weight(), layer.attention.heads)

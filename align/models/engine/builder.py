@@ -23,13 +23,17 @@ from align.models.engine.forward import (
     Layer,
     Norm,
     SelfAttention,
+    SimpleRecurrence,
     Sinusoids,
     Stack,
     Transformer,
     compact_table,
 )
-from align.models.engine.linear import Activation, Linear, Projection, make_linear
+from align.models.engine.linear import Activation, Identity, Linear, Projection, make_linear
 from align.models.engine.weights import Weights
+
+CELL = "ssru"
+"""Part of the names of a decoder layer's weights, if it has a recurrent unit in the place of self-attention."""
 
 KEPT = "kept_heads"
 """Name of a weight that lists the remaining heads of an attention, if some were pruned."""
@@ -66,12 +70,14 @@ class Architecture:
     Attributes:
         activation: of the feed-forward networks.
         scaled: whether the vectors of pieces are multiplied by the root of D.
+        epsilon: added to the variance in layer norms.
     """
 
     encoder: Side
     decoder: Side
     activation: Activation
     scaled: bool
+    epsilon: float = 1e-5
 
 
 def build_transformer(
@@ -116,7 +122,8 @@ class _Builder:
 
     def _norm(self, name: str, size: int) -> Norm:
         take = self.weights.take
-        return Norm(self._to(take(f"{name}.weight", size)), self._to(take(f"{name}.bias", size)))
+        weight, bias = self._to(take(f"{name}.weight", size)), self._to(take(f"{name}.bias", size))
+        return Norm(weight, bias, self._architecture.epsilon)
 
     def _embedding(self, side: str) -> Embedding:
         take, width = self.weights.take, self._sides[side].width
@@ -158,14 +165,15 @@ class _Builder:
         optional, width = self.weights.optional, self._sides[side].width
         hidden = self.weights.shape(f"{name}.fc1.weight")[0]
         remaining = self._kept(side, f"{name}.self_attn")
-        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, self._inner(side, remaining))
-        if (gains := optional(f"{name}.c_attn", self._sides[side].heads)) is not None:  # fairseq's scale_heads
-            each = gains.repeat_interleave(width // len(gains))
-            weight, bias = weight * each[:, None], bias * each
+        self_attention: SelfAttention | SimpleRecurrence
+        if side == "decoder" and f"{name}.{CELL}.input.weight" in self.weights:
+            self_attention, out = self._recurrence(f"{name}.{CELL}", width)
+        else:
+            self_attention, out = self._self_attention(side, name, remaining)
         attention_block = Block(
             self._norm(f"{name}.self_attn_layer_norm", width),
             self._sides[side].before,
-            self._make(weight, bias),
+            out,
             outer_norm=self._optional_norm(f"{name}.attn_ln", width),
         )
         residual_scale = optional(f"{name}.w_resid", width)
@@ -179,7 +187,6 @@ class _Builder:
         feed_forward = self._make(
             *self._projection(f"{name}.fc1", hidden, width), activation=self._architecture.activation
         )
-        self_attention = self._self_attention(side, f"{name}.self_attn", remaining)
         parts = self_attention, attention_block, feed_forward, feed_forward_block
         if side == "encoder":
             return Layer(*parts, kept=remaining)
@@ -213,13 +220,26 @@ class _Builder:
         scale = (width // heads) ** -0.5
         return weight * scale, bias * scale
 
-    def _self_attention(self, side: str, name: str, remaining: Kept | None) -> SelfAttention:
-        shape, inner = self._sides[side], self._inner(side, remaining)
+    def _self_attention(self, side: str, layer: str, remaining: Kept | None) -> tuple[SelfAttention, Projection]:
+        """Return a layer's self-attention, and its output projection."""
+        shape, inner, name = self._sides[side], self._inner(side, remaining), f"{layer}.self_attn"
+        weight, bias = self._projection(f"{name}.out_proj", shape.width, inner)
+        if (gains := self.weights.optional(f"{layer}.c_attn", shape.heads)) is not None:  # fairseq's scale_heads
+            each = gains.repeat_interleave(shape.width // len(gains))
+            weight, bias = weight * each[:, None], bias * each
         parts = [self._query(side, name, inner)]
         parts += [self._projection(f"{name}.{part}_proj", inner, shape.width) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
         heads = len(remaining.numbers) if remaining else shape.heads
-        return SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
+        attention = SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
+        return attention, self._make(weight, bias)
+
+    def _recurrence(self, name: str, width: int) -> tuple[SimpleRecurrence, Projection]:
+        """Return the recurrent unit of a decoder layer, and the projection of its output, which it does not have."""
+        weight, bias = self._projection(f"{name}.forget", width, width)
+        new = self.weights.borrow(f"{name}.input.weight", width, width).float()
+        both = self._make(torch.cat((new, weight)), torch.cat((torch.zeros_like(bias), bias)))
+        return SimpleRecurrence(both, self._sides["decoder"].heads), Identity(width)
 
     def _cross(self, name: str, remaining: Kept | None) -> tuple[CrossAttention, Block]:
         """Return a decoder layer's attention to the encoder's output."""

@@ -82,10 +82,11 @@ class Norm:
 
     weight: Tensor
     bias: Tensor
+    epsilon: float = 1e-5
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the normalised `[N, D]`."""
-        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,19 @@ class Embedding:
 
     def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
         """Return vectors `[N, D]` for ids `[N]`."""
+        return self._add(ids, layout.size[1], layout.positions)
+
+    def at(self, ids: Tensor, position: int) -> Tensor:
+        """Return vectors `[N, D]` for ids `[N]` that are all at one position."""
+        return self._add(ids, position + 1, ids.new_full(ids.shape, position))
+
+    def _add(self, ids: Tensor, length: int, positions: Tensor) -> Tensor:
+        """Return the sum of the vectors of pieces and positions `[N, D]`."""
         x = self.vectors(ids)
         for projection in self.projections:
             x = projection(x)
         if self.positions is not None:
-            x = x.add_(self.positions(layout.size[1]).index_select(0, layout.positions))
+            x = x.add_(self.positions(length).index_select(0, positions))
         if self.norm:
             x = self.norm(x)
         return self.last(x) if self.last else x
@@ -174,6 +183,10 @@ class Sinusoids:
         return functional.pad(table, (0, self._size % 2)).to(self._device)
 
 
+State = tuple[Tensor, ...]
+"""What a decoder layer keeps of the pieces so far; the first dimension of each tensor is that of the rows."""
+
+
 @dataclass(frozen=True)
 class SelfAttention:
     """Attention of a sequence to itself, up to the output projection; queries are already scaled by 1/sqrt(d).
@@ -198,6 +211,21 @@ class SelfAttention:
             query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
         )
         return _joined(context, layout)
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return the heads' outputs `[N, D]` for the next piece of each of N rows, and the new state.
+
+        Args:
+            x: input `[N, D]`.
+            state: keys and values of the pieces so far `[N, H, L, d]`; empty before the first one.
+        """
+        assert self.bias is None
+        projected = self.query_key_value(x).view(len(x), 3, self.heads, 1, -1)
+        query, key, value = projected.unbind(1)
+        if state:
+            key, value = torch.cat((state[0], key), 2), torch.cat((state[1], value), 2)
+        context = functional.scaled_dot_product_attention(query, key, value, scale=1.0)
+        return context.reshape(len(x), -1), (key, value)
 
     def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Return attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
@@ -227,6 +255,40 @@ class SelfAttention:
         if self.causal:
             return bias + _later(length, bias.device)
         return bias if layout.mask is None else bias + layout.mask
+
+
+@dataclass(frozen=True)
+class SimpleRecurrence:
+    """Simpler simple recurrent unit (Kim et al. 2019) in the place of a decoder's self-attention.
+
+    Attributes:
+        input_forget: the projections of the input and of the forget gate in one.
+        heads: H of the layer's attention to the source.
+    """
+
+    input_forget: Linear
+    heads: int
+
+    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
+        """Return the outputs `[N, D]` for `[N, D]`."""
+        padded = layout.pad(self.input_forget(x))
+        cells: list[Tensor] = []
+        cell = padded.new_zeros(len(padded), padded.shape[2] // 2)
+        for step in range(layout.size[1]):
+            cell = self._advance(padded[:, step], cell)
+            cells.append(cell)
+        return layout.flatten(torch.stack(cells, 1).relu_())
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return the outputs `[N, D]` for the next piece of each of N rows, and the new state, a cell `[N, D]`."""
+        cell = self._advance(self.input_forget(x), state[0] if state else torch.zeros_like(x))
+        return cell.relu(), (cell,)
+
+    @staticmethod
+    def _advance(projected: Tensor, cell: Tensor) -> Tensor:
+        """Return `f c + (1 - f) x W` for the projections `[N, 2 D]` of an input and the cell before it `[N, D]`."""
+        new, forget = projected.chunk(2, -1)
+        return torch.lerp(new, cell, forget.sigmoid())
 
 
 def _later(length: int, device: torch.device) -> Tensor:
@@ -268,10 +330,8 @@ class CrossAttention:
             source: the encoder's output `[M, E]`.
             columns: its layout.
         """
-        batch, length = columns.size
-        query = steps.pad(self.query(x)).view(batch, steps.size[1], self.heads, -1).transpose(1, 2)
-        padded = columns.pad(self.key_value(source)).view(batch, length, 2, self.heads, -1)
-        key, value = padded.permute(2, 0, 3, 1, 4)
+        query = steps.pad(self.query(x)).view(*steps.size, self.heads, -1).transpose(1, 2)
+        key, value = self.project(source, columns)
         scores = query @ key.transpose(2, 3)  # [B, H, T, S]
         if columns.mask is not None:
             scores += columns.mask
@@ -280,6 +340,18 @@ class CrossAttention:
     def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
         """Return the weighted sums of values, up to the output projection `[N, D]`."""
         return _joined(weights @ values, steps)
+
+    def project(self, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
+        """Return keys and values `[B, H, S, d]` of the encoder's output `[M, E]`."""
+        padded = columns.pad(self.key_value(source)).view(*columns.size, 2, self.heads, -1)
+        key, value = padded.permute(2, 0, 3, 1, 4)
+        return key, value
+
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the heads' outputs `[B K, D]` for K rows of each of B sources, which follow each other `[B K, D]`."""
+        query = self.query(x).view(len(keys), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # [B, H, K, d]
+        context = functional.scaled_dot_product_attention(query, keys, values, scale=1.0)
+        return context.transpose(1, 2).reshape(len(x), -1)
 
 
 @dataclass(frozen=True)
@@ -360,7 +432,7 @@ class Layer:
         cross_kept: remaining heads of `cross`, if some were pruned.
     """
 
-    attention: SelfAttention
+    attention: SelfAttention | SimpleRecurrence
     attention_block: Block
     feed_forward: Linear
     feed_forward_block: Block
@@ -383,6 +455,16 @@ class Layer:
         """Return the output of the layer's feed-forward network `[N, D]`."""
         block = self.feed_forward_block
         return block.leave(self.feed_forward(block.enter(x)), x)
+
+    def step(self, x: Tensor, state: State, keys: Tensor, values: Tensor) -> tuple[Tensor, State]:
+        """Return the output of a decoder layer for the next piece of each row `[N, D]`, and the new state."""
+        assert self.cross
+        assert self.cross_block
+        block = self.attention_block
+        inner, state = self.attention.step(block.enter(x), state)
+        x = block.leave(inner, x)
+        context = self.cross.step(self.cross_block.enter(x), keys, values)
+        return self.feed(self.cross_block.leave(context, x)), state
 
     @cached_property
     def shown(self) -> tuple[Tensor, list[Tensor]]:
@@ -415,7 +497,7 @@ class Transformer:
 
     Attributes:
         encoder: with the layer norm of its output, if it has one.
-        decoder: without the layer norm of its output, and without its output layer.
+        decoder: without its output layer; the layer norm of its output, if it has one, is for translating only.
     """
 
     encoder: Stack

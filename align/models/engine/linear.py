@@ -132,6 +132,21 @@ class PackedLinear:
         return unpacked.float()
 
 
+class Identity:
+    """Returns its input, for a block without projection; see `Linear`."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Return the input, or its sum with the residual."""
+        return x if residual is None else x + residual
+
+    def weight(self) -> Tensor:
+        """Return the identity matrix."""
+        return torch.eye(self._width)
+
+
 class GatedLinear:
     """Product of two linear layers of the same input, the first with an activation (Shazeer 2020)."""
 
