@@ -23,6 +23,8 @@ from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
 from align.models.languages import is_group, same_language
+from align.models.marian.model import FILES as MARIAN_FILES
+from align.models.marian.model import load_marian
 from align.models.model_toml import ModelOptions
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
@@ -41,6 +43,7 @@ class Backend(NamedTuple):
 
 BACKENDS = {
     "huggingface": Backend(HUGGING_FACE_FILES, load_huggingface),
+    "marian": Backend(MARIAN_FILES, load_marian),
     "fairseq": Backend(FAIRSEQ_FILES, load_fairseq),
 }
 """Backends by the prefix of their recorders' names; a folder belongs to the first one whose checkpoint it contains."""

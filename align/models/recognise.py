@@ -108,8 +108,6 @@ def _of_folder(folder: Path) -> ModelError | None:
     if "config.json" in names and (kind := _model_type(folder / "config.json")):
         message = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
         return ModelError(message, file=str(folder), hint="download the model again: hf download NAME")
-    if any(name.endswith(".npz") for name in names):
-        return ModelError("a Marian model", file=str(folder), hint=OTHER_TOOLKIT)
     if any(re.fullmatch(r"dict\..+\.txt", name) for name in names) and any(name.endswith(".idx") for name in names):
         hint = f'name the checkpoint itself, and this folder with ‹dictionaries="{folder}"›'
         return ModelError("what fairseq-preprocess wrote, without a checkpoint", file=str(folder), hint=hint)
@@ -122,8 +120,6 @@ def _of_file(path: Path) -> ModelError | None:
     message, hint = "", OTHER_TOOLKIT
     if head == LFS_POINTER:
         message, hint = "a pointer of Git LFS, not the file that it stands for", "fetch that with git lfs pull"
-    elif path.suffix == ".npz":
-        message = "a numpy archive, as Marian's models are"
     elif path.suffix == ".safetensors":
         kind = _model_type(path.parent / "config.json")
         message, hint = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -24,7 +26,7 @@ def output_layer(name: str) -> Linear:
 )
 def test_translations_are_fairseqs(search: Search) -> None:
     pytest.importorskip("fairseq")
-    recorder = load("de-en").forward.recorder
+    recorder: Any = load("de-en").forward.recorder
     ours = BeamSearch(recorder.transformer, output_layer("de-en"), recorder.start, 2, [recorder.pad], search)
     theirs = recorder.translator(search, 4000)
     for pair in example_pairs()[:25]:
@@ -36,7 +38,7 @@ def test_translations_are_fairseqs(search: Search) -> None:
 
 
 def test_sentences_of_a_batch_do_not_depend_on_each_other() -> None:
-    recorder = load("de-en").forward.recorder
+    recorder: Any = load("de-en").forward.recorder
     find = BeamSearch(recorder.transformer, output_layer("de-en"), recorder.start, 2, [recorder.pad], Search(beam=4))
     encoded = [recorder.encode(Pair(pair.source, (), 1)).source for pair in example_pairs()]
     length = max({*map(len, encoded)}, key=lambda length: sum(len(ids) == length for ids in encoded))

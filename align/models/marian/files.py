@@ -1,0 +1,221 @@
+"""Read the files of a Marian model: weights in `.npz` or `.bin`, settings and vocabularies in YAML. None is trusted."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from align.core.errors import ModelError, one_line, shorten, show_value
+
+SETTINGS = "special:model.yml"
+"""Name of the item that holds the settings."""
+
+_MOST_ITEMS, _LONGEST_NAME, _MOST_AXES = 20_000, 1_000, 8
+_MOST_SETTINGS, _MOST_YAML = 1 << 20, 100 << 20
+_MOST_GROWTH = 8
+"""Maximum size of what an archive holds, in sizes of the archive: real ones are not compressed."""
+
+_PLAIN: dict[int, Any] = {0x0402: np.float16, 0x0404: np.float32, 0x0408: np.float64, 0x0101: np.int8}
+"""Types of plain numbers in `.bin` files."""
+
+_QUANTISED: dict[int, Any] = {0x4101: np.int8, 0x4102: np.int16, 0x10001: np.int8, 0x10002: np.int16}
+"""Types of intgemm's matrices before they are arranged for a processor, in the files of Bergamot and of Marian."""
+
+_ALIGNMENT = 256
+
+
+def read_items(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the weights of a model, by Marian's names, and its settings.
+
+    Raises:
+        ModelError: the file is damaged, holds types that cannot be read back, or has no settings.
+    """
+    try:
+        items = dict(_read_npz(path) if path.suffix == ".npz" else _read_bin(path))
+    except (OSError, ValueError, KeyError, EOFError, struct.error, zipfile.BadZipFile, RuntimeError) as error:
+        if isinstance(error, ModelError):
+            raise error.in_file(str(path)) if not error.file else error from None
+        raise ModelError(f"not a Marian model, or damaged ({one_line(error)})", file=str(path)) from None
+    settings = items.pop(SETTINGS, None)
+    if settings is None:
+        hint = "a model that Marian saved has them in it; files of an optimizer do not"
+        raise ModelError(f"no settings ({SETTINGS}) in it", file=str(path), hint=hint)
+    text = settings.numpy().tobytes()[:_MOST_SETTINGS].rstrip(b"\0").decode(errors="replace")
+    content = parse_yaml(text, str(path))
+    if not isinstance(content, dict):
+        raise ModelError(f"its settings ({SETTINGS}) are not names with values", file=str(path))
+    return items, content
+
+
+def _read_npz(path: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yield the arrays of a numpy archive."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if len(members) > _MOST_ITEMS or sum(m.file_size for m in members) > _MOST_GROWTH * path.stat().st_size:
+            raise ValueError("it would be many times as large as its file")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as stream:
+                version = np.lib.format.read_magic(stream)
+                read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+                shape, by_columns, dtype = read_header(stream)
+                size = math.prod(shape) * dtype.itemsize
+                if dtype.hasobject or size > member.file_size:
+                    raise ValueError(f"{shorten(name)} is not an array of numbers")
+                array = np.frombuffer(stream.read(size), dtype=dtype).reshape(shape, order="F" if by_columns else "C")
+            if array.dtype.kind in "SUV":  # settings as text
+                array = np.frombuffer(array.tobytes(), dtype=np.int8)
+            yield name, torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
+
+
+class _Header(NamedTuple):
+    name_length: int
+    kind: int
+    axes: int
+    length: int
+
+
+def _read_bin(path: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yield the items of a binary file; see `src/common/binary.cpp` of Marian."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        version, count = struct.unpack_from("<QQ", data)
+        if version != 1:
+            raise ValueError(f"version {version}, not 1" + ": it is encrypted" * (version == 2))
+        if count > _MOST_ITEMS:
+            raise ValueError(f"{count:,} items")
+        headers = [_Header(*struct.unpack_from("<QQQQ", data, 16 + 32 * n)) for n in range(count)]
+        at = 16 + 32 * count
+        names: list[str] = []
+        for header in headers:
+            if not 0 < header.name_length <= _LONGEST_NAME or header.axes > _MOST_AXES:
+                raise ValueError("an item with a name or shape of unlikely size")
+            names.append(data[at : at + header.name_length].rstrip(b"\0").decode())
+            at += header.name_length
+        shapes: list[tuple[int, ...]] = []
+        for header in headers:
+            shapes.append(struct.unpack_from(f"<{header.axes}i", data, at))
+            at += 4 * header.axes
+        at += 8 + struct.unpack_from("<Q", data, at)[0]
+        for header, name, shape in zip(headers, names, shapes, strict=True):
+            if at + header.length > len(data):
+                raise ValueError("it ends within its items")
+            yield name, _tensor(name, header.kind, shape, data[at : at + header.length])
+            at += header.length
+
+
+def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor:
+    """Return an item's numbers, in float32 if they are quantised."""
+    if any(size < 1 for size in shape):
+        raise ValueError(f"{shorten(name)} has a side of length {min(shape)}")
+    count = math.prod(shape)
+    if kind in _PLAIN:
+        array = np.frombuffer(data, dtype=_PLAIN[kind], count=count).reshape(shape)
+        return torch.from_numpy(array.copy())
+    if kind not in _QUANTISED:
+        raise ModelError(f"{shorten(name)} is {_kind_of(kind)}", hint="take the model that it was converted from")
+    dtype = np.dtype(_QUANTISED[kind])
+    numbers = np.frombuffer(data, dtype=dtype, count=count)
+    (multiplier,) = np.frombuffer(data, dtype=np.float32, count=1, offset=count * dtype.itemsize)
+    if not (math.isfinite(multiplier) and multiplier):
+        raise ValueError(f"{shorten(name)} has no multiplier")
+    weight = torch.from_numpy(numbers.astype(np.float32)).div_(float(multiplier))
+    if len(shape) == 2 and not name.endswith("Wemb"):  # intgemm's matrices are stored by columns
+        return weight.view(shape[1], shape[0]).T
+    return weight.view(shape)
+
+
+def _kind_of(kind: int) -> str:
+    """Return what a type that cannot be read is, for a message."""
+    if kind & 0x0800:
+        return "packed for FBGEMM, from which the numbers cannot be recovered"
+    if kind & 0x14000:
+        return "arranged for one kind of processor, from which the numbers are not recovered"
+    return f"of an unknown type ({kind:#x})"
+
+
+def parse_yaml(text: str, file: str) -> Any:
+    """Return YAML of which all scalars are text.
+
+    Raises:
+        ModelError: it is not YAML.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        return yaml.load(text, Loader=loader)  # BaseLoader makes text, lists and dicts only
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ModelError(f"not YAML ({one_line(error)})", file=file) from None
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file; see `parse_yaml`."""
+    if path.stat().st_size > _MOST_YAML:
+        raise ModelError("larger than any vocabulary", file=str(path))
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    except UnicodeDecodeError:
+        raise ModelError("not UTF-8", file=str(path)) from None
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Return the ids of pieces in a vocabulary of YAML or JSON, such as `opus.spm32k-spm32k.vocab.yml`.
+
+    Raises:
+        ModelError: it is not a list of pieces with ids.
+    """
+    content = read_yaml(path)
+    try:
+        ids = {str(piece): int(n) for piece, n in content.items()} if isinstance(content, Mapping) else {}
+    except (TypeError, ValueError):
+        ids = {}
+    if not ids or min(ids.values()) < 0 or len(set(ids.values())) < len(ids):
+        raise ModelError("not pieces with an id each, as Marian's vocabularies are", file=str(path))
+    return ids
+
+
+class MarianSettings:
+    """The settings of a model.
+
+    Args:
+        content: as in its file: texts and lists of texts.
+        file: for messages.
+    """
+
+    def __init__(self, content: Mapping[str, Any], file: str) -> None:
+        self._content, self.file = content, file
+
+    def word(self, name: str, default: str = "") -> str:
+        """Return a text."""
+        value = self._content.get(name, default)
+        if not isinstance(value, str):
+            raise ModelError(f"{name} is {show_value(value)}, not a text", file=self.file)
+        return value
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a whole number from 0."""
+        value = self.word(name, str(default))
+        if not value.isdecimal() or len(value) > 9:
+            raise ModelError(f"{name} is {show_value(value)}, not a number", file=self.file)
+        return int(value)
+
+    def switch(self, name: str) -> bool:
+        """Tell whether a setting is on."""
+        return self.word(name, "false").lower() in ("true", "yes", "on")
+
+    def items(self, name: str) -> list[str]:
+        """Return a list of texts."""
+        value = self._content.get(name, [])
+        value = [value] if isinstance(value, str) and value else value or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise ModelError(f"{name} is not a list of texts", file=self.file)
+        return value

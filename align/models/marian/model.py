@@ -1,0 +1,351 @@
+"""Load a recorder from the files of a Marian model, none of which is trusted.
+
+Names and arithmetic: `src/models/transformer.h` of Marian. The first step of its decoder reads a vector of zeros, which
+is a row after the last piece here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from align.core.errors import ModelError, shorten
+from align.core.types import Dtype
+from align.models.detokenize import Detokenizer
+from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
+from align.models.engine.forward import Transformer
+from align.models.engine.linear import Activation, Linear, make_linear
+from align.models.engine.search import EngineTranslator
+from align.models.engine.weights import Weights
+from align.models.folder import ModelFolder
+from align.models.marian.files import MarianSettings, read_items, read_vocabulary, read_yaml
+from align.models.preprocess import Preprocessor, TextRules, sentencepiece_pieces
+from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
+
+FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
+"""Names of models, in search order; an optimizer's file begins with the name of its model."""
+
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
+
+EPSILON = 1e-9
+"""Added to the variance in layer norms."""
+
+POSITIONS = 1024
+"""Limit of pieces for models whose positions are sines, which have none."""
+
+END, UNKNOWN = "</s>", "<unk>"
+
+_MOST_CONFIGS = 100
+"""Maximum number of YAML files in a folder that are read for the names of vocabularies."""
+
+_UNUSED = re.compile(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb")
+"""Names of items that are not weights of layers."""
+
+
+def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
+    """Load a Marian model with its vocabularies.
+
+    Raises:
+        ValueError: a file is missing or damaged, or the model is of another kind; the message names it and the reason.
+    """
+    if folder.options.source_prefix:
+        hint = "leave out ‹source_prefix›"
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
+    items, content = read_items(folder.checkpoint)
+    settings = MarianSettings(content, str(folder.checkpoint))
+    languages = _languages(folder)
+    vocabularies = [read_side(path) for path in find_vocabularies(folder)]
+    rules = [
+        _rules(folder, language, side, vocabulary)
+        for side, (language, vocabulary) in enumerate(zip(languages, vocabularies, strict=True))
+    ]
+    transformer, rows = _build(settings, items, device, dtype)
+    for vocabulary, count in zip(vocabularies, rows, strict=True):
+        if max(vocabulary.ids.values()) >= count:
+            message = f"{len(vocabulary.ids):,} pieces, but {folder.checkpoint} was trained with {count:,}"
+            raise ModelError(message, file=str(vocabulary.path))
+    source, target = vocabularies
+    limit = _most_positions(transformer)
+    subword_files = [rule.subword_file for rule in rules if rule.subword_file]
+    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
+    digest = fingerprint([folder.checkpoint, source.path, target.path, *subword_files], repr(spec))
+    start = rows[1]
+    translator = partial(
+        EngineTranslator,
+        partial(output_layer, folder.checkpoint, start, dtype, device),
+        target.ids[END],
+        (),
+        target.words,
+        Detokenizer(rules[1]),
+    )
+    recorder = ModelRecorder(
+        transformer,
+        (source.preprocessor(rules[0]), target.preprocessor(rules[1])),
+        ((), (source.ids[END],)),
+        (start,),
+        framework=Framework(load_marian, _own_model, translator),
+        origin=(folder.absolute(), device, dtype),
+        name=f"marian:{'-'.join(languages)}@{digest}",
+        languages=languages,
+        text=", ".join(map(str, rules)),
+        pad=start,
+        unk=source.ids[UNKNOWN],
+        special=({source.ids[END]: END}, {target.ids[END]: END}),
+        max_positions=limit,
+        tags=source.tags,
+    )
+    remember(recorder, folder, device, dtype)
+    return recorder
+
+
+def _own_model(recorder: ModelRecorder) -> Any:
+    raise ModelError("Marian's models have no module that can be trained here", file=recorder.name)
+
+
+class Vocabulary(NamedTuple):
+    """The pieces of a side.
+
+    Attributes:
+        path: its file.
+        ids: id of each piece.
+    """
+
+    path: Path
+    ids: Mapping[str, int]
+
+    @property
+    def words(self) -> dict[int, str]:
+        """Pieces that belong to words, by id."""
+        return {n: piece for piece, n in self.ids.items() if piece not in (END, UNKNOWN, "<s>")}
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """Ids of the tags of target languages, such as `>>fra<<`."""
+        return {piece: n for piece, n in self.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)}
+
+    def preprocessor(self, rules: TextRules) -> Preprocessor:
+        """Return the text processing of a side."""
+        unknown = self.ids[UNKNOWN]
+        return Preprocessor(rules, lambda piece: self.ids.get(piece, unknown), self.ids)
+
+
+def read_side(path: Path) -> Vocabulary:
+    """Read a vocabulary: a sentencepiece model, or pieces with ids.
+
+    Raises:
+        ModelError: it cannot be read, or has no `</s>` or `<unk>`.
+    """
+    if path.suffix == ".fsv":
+        raise ModelError("a factored vocabulary, which is not read", file=str(path))
+    if path.suffix in (".yml", ".yaml", ".json"):
+        ids = read_vocabulary(path)
+    else:
+        ids = {piece: n for n, piece in enumerate(sentencepiece_pieces(path))}
+    if missing := next((piece for piece in (END, UNKNOWN) if piece not in ids), None):
+        raise ModelError(f"it has no {missing}", file=str(path))
+    return Vocabulary(path, ids)
+
+
+def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
+    """Return the vocabularies of source and target: as a YAML file beside the model says, or by their names.
+
+    Raises:
+        ModelError: there is none.
+    """
+    root = folder.checkpoint.parent
+    for path in sorted(root.glob("*.yml"))[:_MOST_CONFIGS]:
+        if "vocab" in path.name or path.stat().st_size > 1 << 20:
+            continue
+        content = read_yaml(path)
+        names = content.get("vocabs") if isinstance(content, dict) else None
+        models = content.get("models") if isinstance(content, dict) else None
+        if isinstance(names, list) and len(names) >= 2 and all(isinstance(name, str) for name in names):
+            files = [root / Path(name).name for name in (names[0], names[-1])]
+            of_others = isinstance(models, list) and folder.checkpoint.name not in [Path(str(m)).name for m in models]
+            if all(file.is_file() for file in files) and not of_others:
+                return files[0], files[1]
+    for patterns in (("srcvocab.*", "trgvocab.*"), ("vocab.src.*", "vocab.trg.*"), ("*vocab*",)):
+        found = [sorted(path for path in root.glob(pattern) if path.is_file()) for pattern in patterns]
+        if all(found):
+            return found[0][0], found[-1][0]
+    hint = "copy or link it beside the model, as Marian's config.yml or decoder.yml names it"
+    raise ModelError("no vocabulary (*vocab*.spm or *vocab*.yml) beside the model", file=str(root), hint=hint)
+
+
+def _languages(folder: ModelFolder) -> tuple[str, str]:
+    """Return the languages of the options, or those in the name of the model, as in `model.ende.intgemm.bin`."""
+    options = folder.options
+    match = re.search(r"\.([a-z]{2})([a-z]{2})\.", folder.checkpoint.name)
+    named = (match[1], match[2]) if match else ("source", "target")
+    if options.reverse_of is not None and not match:
+        named = (options.reverse_of[1], options.reverse_of[0])
+    return options.source_lang or named[0], options.target_lang or named[1]
+
+
+def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary) -> TextRules:
+    """Return how one side's text is prepared: raw text in pieces of sentencepiece, unless the options differ."""
+    options = folder.options
+    if vocabulary.path.suffix not in (".yml", ".yaml", ".json") and not options.subword_files:
+        return TextRules(
+            language, options.case or "keep", options.tokenizer or "none", "sentencepiece", vocabulary.path
+        )
+    chosen = [Path(name) for name in options.subword_files or ()]
+    file = (chosen[0], chosen[-1])[side] if chosen else None
+    if file is None and options.subwords in (None, "sentencepiece"):
+        beside = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
+        file = beside if beside.is_file() else None
+    rules = folder.rules(language, file)
+    if rules.subwords == "none" and options.subwords is None:
+        hint = 'name them with ‹subword_files›, or say ‹subwords="none"› for text that is in pieces already'
+        raise ModelError("no subwords beside the model (source.spm, target.spm)", file=str(folder.root), hint=hint)
+    return rules
+
+
+def _most_positions(transformer: Transformer) -> tuple[int, int]:
+    tables = [stack.embedding.positions for stack in (transformer.encoder, transformer.decoder)]
+    source, target = (POSITIONS if table is None else min(POSITIONS, len(table(POSITIONS))) for table in tables)
+    return source, target
+
+
+def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
+    """Refuse models of other kinds.
+
+    Raises:
+        ModelError: the message names the kind.
+    """
+    word, autoregression = settings.word, settings.word("transformer-decoder-autoreg", "self-attention")
+    operations = [settings.word(f"transformer-{name}") for name in ("preprocess", "postprocess")]
+    layers = [settings.number(f"transformer-{side}ffn-depth") for side in ("", "decoder-")]
+    refused = {
+        f"of type {shorten(word('type'))}, not a Transformer": word("type") != "transformer",
+        "with averages in the place of self-attention (AAN)": autoregression == "average-attention",
+        f"with a decoder of {shorten(autoregression)}": autoregression
+        not in ("self-attention", "rnn", "average-attention"),
+        f"with a decoder of {shorten(word('dec-cell'))} cells": autoregression == "rnn" and word("dec-cell") != "ssru",
+        "with factored vocabularies": settings.number("lemma-dim-emb") > 0 or any("_factor" in name for name in items),
+        "with tied layers": bool(settings.items("transformer-tied-layers")),
+        "without output projections": settings.switch("transformer-no-projection"),
+        "with pooling in the place of attention": settings.switch("transformer-pool"),
+        "with projections of its recurrent units": settings.switch("transformer-rnn-projection"),
+        "with several encoders": any("_enc2_" in name or name.startswith("encoder2_") for name in items),
+        "with feed-forward networks of other than two layers": any(count not in (0, 2) for count in layers),
+        f"with operations {' and '.join(map(repr, operations))} around its layers": [
+            name.replace("d", "") for name in operations
+        ]
+        not in (["", "an"], ["n", "a"]),
+        "with a skip connection around its layers": "a" in word("transformer-postprocess-top"),
+        f"with activation {shorten(word('transformer-ffn-activation'))}": word("transformer-ffn-activation", "relu")
+        not in ACTIVATIONS,
+        "without positions": settings.switch("transformer-disable-position-embeddings"),
+    }
+    if kind := next((kind for kind, is_so in refused.items() if is_so), None):
+        raise ModelError(f"a Marian model {kind}, which is not read", file=settings.file)
+
+
+def _build(
+    settings: MarianSettings, items: dict[str, Tensor], device: str, dtype: Dtype
+) -> tuple[Transformer, tuple[int, int]]:
+    """Return the Transformer of a model, and the rows of its embeddings, without that of the first step."""
+    check_kind(settings, items)
+    before = "n" in settings.word("transformer-preprocess")
+    positions: Positions = "learned" if "Wpos" in items else "sinusoids"
+    width, heads = settings.number("dim-emb"), settings.number("transformer-heads", 8)
+    depths = settings.number("enc-depth"), settings.number("dec-depth")
+    if not all((width, heads, *depths)):
+        raise ModelError("its settings give no width, heads or layers", file=settings.file)
+    top = "n" in settings.word("transformer-postprocess-top")
+    encoder, decoder = (Side(depth, heads, width, before, top, positions, 0) for depth in depths)
+    activation = ACTIVATIONS[settings.word("transformer-ffn-activation", "relu")]
+    architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=EPSILON)
+    try:
+        tables = [_table(items, name) for name in ("encoder", "decoder")]
+        rows = len(tables[0]), len(tables[1])
+        weights = Weights(dict(_renamed(items, tables, before)))
+        transformer = build_transformer(architecture, weights, device, dtype)
+    except ModelError as error:
+        raise error if error.file else error.in_file(settings.file) from None
+    except ValueError as error:
+        raise ModelError(f"weights and settings do not fit: {error}", file=settings.file) from None
+    return transformer, rows
+
+
+def _table(items: Mapping[str, Tensor], side: str) -> Tensor:
+    """Return the embedding of a side `[V, D]`."""
+    table = items.get(f"{side}_Wemb", items.get("Wemb"))
+    if table is None or table.dim() != 2:
+        raise ValueError(f"no embedding ({side}_Wemb or Wemb)")
+    return table
+
+
+def _renamed(items: Mapping[str, Tensor], tables: Sequence[Tensor], before: bool) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights by the names of `align.models.engine.builder`."""
+    longer = [torch.cat((table, table.new_zeros(1, table.shape[1]))) for table in dict.fromkeys(tables)]
+    for side, table in (("encoder", longer[0]), ("decoder", longer[-1])):
+        yield f"{side}.embed_tokens.weight", table
+        if "Wpos" in items:
+            yield f"{side}.embed_positions.weight", items["Wpos"]
+    for name, weight in items.items():
+        if _UNUSED.fullmatch(name):
+            continue
+        flat = weight.flatten() if weight.dim() == 2 and weight.shape[0] == 1 else weight
+        yield _new_name(name, "_pre" if before else ""), flat.T.contiguous() if flat.dim() == 2 else flat
+
+
+_LAYER = re.compile(r"(encoder|decoder)_l([1-9][0-9]{0,2})_(self|context|ffn|rnn)_(.+)")
+_PARTS = {"self": "self_attn", "context": "encoder_attn", "ffn": "", "rnn": CELL}
+_NORMS = {
+    "self": ("Wo_ln", "self_attn_layer_norm"),
+    "context": ("Wo_ln", "encoder_attn_layer_norm"),
+    "ffn": ("ffn_ln", "final_layer_norm"),
+    "rnn": ("ffn_ln", "self_attn_layer_norm"),
+}
+
+
+def _new_name(name: str, suffix: str) -> str:
+    """Return the engine's name of a weight; names that it does not know stay, and are errors later."""
+    for side in ("encoder", "decoder"):
+        for old, new in (("top", "layer_norm"), ("emb", "layernorm_embedding")):
+            for kind, ending in (("scale", "weight"), ("bias", "bias")):
+                if name == f"{side}_{old}_ln_{kind}{'_pre' if old == 'emb' else ''}":
+                    return f"{side}.{new}.{ending}"
+    match = _LAYER.fullmatch(name)
+    if not match:
+        return name
+    side, number, part, rest = match.groups()
+    layer = f"{side}.layers.{int(number) - 1}"
+    norm, new_norm = _NORMS[part]
+    if part == "rnn" and suffix:
+        norm = "ln"
+    names = {
+        f"{norm.removesuffix('_ln') + '_' if norm != 'ln' else ''}ln_{kind}{suffix}": f"{new_norm}.{ending}"
+        for kind, ending in (("scale", "weight"), ("bias", "bias"))
+    }
+    if part in ("self", "context"):
+        for old, new in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("o", "out_proj")):
+            names |= {f"W{old}": f"{_PARTS[part]}.{new}.weight", f"b{old}": f"{_PARTS[part]}.{new}.bias"}
+    elif part == "ffn":
+        names |= {"W1": "fc1.weight", "b1": "fc1.bias", "W2": "fc2.weight", "b2": "fc2.bias"}
+    else:
+        names |= {"W": f"{CELL}.input.weight", "Wf": f"{CELL}.forget.weight", "bf": f"{CELL}.forget.bias"}
+    return f"{layer}.{names[rest]}" if rest in names else name
+
+
+def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Linear:
+    """Return the output layer of a model, which only translating needs; its file is read again."""
+    items, content = read_items(checkpoint)
+    settings = MarianSettings(content, str(checkpoint))
+    weight = items.get("decoder_ff_logit_out_W")
+    if weight is None:
+        weight = items["Wemb"] if "Wemb" in items else items["decoder_Wemb"]
+    elif weight.shape[0] != rows:
+        weight = weight.T
+    bias = items.get("decoder_ff_logit_out_b", torch.zeros(rows)).flatten()
+    if weight.shape != (rows, settings.number("dim-emb")) or bias.shape != (rows,):
+        raise ModelError("its output layer has another shape than its settings", file=str(checkpoint))
+    return make_linear(weight.float().contiguous().to(device), bias.float().to(device), dtype=dtype)
