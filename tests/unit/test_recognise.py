@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy
 import pytest
 import torch
 from hypothesis import given
@@ -24,7 +23,7 @@ from tests import toy
 from tests.hostile.code import repacked
 
 OTHER = (
-    "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
+    "only models of fairseq, Marian and Hugging Face's transformers are read so far. To align its translations, or other "
     'text in its languages, take another model (model="de-en" for German and English) or train one '
     "(extract-align train)"
 )
@@ -50,18 +49,12 @@ def hugging_face(folder: Path, weights: str = "pytorch_model.bin", kind: object 
     (folder / "config.json").write_text(json.dumps({"model_type": kind, "layers": [1] * 9}), encoding="utf-8")
 
 
-def marian(folder: Path) -> None:
-    write(folder, "vocab.deen.spm", "decoder.yml")
-    numpy.savez(folder / "model.npz", encoder_Wemb=numpy.ones(3))
-
-
 FOLDERS: list[tuple[Callable[[Path], None], str, str]] = [
     (hugging_face, "a Hugging Face model ('marian')", HUGGING),
     (lambda f: hugging_face(f, "model-00001-of-2.safetensors", "m2m_100"), "a Hugging Face model ('m2m_100')", HUGGING),
     (lambda f: hugging_face(f, kind=["x"]), "a Hugging Face model", HUGGING),
     (lambda f: write(f, "model.bin", "config.json", "shared_vocabulary.json"), "a CTranslate2 model", OTHER),
     (lambda f: write(f, "model.bin", "source_vocabulary.txt", "target_vocabulary.txt"), "a CTranslate2 model", OTHER),
-    (marian, "a Marian model", OTHER),
 ]
 
 
@@ -89,7 +82,6 @@ def test_binarised_data_without_a_checkpoint(tmp_path: Path) -> None:
 
 FILES: list[tuple[str, Callable[[Path], object], str, str]] = [
     ("model.safetensors", safetensors, "safetensors, as Hugging Face models are", HUGGING),
-    ("model.npz", lambda path: numpy.savez(path, a=numpy.ones(3)), "a numpy archive, as Marian's models are", OTHER),
     (
         "checkpoint.pt",
         lambda path: path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 3\n"),

