@@ -144,6 +144,9 @@ For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and Engli
 training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for the bundled models they are 0.
 """
 
+RARE = 0.05
+"""Tokenised text has fewer marks attached to words than this share of those apart: a few abbreviations."""
+
 MIN_PIECES = 100
 """Below this number of pieces shares are not reliable."""
 
@@ -166,6 +169,7 @@ def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms
     tried = [
         *_swapped(recorder, terms or Terms(), encoded[:AMONG]),
         *_attached(recorder, terms or Terms(), encoded[:AMONG]),
+        *_apart(recorder, terms or Terms(), encoded[:AMONG]),
     ]
     return [*unknown, *tried]
 
@@ -270,6 +274,18 @@ def _attached(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pi
         yield (
             f"with punctuation apart from words (`house ,`) the text takes {apart:,} pieces of {terms.model} in place "
             f"of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
+        )
+
+
+def _apart(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+    """Yield a warning if all punctuation is apart from words, for a model that was trained on raw text."""
+    words = [word for pair, _ in encoded for word in (*pair.source, *pair.target)]
+    apart = sum(word in MARKS for word in words)
+    attached = sum(word[-1] in MARKS and word[:-1].isalpha() for word in words)
+    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < RARE * apart:
+        yield (
+            f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
+            "written: is there a version of the text that is not tokenised?"
         )
 
 

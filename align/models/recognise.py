@@ -20,7 +20,7 @@ MOST_NAMES = 10_000
 """Maximum number of names in a folder that are read."""
 
 OTHER_TOOLKIT = (
-    "only models of fairseq, Marian and Hugging Face's transformers are read so far. To align its translations, or other "
+    "only models of fairseq, Marian and Hugging Face's transformers are read. To align its translations, or other "
     'text in its languages, take another model (‹model="de-en"› for German and English) or train one '
     "(extract-align train)"
 )

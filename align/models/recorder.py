@@ -150,6 +150,7 @@ class ModelRecorder(TransformerAttention):
         max_positions: limits of source and target pieces, surroundings included.
         prefix: words that each source begins with.
         tags: ids of tags for the target language that a source may begin with.
+        raw: whether the model was trained on text that is not tokenised, as far as known.
 
     Attributes:
         turn: lock to hold while the framework's own module runs, which has state.
@@ -173,11 +174,13 @@ class ModelRecorder(TransformerAttention):
         max_positions: tuple[int, int],
         prefix: Sequence[str] = (),
         tags: Mapping[str, int] | None = None,
+        raw: bool = False,
     ) -> None:
         super().__init__(transformer, name=name, pad=pad, start=start)
         self.sides, self.languages, self.text = sides, languages, text
         self.unk, self.special, self.max_positions = unk, special, max_positions
         self.dtype: str = origin[2]
+        self.raw = raw
         self.origin, self._framework = origin, framework
         self._surroundings, self._prefix, self._tags = surroundings, tuple(prefix), tags or {}
         self._warned = False

@@ -386,6 +386,9 @@ def folder_case(
         damaged: damages a folder, and returns how.
         languages: by the name of a folder, those that it needs, if not German and English.
     """
+    from align.models.fairseq.compat import install
+
+    install()
     import fairseq.models  # noqa: F401  (once, before any fork)
 
     import align.models.load  # noqa: F401

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tests.hostile import fuzz_hugging, fuzz_links, fuzz_markup, fuzz_models, fuzz_recipes, fuzz_text
+from tests.hostile import fuzz_hugging, fuzz_links, fuzz_marian, fuzz_markup, fuzz_models, fuzz_recipes, fuzz_text
 from tests.hostile.driver import Case, search
 from tests.hostile.kill_resume import CASES, kill_case
 from tests.hostile.link_cases import load
@@ -34,11 +34,13 @@ def test_nothing_goes_wrong(case: Case, count: int, kinds: tuple[str, ...]) -> N
 
 
 @FORKS
-@pytest.mark.parametrize("kind", ["fairseq", "hugging"])
+@pytest.mark.parametrize("kind", ["fairseq", "hugging", "marian"])
 def test_damaged_model_folders_are_answered(kind: str, tmp_path: Path) -> None:
     if kind == "hugging":
         pytest.importorskip("transformers")
         assert search(fuzz_hugging.hugging_case(tmp_path), 40)["wrong"] == 0
+    elif kind == "marian":
+        assert search(fuzz_marian.marian_case(tmp_path), 60)["wrong"] == 0
     else:
         sound = toy.save_model(tmp_path / "sound").parent
         assert search(fuzz_models.folder_case({"toy": sound}, tmp_path), 60)["wrong"] == 0

@@ -61,3 +61,16 @@ def test_punctuation_at_words_for_a_model_of_tokens(
             Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
         ]
         assert doubts_about_text(recorder, [encode(recorder, pair) for pair in as_tokens * 3]) == []
+
+
+def test_tokenised_text_for_a_model_of_raw_text(tmp_path: Path) -> None:
+    recorder = BpeRecorder(SENTENCES, tmp_path / "codes", "none")
+    moses = MosesTokenizer("en")
+    tokens = [
+        Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
+    ]
+    for raw in (False, True):
+        recorder.raw = raw  # type: ignore[attr-defined]
+        doubts = doubts_about_text(recorder, [encode(recorder, pair) for pair in tokens * 3])
+        assert [doubt[:36] for doubt in doubts] == ["punctuation is apart from words (`ho"] * raw
+        assert doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS * 3]) == []

@@ -23,7 +23,7 @@ from tests import toy
 from tests.hostile.code import repacked
 
 OTHER = (
-    "only models of fairseq, Marian and Hugging Face's transformers are read so far. To align its translations, or other "
+    "only models of fairseq, Marian and Hugging Face's transformers are read. To align its translations, or other "
     'text in its languages, take another model (model="de-en" for German and English) or train one '
     "(extract-align train)"
 )

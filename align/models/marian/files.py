@@ -21,6 +21,9 @@ SETTINGS = "special:model.yml"
 
 _MOST_ITEMS, _LONGEST_NAME, _MOST_AXES = 20_000, 1_000, 8
 _MOST_SETTINGS, _MOST_YAML = 1 << 20, 100 << 20
+_DEEPEST = 10
+"""Maximum depth of lists and dicts in YAML."""
+
 _MOST_GROWTH = 8
 """Maximum size of what an archive holds, in sizes of the archive: real ones are not compressed."""
 
@@ -39,6 +42,8 @@ def read_items(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Raises:
         ModelError: the file is damaged, holds types that cannot be read back, or has no settings.
     """
+    if not path.is_file():
+        raise ModelError("not a file", file=str(path))
     try:
         items = dict(_read_npz(path) if path.suffix == ".npz" else _read_bin(path))
     except (OSError, ValueError, KeyError, EOFError, struct.error, zipfile.BadZipFile, RuntimeError) as error:
@@ -143,26 +148,59 @@ def _kind_of(kind: int) -> str:
 
 
 def parse_yaml(text: str, file: str) -> Any:
-    """Return YAML of which all scalars are text.
+    """Return YAML, without aliases and nested at most a few levels deep, of which all scalars are text.
 
     Raises:
         ModelError: it is not YAML.
     """
     import yaml
 
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    open_values: list[Any] = []  # lists and dicts that have not ended, the outermost first
+    keys: list[str | None] = []  # of each of these, if it is a dict: the key whose value comes next
+    result: Any = None
     try:
-        return yaml.load(text, Loader=loader)  # BaseLoader makes text, lists and dicts only
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ModelError(f"not YAML ({one_line(error)})", file=file) from None
+        for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("it has an alias")
+            if isinstance(event, yaml.CollectionEndEvent):
+                open_values.pop()
+                keys.pop()
+                continue
+            if not isinstance(event, yaml.NodeEvent):
+                continue
+            value: Any = event.value if isinstance(event, yaml.ScalarEvent) else {}
+            value = [] if isinstance(event, yaml.SequenceStartEvent) else value
+            if not open_values:
+                result = value
+            elif isinstance(open_values[-1], list):
+                open_values[-1].append(value)
+            elif keys[-1] is not None:
+                open_values[-1][keys[-1]] = value
+                keys[-1] = None
+            elif isinstance(value, str):
+                keys[-1] = value
+            else:
+                raise ValueError("it has a key that is not a text")
+            if not isinstance(value, str):
+                open_values.append(value)
+                keys.append(None)
+            if len(open_values) > _DEEPEST:
+                raise ValueError("it is nested too deeply")
+    except (yaml.YAMLError, ValueError) as error:
+        raise ModelError(f"not YAML that is read here ({one_line(error)})", file=file) from None
+    return result
 
 
 def read_yaml(path: Path) -> Any:
     """Read a YAML file; see `parse_yaml`."""
-    if path.stat().st_size > _MOST_YAML:
+    if not path.is_file():
+        raise ModelError("not a file", file=str(path))
+    with path.open("rb") as stream:
+        content = stream.read(_MOST_YAML + 1)
+    if len(content) > _MOST_YAML:
         raise ModelError("larger than any vocabulary", file=str(path))
     try:
-        return parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+        return parse_yaml(content.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise ModelError("not UTF-8", file=str(path)) from None
 

@@ -99,6 +99,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         special=({source.ids[END]: END}, {target.ids[END]: END}),
         max_positions=limit,
         tags=source.tags,
+        raw=all((rule.tokenizer, rule.subwords) == ("none", "sentencepiece") for rule in rules),
     )
     remember(recorder, folder, device, dtype)
     return recorder
@@ -160,7 +161,7 @@ def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
     """
     root = folder.checkpoint.parent
     for path in sorted(root.glob("*.yml"))[:_MOST_CONFIGS]:
-        if "vocab" in path.name or path.stat().st_size > 1 << 20:
+        if "vocab" in path.name or not path.is_file() or path.stat().st_size > 1 << 20:
             continue
         content = read_yaml(path)
         names = content.get("vocabs") if isinstance(content, dict) else None
