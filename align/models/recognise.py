@@ -20,8 +20,8 @@ MOST_NAMES = 10_000
 """Maximum number of names in a folder that are read."""
 
 OTHER_TOOLKIT = (
-    "only models of fairseq, Marian and Hugging Face's transformers are read. To align its translations, or other "
-    'text in its languages, take another model (‹model="de-en"› for German and English) or train one '
+    "only models of fairseq, Marian, CTranslate2 and Hugging Face's transformers are read. To align its translations, "
+    'or other text in its languages, take another model (‹model="de-en"› for German and English) or train one '
     "(extract-align train)"
 )
 
@@ -92,8 +92,6 @@ def hub_owner(model: str) -> str | None:
 def _of_folder(folder: Path) -> ModelError | None:
     with os.scandir(folder) as entries:
         names = {entry.name for entry in islice(entries, MOST_NAMES)}
-    if "model.bin" in names and any(name.startswith(("shared_vocabulary.", "source_vocabulary.")) for name in names):
-        return ModelError("a CTranslate2 model", file=str(folder), hint=OTHER_TOOLKIT)
     if "config.json" in names and any(n in HUGGING_FACE_WEIGHTS or n.endswith(".safetensors") for n in names):
         kind = _model_type(folder / "config.json")
         return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), hint=HUGGING_FACE)

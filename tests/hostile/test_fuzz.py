@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tests.hostile import fuzz_hugging, fuzz_links, fuzz_marian, fuzz_markup, fuzz_models, fuzz_recipes, fuzz_text
+from tests.hostile import (
+    fuzz_ctranslate2,
+    fuzz_hugging,
+    fuzz_links,
+    fuzz_marian,
+    fuzz_markup,
+    fuzz_models,
+    fuzz_recipes,
+    fuzz_text,
+)
 from tests.hostile.driver import Case, search
 from tests.hostile.kill_resume import CASES, kill_case
 from tests.hostile.link_cases import load
@@ -34,11 +43,14 @@ def test_nothing_goes_wrong(case: Case, count: int, kinds: tuple[str, ...]) -> N
 
 
 @FORKS
-@pytest.mark.parametrize("kind", ["fairseq", "hugging", "marian"])
+@pytest.mark.parametrize("kind", ["fairseq", "hugging", "marian", "ctranslate2"])
 def test_damaged_model_folders_are_answered(kind: str, tmp_path: Path) -> None:
     if kind == "hugging":
         pytest.importorskip("transformers")
         assert search(fuzz_hugging.hugging_case(tmp_path), 40)["wrong"] == 0
+    elif kind == "ctranslate2":
+        pytest.importorskip("ctranslate2")
+        assert search(fuzz_ctranslate2.ctranslate2_case(tmp_path), 60)["wrong"] == 0
     elif kind == "marian":
         assert search(fuzz_marian.marian_case(tmp_path), 60)["wrong"] == 0
     else:

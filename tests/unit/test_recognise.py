@@ -23,8 +23,8 @@ from tests import toy
 from tests.hostile.code import repacked
 
 OTHER = (
-    "only models of fairseq, Marian and Hugging Face's transformers are read. To align its translations, or other "
-    'text in its languages, take another model (model="de-en" for German and English) or train one '
+    "only models of fairseq, Marian, CTranslate2 and Hugging Face's transformers are read. To align its translations, "
+    'or other text in its languages, take another model (model="de-en" for German and English) or train one '
     "(extract-align train)"
 )
 HUGGING = (
@@ -53,8 +53,6 @@ FOLDERS: list[tuple[Callable[[Path], None], str, str]] = [
     (hugging_face, "a Hugging Face model ('marian')", HUGGING),
     (lambda f: hugging_face(f, "model-00001-of-2.safetensors", "m2m_100"), "a Hugging Face model ('m2m_100')", HUGGING),
     (lambda f: hugging_face(f, kind=["x"]), "a Hugging Face model", HUGGING),
-    (lambda f: write(f, "model.bin", "config.json", "shared_vocabulary.json"), "a CTranslate2 model", OTHER),
-    (lambda f: write(f, "model.bin", "source_vocabulary.txt", "target_vocabulary.txt"), "a CTranslate2 model", OTHER),
 ]
 
 

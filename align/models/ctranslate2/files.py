@@ -1,0 +1,166 @@
+"""Read the variables of a CTranslate2 model, and its vocabularies and settings. None of them is trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import struct
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from align.core.errors import ModelError, one_line, shorten
+from align.models.huggingface.config import read_json
+
+VERSIONS = (2, 3, 4, 5, 6)
+"""Versions of the file that are read; aliases came with 3, types of numbers with 4."""
+
+_TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+_OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
+"""Types by their bytes, before version 4."""
+
+_MOST_VARIABLES, _MOST_AXES, _MOST_VOCABULARY = 50_000, 6, 100 << 20
+_SCALE = "_scale"
+
+
+class Variables(NamedTuple):
+    """The content of `model.bin`.
+
+    Attributes:
+        kind: name of the model's specification, such as "TransformerSpec".
+        revision: of that specification.
+        tensors: by name; quantised ones in float32.
+    """
+
+    kind: str
+    revision: int
+    tensors: dict[str, Tensor]
+
+
+class _Reader:
+    """Reads numbers and texts one after another."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, kind: str) -> int:
+        (value,) = struct.unpack_from(f"<{kind}", self._data, self._at)
+        self._at += struct.calcsize(kind)
+        return int(value)
+
+    def text(self) -> str:
+        return self.bytes(self.number("H")).rstrip(b"\0").decode()
+
+    def bytes(self, count: int) -> bytes:
+        if self._at + count > len(self._data):
+            raise ValueError("it ends within its variables")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+
+def read_variables(path: Path) -> Variables:
+    """Read the variables of a model.
+
+    Raises:
+        ModelError: the file is damaged, of another version, or quantised in a way that is not read.
+    """
+    if not path.is_file():
+        raise ModelError("not a file", file=str(path))
+    try:
+        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            kind, revision, stored, aliases = _read(_Reader(data))
+    except (OSError, ValueError, KeyError, IndexError, struct.error, RuntimeError) as error:
+        raise ModelError(f"not a CTranslate2 model, or damaged ({one_line(error)})", file=str(path)) from None
+    try:
+        tensors = {name: _dequantised(name, stored) for name in stored if not name.endswith(_SCALE)}
+    except ValueError as error:
+        raise ModelError(str(error), file=str(path)) from None
+    for alias, name in aliases:
+        if name not in tensors:
+            raise ModelError(f"{shorten(alias)} stands for {shorten(name)}, which is not in it", file=str(path))
+        tensors[alias] = tensors[name]
+    return Variables(kind, revision, tensors)
+
+
+def _read(reader: _Reader) -> tuple[str, int, dict[str, Tensor], list[tuple[str, str]]]:
+    version = reader.number("I")
+    if version not in VERSIONS:
+        raise ValueError(f"version {version:,}, not one of {', '.join(map(str, VERSIONS))}")
+    kind, revision, count = reader.text(), reader.number("I"), reader.number("I")
+    if count > _MOST_VARIABLES:
+        raise ValueError(f"{count:,} variables")
+    stored: dict[str, Tensor] = {}
+    for _ in range(count):
+        name, axes = reader.text(), reader.number("B")
+        if axes > _MOST_AXES:
+            raise ValueError(f"{shorten(name)} has {axes} axes")
+        shape = [reader.number("I") for _ in range(axes)]
+        if version >= 4:
+            dtype, length = _TYPES[reader.number("B")], reader.number("I")
+        else:
+            dtype = _OLD_TYPES[reader.number("B")]
+            length = reader.number("I") * dtype.itemsize
+        if math.prod(shape) * dtype.itemsize != length or 0 in shape:
+            raise ValueError(f"{shorten(name)} is not as large as its shape")
+        numbers = np.frombuffer(reader.bytes(length), dtype=np.uint8).copy()
+        stored[name] = torch.from_numpy(numbers).view(dtype).view(shape)
+    aliases = []
+    if version >= 3:
+        count = reader.number("I")
+        if count > _MOST_VARIABLES:
+            raise ValueError(f"{count:,} aliases")
+        aliases = [(reader.text(), reader.text()) for _ in range(count)]
+    return kind, revision, stored, aliases
+
+
+def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
+    """Return a variable as it was before it was quantised: whole numbers are divided by the scale of their row."""
+    tensor = stored[name]
+    if tensor.dtype not in (torch.int8, torch.int16) or not name.endswith("/weight"):
+        return tensor
+    scale = stored.get(name + _SCALE)
+    if scale is None or f"{name.removesuffix('weight')}weight_zero" in stored:
+        raise ValueError(f"{shorten(name)} is quantised in a way that is not read")
+    scale = scale.float().flatten()
+    if scale.numel() not in (1, len(tensor)) or not bool((scale.isfinite() & (scale != 0)).all()):
+        raise ValueError(f"{shorten(name)} has no scale for each of its rows")
+    return tensor.float() / scale.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Return the pieces of a vocabulary, a list in JSON or one on each line.
+
+    Raises:
+        ModelError: it is not such a file.
+    """
+    if not path.is_file():
+        raise ModelError("not a file", file=str(path))
+    with path.open("rb") as stream:
+        content = stream.read(_MOST_VOCABULARY + 1)
+    if len(content) > _MOST_VOCABULARY:
+        raise ModelError("larger than any vocabulary", file=str(path))
+    try:
+        text = content.decode()
+        pieces = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
+    except (ValueError, RecursionError):
+        raise ModelError("not a vocabulary of CTranslate2", file=str(path)) from None
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise ModelError("not a list of pieces", file=str(path))
+    return pieces
+
+
+def read_settings(root: Path) -> dict[str, Any]:
+    """Return config.json; nothing for a folder of an early version, which has none.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    path = root / "config.json"
+    if not path.exists():
+        return {}
+    content: dict[str, Any] = read_json(path)
+    return content

@@ -1,0 +1,195 @@
+"""CTranslate2 folders, made by its own converters, beside the models that they are made of and its translator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align import Pair, Search, load
+from align.core.errors import ModelError
+from align.models.fairseq.compat import install
+from align.models.folder import BUNDLED
+from align.models.model_toml import ModelOptions
+from tests import hugging
+from tests.conftest import SHARED, example_pairs, shared_pairs
+
+ctranslate2: Any = pytest.importorskip("ctranslate2")
+
+SUBWORDS = [BUNDLED / "de-en" / f"{language}.spm" for language in ("de", "en")]
+OPTIONS = ModelOptions(
+    source_lang="de",
+    target_lang="en",
+    case="lower",
+    tokenizer="moses",
+    subwords="sentencepiece",
+    subword_files=SUBWORDS,
+)
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Converts the bundled model, with a quantisation or without."""
+    pytest.importorskip("fairseq")
+    install()
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    from ctranslate2.converters import FairseqConverter
+
+    root, source = tmp_path_factory.mktemp("ct2"), BUNDLED / "de-en"
+
+    def convert(quantisation: str) -> Path:
+        folder = root / (quantisation or "float32")
+        if not folder.exists():
+            made = FairseqConverter(str(source / "checkpoint.pt"), str(source), source_lang="de", target_lang="en")
+            made.convert(str(folder), quantization=quantisation or None)
+        return folder
+
+    return convert
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "share"), [("", 0.0), ("float16", 0.001), ("bfloat16", 0.005), ("int16", 0.002), ("int8", 0.005)]
+)
+def test_links_are_those_of_the_source_model(bundled: Callable[[str], Path], quantisation: str, share: float) -> None:
+    cells: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 2, "output_head": "all"}
+    pairs = shared_pairs(500) if (SHARED / "valid.de").is_file() else example_pairs()
+    expected = [{*alignment.links} for alignment in load("de-en", **cells)(pairs)]
+    ours = [{*alignment.links} for alignment in load(bundled(quantisation), options=OPTIONS, **cells)(pairs)]
+    different = sum(len(a ^ b) for a, b in zip(expected, ours, strict=True))
+    assert different <= share * sum(map(len, expected))
+    assert ours != [set[tuple[int, int]]()] * len(pairs)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_are_those_of_its_translator(bundled: Callable[[str], Path], beam: int) -> None:
+    folder = bundled("")
+    aligner = load(folder, options=OPTIONS)
+    recorder: Any = aligner.forward.recorder
+    translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
+    pieces = json.loads((folder / "source_vocabulary.json").read_text(encoding="utf-8"))
+    find = recorder.translator(Search(beam=beam), 1000)._find
+    words: dict[int, str] = recorder._framework.translator.args[3]
+    pairs = [pair for pair in example_pairs() if pair.source]
+    same = 0
+    for pair in pairs:
+        ids = recorder.encode(Pair(pair.source, (), 1)).source
+        (theirs,) = translator.translate_batch([[pieces[n] for n in ids[:-1]]], beam_size=beam, max_decoding_length=60)
+        (found,) = find(torch.tensor([ids]), 60)
+        same += theirs.hypotheses[0] == [words.get(n, "<unk>") for n in found]
+    assert same == len(pairs)
+
+
+def edit(source: Path, folder: Path, **settings: Any) -> Path:
+    """Copy a folder with other settings."""
+    shutil.copytree(source, folder)
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(content | settings), encoding="utf-8")
+    return folder
+
+
+def test_a_multilingual_model_reads_its_languages(bundled: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = edit(bundled(""), tmp_path / "many", add_source_eos=False)
+    codes = [f"__{code}__" for code in ["de", "en", "fr", "es", "it", "nl", "pt", "pl", "cs", "sv"]]
+    for side in ("source", "target"):
+        path = folder / f"{side}_vocabulary.json"
+        pieces = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps([*pieces[: -len(codes)], *codes]), encoding="utf-8")
+    recorder: Any = load(folder, options=OPTIONS).forward.recorder
+    pieces = recorder.encode(Pair(("das",), ("the",), 1))
+    vocabulary = json.loads((folder / "source_vocabulary.json").read_text(encoding="utf-8"))
+    assert [vocabulary[n] for n in (pieces.source[0], pieces.source[-1])] == ["__de__", "</s>"]
+    assert (pieces.source_words[0], pieces.source_words[-1]) == (-1, -1)
+    vocabulary = json.loads((folder / "target_vocabulary.json").read_text(encoding="utf-8"))
+    assert [vocabulary[n] for n in recorder.start] == ["</s>", "__en__"]
+    with pytest.raises(ModelError, match="a model of 10 languages, and none is given"):
+        load(folder)
+    with pytest.raises(ModelError, match="a model of 10 languages, and xx is given"):
+        load(folder, options=replace(OPTIONS, target_lang="xx"))
+
+
+def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path) -> None:
+    """Its text has no end of sentence, as OpenNMT-py trains it: no source word is linked with `</s>`."""
+    package = tmp_path / "translate-de_en"
+    edit(bundled(""), package / "model", add_source_eos=False, decoder_start_token="<s>")
+    (package / "metadata.json").write_text('{"from_code": "de", "to_code": "en"}', encoding="utf-8")
+    with pytest.raises(ModelError, match="no subwords beside the model"):
+        load(package)
+    shutil.copy(SUBWORDS[0], package / "sentencepiece.model")
+    aligner = load(package)
+    recorder: Any = aligner.forward.recorder
+    assert recorder.languages == ("de", "en")
+    assert recorder.encode(Pair(("das",), ("the",), 1)).source_words == [0]
+    assert [len(alignment.pair.target) for alignment in aligner([("das haus", "the house"), ("ein", "a")])] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"decoder_start_token": None}, "no decoder_start_token is given"),
+        ({"eos_token": "<end>"}, "its vocabulary has no <end>"),
+        ({"unk_token": 3}, "unk_token"),
+    ],
+)
+def test_settings_that_do_not_fit(
+    bundled: Callable[[str], Path], change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    folder = edit(bundled(""), tmp_path / "x", **change)
+    with pytest.raises(ModelError, match=re.escape(message)):
+        load(folder, options=OPTIONS)
+
+
+def test_other_models_are_refused_by_name(bundled: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tmp_path / "x"
+    shutil.copytree(bundled("int8"), folder)
+    content = (folder / "model.bin").read_bytes()
+
+    def refused(data: bytes, message: str) -> None:
+        (folder / "model.bin").write_bytes(data)
+        with pytest.raises(ModelError) as caught:
+            load(folder, options=OPTIONS)
+        assert message in str(caught.value)
+        assert caught.value.file == str(folder / "model.bin")
+
+    for kind in (b"WhisperSpec", b"TransformerDecoderModelSpec"):
+        renamed = struct.pack("<IH", 6, len(kind) + 1) + kind + content[4 + 2 + 15 :]
+        refused(renamed, f"a CTranslate2 model of kind {kind.decode()}, not a Transformer that translates")
+    refused(struct.pack("<I", 7) + content[4:], "version 7, not one of 2, 3, 4, 5, 6")
+    refused(content[:-100_000], "not a CTranslate2 model, or damaged")
+    at = content.index(b"decoder/alibi\0") + 14
+    refused(content[: at + 6] + b"\1" + content[at + 7 :], "it has decoder/alibi, which is not read")
+    refused(content.replace(b"weight_scale\0", b"weight_scalX\0"), "is quantised in a way that is not read")
+    refused(
+        content.replace(b"encoder/layer_0/ffn/linear_0", b"encoder/layer_0/ffn/linear_9"), "it has no encoder.layers.0"
+    )
+    (folder / "target_vocabulary.json").unlink()
+    with pytest.raises(ModelError, match="no vocabulary"):
+        load(folder, options=OPTIONS)
+
+
+def test_models_of_transformers(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from ctranslate2.converters import TransformersConverter
+
+    def fill(kind: str, model: Any) -> None:
+        hugging.randomise(kind, model)
+        model.model.shared.weight.data[model.config.pad_token_id] = (
+            0  # as in all such models; their decoder begins with it
+        )
+
+    source, folder = tmp_path / "hf", tmp_path / "ct2"
+    hugging.save_model("marian", source, fill=fill)
+    TransformersConverter(str(source)).convert(str(folder))
+    for path in source.glob("*.spm"):
+        shutil.copy(path, folder)
+    pairs = [("das haus ist alt .", "the house is old ."), ("ein hund", "a dog")]
+    for a, b in zip(load(source, threshold=None)(pairs), load(folder, threshold=None)(pairs), strict=True):
+        assert a.links == b.links
