@@ -325,6 +325,28 @@ def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result],
     assert tree(tmp_path / "links.parts") == before
 
 
+def test_a_calibration_that_was_changed_is_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
+    """It decides where short texts are read, and 20 lines are one."""
+    stored = tmp_path / "toys" / "de-en" / "model.toml"
+
+    def calibrate(layer: int) -> None:
+        stored.write_text(f"[calibration.input]\nnorm = {{ layer = {layer}, head = 1 }}\n")
+
+    calibrate(1)
+    auto = ("-q", "text", "-o", "links", "--resume", "--position", "input", "--layer", "auto", "--head", "auto")
+    assert run(*auto).code == 0
+    calibrate(2)
+    changed = "is of another run (calibration was input layer 1, head 1, and is input layer 2, head 1): remove links"
+    failed(run(*auto), f"links {changed}")
+    assert (run(*auto[:-4], "--layer", 1, "--head", 2, "-o", "asked").code) == 0
+    calibrate(1)
+    assert run(*auto[:-4], "--layer", 1, "--head", 2, "-o", "asked") == (0, b"", "")
+    os.unlink("links")
+    break_off(run, 95, "text", "-o", "links", *auto[5:])
+    calibrate(2)
+    failed(run(*auto), f"links.parts {changed}.parts to begin anew")
+
+
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
     message = "links is there, and no record of the run that made it: remove links to begin anew"
