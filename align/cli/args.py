@@ -20,6 +20,7 @@ from align.core.text import LinePair
 from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
+from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
 from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
@@ -361,10 +362,12 @@ def check_files(
     if output == "":
         parser.error(f"{option} needs the name of a file")
     to_stdout = output in (None, "-")
-    written = regular_file(sys.stdout if to_stdout else output)
+    written = [regular_file(sys.stdout if to_stdout else output)]
+    if output and not to_stdout:
+        written.append(regular_file(temporary_name(link_target(output))))
     for name in files:
         file = regular_file(sys.stdin if name == "-" else name)
-        if written and file and os.path.samestat(file, written):
+        if file and any(other and os.path.samestat(file, other) for other in written):
             shown = "on stdin" if name == "-" else name
             parser.error("stdout is the input file" if to_stdout else f"{option} would replace the input {shown}")
 
@@ -545,6 +548,9 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, tex
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
         jobs = f"`extract-align jobs FILE … -o {args.output}`"
         parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")
+    for name in text.files if args.resume else ():
+        if name != "-" and _is_of_resume(name, args.output):
+            parser.error(f"--resume writes the input {name} itself: give it another name")
     if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
         parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
 
@@ -555,10 +561,15 @@ def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, t
     if name is None:
         return
     check_second_output(parser, text.files, name, output, "--bad-lines-file")
-    if args.resume and output:
-        place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
-        if place in (parts, os.path.realpath(record_of(output))) or place.startswith(parts + os.sep):
-            parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
+    if args.resume and output and _is_of_resume(name, output):
+        parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
+
+
+def _is_of_resume(name: str, output: str) -> bool:
+    """Tell whether a file is one that `--resume` writes besides the output."""
+    place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
+    record = record_of(output)
+    return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
 
 
 def add_link_options(group: Any, role: Role, required: bool = False) -> None:

@@ -35,7 +35,7 @@ from align.cli.args import (
     write_translation,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.loading import Asked, load_aligner, names_of, read_asked
+from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
 from align.core.stream import OnBatch
@@ -330,6 +330,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     source = options.input
     return {
         "settings": sign(aligner, (), options.search, options.words),
+        "calibration": calibration_of(aligner),
         "device": aligner.forward.recorder.device,
         "format": options.format,
         "scores": options.scores,

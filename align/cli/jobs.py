@@ -26,7 +26,7 @@ from align.cli.args import (
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
-from align.cli.loading import Asked, load_aligner, names_of, read_asked
+from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
 from align.core.types import Choice, TextWarning
@@ -428,6 +428,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """
     return {
         "settings": sign(aligner),
+        "calibration": calibration_of(aligner),
         "device": aligner.forward.recorder.device,
         "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,

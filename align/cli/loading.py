@@ -219,3 +219,17 @@ def load_aligner(program: str, options: Asked) -> Aligner:
 def names_of(aligner: Aligner) -> Sequence[str]:
     """Return the prefix of messages about each model."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
+
+
+def calibration_of(aligner: Aligner) -> str | None:
+    """Return the layers and heads that the models store for texts too short to choose by; None if none may be read."""
+    from align.core.choice import candidates, only_choice
+
+    stored = [
+        f"{name}{position} {cell}"
+        for name, one in zip(names_of(aligner), aligner.directions, strict=True)
+        if not only_choice(one.recorder, one.settings)
+        for position in candidates(one.recorder, one.settings)
+        if (cell := one.calibration.get((one.settings.score, position)))
+    ]
+    return "; ".join(stored) or None

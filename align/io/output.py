@@ -99,6 +99,12 @@ def beside(target: str, prefix: str, suffix: str) -> str:
     return os.path.join(folder, prefix + name + suffix)
 
 
+def temporary_name(target: str) -> str:
+    """Return the name of a file until it is complete; its digest tells it from files that are not of this package."""
+    digest = hashlib.blake2b(os.fsencode(os.path.basename(target)), digest_size=4).hexdigest()
+    return beside(target, ".", f".{digest}.part")
+
+
 def longest_name(folder: str) -> int:
     """Return the maximum number of bytes in the name of a file in a folder."""
     try:
@@ -263,7 +269,7 @@ def replace_file(
     Raises:
         OSError: the file cannot be written, or another run is writing it.
     """
-    part = beside(target, ".", ".part")
+    part = temporary_name(target)
     file = NamedFile(open_locked(part, shown or target), shown or target)
     unfinished.add(part)
     try:

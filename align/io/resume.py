@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeAlias
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
 from align.io.manifest import MAX_RECORD, Output, Record, Run, Stamp, differences, digest_of, dump_json, load_json
-from align.io.output import beside, link_target, open_output, replace_file
+from align.io.output import beside, link_target, open_output, replace_file, temporary_name
 
 BUFFERS = 5
 """Buffers in a block."""
@@ -35,7 +35,7 @@ COPIED = 1 << 20
 RUN = "run.json"
 
 _FINISHED = re.compile(r"[0-9]{5,}(\.bad|\.json)?")
-_TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.part")
+_TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.[0-9a-f]{8}\.part")
 
 
 Describe: TypeAlias = Callable[[int], str]
@@ -121,7 +121,7 @@ class Blocks:
             os.mkdir(self.folder)
         own = not os.path.islink(self.folder) and os.path.isdir(self.folder)
         self._run = _read_run(self.folder) if own else None
-        if not own or (self._run is None and not all(map(_TEMPORARY.fullmatch, os.listdir(self.folder)))):
+        if not own or (self._run is None and not all(map(_is_temporary, os.listdir(self.folder)))):
             raise OSError(errno.EEXIST, "is in the way: remove it", self.folder)
 
     @property
@@ -352,9 +352,15 @@ def _record_name(number: int) -> str:
     return f"{number:05}.json"
 
 
+def _is_temporary(name: str) -> bool:
+    """Tell whether a file has the temporary name of one of a block."""
+    match = _TEMPORARY.fullmatch(name)
+    return match is not None and name == temporary_name(match[1])
+
+
 def _remove_parts(folder: str) -> None:
     """Remove blocks, the last one first, and then `run.json`: what is left at any time can be resumed."""
-    names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
+    names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _is_temporary(name)]
     for name in (*sorted(names, reverse=True), RUN):
         with suppress(OSError):  # e.g. a folder of that name
             os.unlink(os.path.join(folder, name))

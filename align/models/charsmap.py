@@ -37,14 +37,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield number and content of a protobuf message's length-delimited fields, and skip the others."""
     at = 0
     while at < len(message):
-        tag, at = _varint(message, at)
+        tag, at = _varint(message, at, 32)
         kind = tag & 7
         if kind == 0:
-            _, at = _varint(message, at)
+            _, at = _varint(message, at, 64)
             continue
         size = {1: 8, 5: 4}.get(kind, -1)
         if kind == 2:
-            size, at = _varint(message, at)
+            size, at = _varint(message, at, 32)
         if size < 0:
             raise ValueError(f"unknown type of field: {kind}")
         if kind == 2:
@@ -52,11 +52,18 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at a byte, seven bits per byte, and the position after it."""
+def _varint(message: bytes, at: int, bits: int) -> tuple[int, int]:
+    """Return the number that begins at a byte, seven bits per byte, and the position after it.
+
+    Raises:
+        ValueError: it has more bits, which other readers may drop.
+    """
     value = shift = 0
-    while message[at] & 0x80:
+    while message[at] & 0x80 and shift + 7 < bits:
         value |= (message[at] & 0x7F) << shift
         shift += 7
         at += 1
-    return value | message[at] << shift, at + 1
+    value |= message[at] << shift
+    if value >> bits:
+        raise ValueError(f"a number of more than {bits} bits")
+    return value, at + 1

@@ -156,7 +156,7 @@ def _processor(path: Path | None) -> Any:
     processor: Any = SentencePieceProcessor()
     try:
         processor.load(str(path))
-        tables = list(charsmaps(path.read_bytes()))
+        tables = list(charsmaps(processor.serialized_model_proto()))  # as it has read them
     except (OSError, RuntimeError, IndexError, ValueError) as error:
         raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
     if any(longest_replacement(table) > LONGEST_REPLACEMENT for table in tables):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from align.io.output import replace_file
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
 from align.training.recipe import Recipe, Start
@@ -136,9 +137,8 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     if complete is None:
         last.unlink()
         return None
-    part = last.with_suffix(".part")
-    shutil.copyfile(complete, part)
-    part.replace(last)
+    with complete.open("rb") as whole, replace_file(str(last)) as out:
+        shutil.copyfileobj(whole, out)
     return complete
 
 

@@ -20,7 +20,7 @@ import pytest
 import align.models.load
 from align.cli import common, extract
 from align.io import process
-from align.io.output import beside, open_output
+from align.io.output import beside, open_output, temporary_name
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -185,11 +185,33 @@ def test_a_library_that_cannot_be_imported_is_named(
     failed(run("text"), f"error: {message}")
 
 
+# Names of files that are not complete
+
+
+def test_a_file_of_the_users_is_not_a_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / ".links.part").write_bytes(b"mine")
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / ".links.part").read_bytes() == b"mine"
+
+
+def test_no_input_has_the_temporary_name_of_the_output(run: Callable[..., Result], tmp_path: Path) -> None:
+    part = temporary_name("links")
+    text = (tmp_path / "text").read_bytes()
+    (tmp_path / part).write_bytes(text)
+    (tmp_path / "linked").symlink_to(part)
+    (tmp_path / "to").symlink_to("links")
+    for name, output in ((part, "links"), ("linked", "links"), (part, "to")):
+        result = run(name, "-o", output)
+        assert (result.code, f"error: -o would replace the input {name}" in result.err) == (2, True)
+    assert (tmp_path / part).read_bytes() == text
+
+
 # What a killed run leaves, and runs at the same time
 
 
 def test_what_a_killed_run_left_is_used_up(tmp_path: Path) -> None:
-    (tmp_path / ".links.part").write_bytes(b"half a line, longer than what comes now")
+    Path(temporary_name(str(tmp_path / "links"))).write_bytes(b"half a line, longer than what comes now")
     with open_output(str(tmp_path / "links")) as out:
         out.write(b"links")
     assert (tmp_path / "links").read_bytes() == b"links"
@@ -211,7 +233,7 @@ def test_two_runs_do_not_mix(tmp_path: Path) -> None:
 
 def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file that was opened is renamed before it is locked: what is complete must not be written into."""
-    flock, part = fcntl.flock, tmp_path / ".links.part"
+    flock, part = fcntl.flock, Path(temporary_name(str(tmp_path / "links")))
     part.write_bytes(b"complete")
 
     def late(descriptor: int, how: int) -> None:
@@ -230,7 +252,7 @@ def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monk
 @pytest.mark.parametrize("other", [False, True])
 def test_ctrl_c_when_all_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
     """Nothing is left to remove: the result has its name, and another run may have begun."""
-    replace, part = os.replace, tmp_path / ".links.part"
+    replace, part = os.replace, Path(temporary_name(str(tmp_path / "links")))
 
     def stopped(*names: str) -> None:
         replace(*names)
@@ -256,7 +278,7 @@ def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_is_in_the_way_is_neither_followed_nor_removed(tmp_path: Path) -> None:
-    precious, part = tmp_path / "precious", tmp_path / ".links.part"
+    precious, part = tmp_path / "precious", Path(temporary_name(str(tmp_path / "links")))
     precious.write_bytes(b"precious")
     for make in (
         lambda: part.hardlink_to(precious), lambda: part.symlink_to(precious), lambda: os.mkfifo(part), part.mkdir

@@ -19,7 +19,7 @@ from align.cli import extract
 from align.cli.loading import load_aligner
 from align.io import resume
 from align.io.manifest import digest_of
-from align.io.output import open_output
+from align.io.output import open_output, temporary_name
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -185,7 +185,7 @@ def test_the_last_block_with_a_record_counts(run: Callable[..., Result], tmp_pat
     parts = tmp_path / "links.parts"
     os.unlink(parts / "00004.json")  # killed before the record was there
     (parts / "00004").write_bytes(b"half a li")
-    (parts / ".00004.json.part").write_bytes(b"half a li")
+    Path(temporary_name(str(parts / "00004.json"))).write_bytes(b"half a li")
     result = run("text", "-o", "links", "--resume")
     assert "60 lines are done in links.parts" in result.err
     run("-q", "text", "-o", "plain")
@@ -201,7 +201,7 @@ def test_stopped_before_anything_was_saved(run: Callable[..., Result], tmp_path:
     run("-q", "text", "-o", "plain")
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
     (tmp_path / "next.parts").mkdir()
-    (tmp_path / "next.parts" / ".run.json.part").touch()  # killed before the first file was there
+    Path(temporary_name(str(tmp_path / "next.parts" / "run.json"))).touch()  # killed before the first file was there
     assert run("-q", "text", "-o", "next", "--resume").code == 0
     assert (tmp_path / "next").read_bytes() == (tmp_path / "plain").read_bytes()
     assert not (tmp_path / "next.parts").exists()
@@ -232,6 +232,32 @@ def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> N
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / long).read_bytes() == (tmp_path / "elsewhere" / "links").read_bytes()
     assert sorted(os.listdir(tmp_path / "elsewhere")) == ["links", "links.run.json"]
+
+
+def test_files_of_the_users_among_the_blocks_are_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    parts = tmp_path / "links.parts"
+    parts.mkdir()
+    (parts / ".00001.part").write_bytes(b"mine")
+    failed(run("-q", "text", "-o", "links", "--resume"), "links.parts: is in the way: remove it")
+    assert tree(parts) == {".00001.part": b"mine"}
+    shutil.rmtree(parts)
+    break_off(run, 95, "text", "-o", "links")
+    (parts / ".00001.part").write_bytes(b"mine")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert tree(parts) == {".00001.part": b"mine"}
+
+
+def test_no_input_is_a_file_that_resuming_writes(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    before = tree(tmp_path / "links.parts")
+    (tmp_path / "links.run.json").write_bytes(b"{}")
+    for name in ("links.parts/00001", "./links.run.json"):
+        result = run("-q", "text", name, "-o", "links", "--resume")
+        assert (result.code, f"--resume writes the input {name} itself: give it another name" in result.err) == (
+            2,
+            True,
+        )
+    assert tree(tmp_path / "links.parts") == before
 
 
 # The same command once more
@@ -323,6 +349,28 @@ def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result],
     os.rename("aside", "links")
     assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
     assert tree(tmp_path / "links.parts") == before
+
+
+def test_a_calibration_that_was_changed_is_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
+    """It decides where short texts are read, and 20 lines are one."""
+    stored = tmp_path / "toys" / "de-en" / "model.toml"
+
+    def calibrate(layer: int) -> None:
+        stored.write_text(f"[calibration.input]\nnorm = {{ layer = {layer}, head = 1 }}\n")
+
+    calibrate(1)
+    auto = ("-q", "text", "-o", "links", "--resume", "--position", "input", "--layer", "auto", "--head", "auto")
+    assert run(*auto).code == 0
+    calibrate(2)
+    changed = "is of another run (calibration was input layer 1, head 1, and is input layer 2, head 1): remove links"
+    failed(run(*auto), f"links {changed}")
+    assert (run(*auto[:-4], "--layer", 1, "--head", 2, "-o", "asked").code) == 0
+    calibrate(1)
+    assert run(*auto[:-4], "--layer", 1, "--head", 2, "-o", "asked") == (0, b"", "")
+    os.unlink("links")
+    break_off(run, 95, "text", "-o", "links", *auto[5:])
+    calibrate(2)
+    failed(run(*auto), f"links.parts {changed}.parts to begin anew")
 
 
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:

@@ -135,6 +135,60 @@ def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Pa
     assert len(recorder.transformer.encoder.embedding.pieces) == len(larger)
 
 
+LEAVING_OUT: list[dict[str, Any]] = [
+    {"target_modules": ["q_proj"]},
+    {"target_modules": ["_proj", "fc1"]},
+    {"target_modules": []},
+    {"target_modules": ["q_proj", "fc1"], "exclude_modules": ["fc1"]},
+    {"target_modules": "all-linear", "modules_to_save": ["encoder_attn"]},
+    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": [0, 2]},
+    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": 1},
+    {"r": 8},
+    {"r": None},
+]
+TAKING_IN: list[dict[str, Any]] = [
+    {"target_modules": ["encoder_attn.q_proj", "fc1"], "exclude_modules": ["fc2", "c1"]},
+    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": [0, 1], "layers_pattern": None},
+    {"target_modules": [TARGETS[0], "fc1"], "layers_to_transform": 0},
+    {"target_modules": "(a+)+$", "modules_to_save": ["attn"]},
+    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": []},
+]
+
+
+@pytest.mark.parametrize("settings", LEAVING_OUT)
+def test_factors_that_the_settings_leave_out(base: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    write_adapter(tmp_path, base, **settings)
+    weights = load_file(base / "model.safetensors")
+    with pytest.raises(ModelError, match="which its settings leave out or give another rank: merge it"):
+        merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
+
+
+@pytest.mark.parametrize("settings", TAKING_IN)
+def test_factors_that_the_settings_name(base: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    expected = write_adapter(tmp_path, base, **settings)
+    weights = load_file(base / "model.safetensors")
+    merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
+    assert all(torch.equal(weights[f"{name}.weight"], expected[f"{name}.weight"]) for name in TARGETS)
+
+
+@pytest.mark.parametrize("table", ["model.shared", "model.encoder.embed_tokens", "lm_head"])
+def test_factors_of_a_table_that_may_be_tied(base: Path, tmp_path: Path, table: str) -> None:
+    """In peft those of `shared` change nothing, and those of a tied table only what reads it by this name."""
+    weights = load_file(base / "model.safetensors")
+    weights[f"{table}.weight"] = shared = weights["model.shared.weight"]
+    a, b = ("lora_A.weight", "lora_B.weight") if table == "lm_head" else ("lora_embedding_A", "lora_embedding_B")
+    factors = {
+        a: torch.ones(4, shared.shape[a == "lora_A.weight"]),
+        b: torch.ones(shared.shape[a != "lora_A.weight"], 4),
+    }
+    write_adapter(tmp_path, base)
+    save_file({f"base_model.model.{table}.{n}": x for n, x in factors.items()}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(
+        ModelError, match=f"it changes {table}, and its files do not say where .* uses that table: merge"
+    ):
+        merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"use_dora": True}, "a LoRA adapter with use_dora, which is not read: merge it"),
     ({"alora_invocation_tokens": [5]}, "a LoRA adapter with alora_invocation_tokens, which is not read: merge it"),

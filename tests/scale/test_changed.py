@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from align.cli.main import main
 from align.io import output
 from align.io.output import NamedFile, put_in_place
 from align.jobs.files import whole_file
@@ -21,7 +22,7 @@ from align.jobs.writers import WRITERS, Head
 from align.jobs.writers import Result as Row
 from tests import toy
 from tests.cli.conftest import Result
-from tests.scale.jobs import drive, lines, sentences, tree
+from tests.scale.jobs import SHARED, drive, lines, sentences, tree
 
 JOB = ("jobs", "-q", "in/*.tsv", "--output", "out")
 
@@ -85,6 +86,17 @@ def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], d
     result = run(*JOB)
     assert (result.code, "out: its files are of another run (settings was fairseq:de-en@" in result.err) == (1, True)
     assert tree("out") == done
+
+
+def test_a_calibration_that_was_changed_is_another_run(
+    run: Callable[..., Result], run_main: Callable[..., Result]
+) -> None:
+    Path("in/a.tsv").write_bytes(lines(sentences(10, 1)))
+    job = ("-q", "in/*.tsv", "--output", "auto", *SHARED)
+    assert run_main(main, "jobs", *job).code == 0
+    Path("toy/model.toml").write_text("[calibration.output]\nnorm = { layer = 1, head = 1 }\n")
+    message = "its files are of another run (calibration was None, and is output layer 1, head 1)"
+    assert message in run_main(main, "jobs", *job).err
 
 
 def test_a_file_of_the_same_name_time_and_size_is_looked_at(run: Callable[..., Result], done: dict[str, bytes]) -> None:

@@ -304,3 +304,40 @@ def test_a_normalisation_that_blows_words_up_is_refused(tmp_path: Path) -> None:
             continue
         with pytest.raises(ModelError, match="its normalisation would make texts hundreds of times as long"):
             sentencepiece_segmenter(path)
+
+
+TAG_WITH_DROPPED_BITS = b"\x9a\x80\x80\x80\x10"  # of field 3, for sentencepiece, which keeps 32 bits
+
+
+def test_a_normalisation_behind_a_tag_of_more_than_32_bits_is_refused(tmp_path: Path) -> None:
+    model = (BUNDLED / "de-en" / "de.spm").read_bytes()
+    (table,) = charsmaps(model)
+    longer = _field(3, _field(2, table + b"a" * 1000 + b"\0"))
+    path = tmp_path / "hidden.spm"
+    path.write_bytes(model + TAG_WITH_DROPPED_BITS + longer[1:])
+    with pytest.raises(ModelError, match="its normalisation would make texts hundreds of times as long"):
+        sentencepiece_segmenter(path)
+    with pytest.raises(ValueError, match="a number of more than 32 bits"):
+        list(charsmaps(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("message", "bits"),
+    [
+        (TAG_WITH_DROPPED_BITS + b"\0", 32),
+        (b"\x9a\x80\x80\x80\x80\x00\x00", 32),
+        (b"\x1a\x80\x80\x80\x80\x10", 32),
+        (b"\x1a" + b"\x80" * 5 + b"\0", 32),
+        (b"\x08" + b"\x80" * 9 + b"\2", 64),
+        (b"\x08" + b"\x80" * 10 + b"\0", 64),
+    ],
+)
+def test_numbers_that_are_too_long_in_a_sentencepiece_model(message: bytes, bits: int) -> None:
+    with pytest.raises(ValueError, match=f"a number of more than {bits} bits"):
+        list(charsmaps(message))
+
+
+def test_numbers_as_long_as_they_may_be_in_a_sentencepiece_model() -> None:
+    number = b"\x08" + b"\xff" * 9 + b"\1"
+    table = b"\x9a\x80\x80\x80\0" + b"\x85\x80\x80\x80\0" + b"\x12\3abc"
+    assert list(charsmaps(number + table)) == [b"abc"]

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from align.analysis.bert.segments import NOT_ASKED, PAD, SPECIAL, Batch, Text, collate, example, training_batches
+from align.io.output import replace_file
 from align.models.huggingface.own_model import import_transformers
 
 RATE, DECAY, MOMENTS, CLIP = 1e-3, 0.01, (0.9, 0.98), 1.0
@@ -192,9 +193,8 @@ class Run:
             "schedule": self._schedule.state_dict(),
             "points": [tuple(point) for point in self.points],
         }
-        part = self._checkpoint.with_suffix(".part")
-        torch.save(state, part)
-        part.replace(self._checkpoint)
+        with replace_file(str(self._checkpoint)) as out:
+            torch.save(state, out)
 
     def train(self, text: Text, valid: Text, every: int, tell: Callable[[str], None]) -> None:
         """Train to the end, with regular checkpoints.

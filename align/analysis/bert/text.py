@@ -11,6 +11,7 @@ import numpy as np
 
 from align.analysis.bert.segments import CLS, SEP, SPECIAL, UNK, Text
 from align.core.stream import chunks
+from align.io.output import replace_file
 from align.io.reader import open_lines, read_lines
 
 SENTENCE_ENDS = (".", "?", "!")
@@ -99,10 +100,8 @@ def split(text: Text, valid: int) -> tuple[Text, Text]:
 
 def save_text(text: Text, path: Path) -> None:
     """Write a text in pieces, atomically."""
-    part = path.with_suffix(".part")
-    with part.open("wb") as stream:
-        np.savez(stream, **vars(text))
-    part.replace(path)
+    with replace_file(str(path)) as out:
+        np.savez(out, **vars(text))
 
 
 def load_text(path: Path) -> Text:

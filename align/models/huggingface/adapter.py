@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from align.core.errors import ModelError, shorten, show_value
 from align.models.huggingface.config import Config, read_json
@@ -23,13 +23,14 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 PREFIX = "base_model.model."
 
-TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
-"""Endings of the names of embedding tables."""
+TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "output_projection.weight")
+"""Endings of the names of embedding tables, of which several may be tied."""
 
 MERGE = "merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model"
 
 UNSUPPORTED = (
     *("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config"),
+    *("layers_pattern", "target_parameters"),
     *("use_qalora", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "alora_invocation_tokens"),
 )
 """Settings that change the sum; each must be unset, false or empty."""
@@ -38,6 +39,10 @@ KEEPING = ("gaussian", "eva", "orthogonal", "mica")
 """Values of `init_lora_weights`, with true and false, that leave the model's weights as they are. Others, such as
 "pissa", subtract the initial factors from them, and peft does so again where it loads the adapter.
 """
+
+
+PEFT_RANK = 8
+"""Value of `r` where the settings have none."""
 
 
 def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
@@ -114,10 +119,17 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     for name in sorted(stored):
         if name.endswith((".lora_A.weight", ".lora_embedding_A")):
             down, up = stored[name], _factor_b(stored, name, path)
+            module = name.rpartition(".lora_")[0]
+            if f"{module}.weight".endswith(TABLES):  # peft changes only what reads the table by this name
+                message = f"it changes {shorten(module)}, and its files do not say where the model uses that table"
+                raise ModelError(message, file=str(path), hint=MERGE)
             rank = len(down)
+            if rank != config.size("r", PEFT_RANK) or not _is_target(module, config.content):
+                message = f"it changes {shorten(module)}, which its settings leave out or give another rank"
+                raise ModelError(message, file=str(path), hint=MERGE)
             scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
             factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # those of an embedding are transposed
-            _add(weights, f"{name.rpartition('.lora_')[0]}.weight", scale, factors, path)
+            _add(weights, f"{module}.weight", scale, factors, path)
         elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
             continue
         elif ".lora_" in name:
@@ -126,6 +138,32 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             _replace_table(weights, name, stored[name], path)
         else:
             _replace(weights, name, stored[name], path)
+
+
+def _is_target(module: str, content: Mapping[str, Any]) -> bool:
+    """Tell whether peft changes a module with these settings.
+
+    Names are compared as in peft. Regular expressions are not run, since they may take any time; peft itself writes
+    factors only of modules that match.
+    """
+    targets, excluded, saved, layers = (
+        content.get(name) for name in ("target_modules", "exclude_modules", "modules_to_save", "layers_to_transform")
+    )
+    if _ends_with(module, excluded) or any(
+        f".{name}." in f".{module}." for name in (saved if isinstance(saved, list) else ())
+    ):
+        return False
+    if not isinstance(targets, list) or module in targets:
+        return True
+    if not _ends_with(module, targets) or layers is None or layers == []:
+        return _ends_with(module, targets)
+    layer = next((part for part in module.split(".")[2:-1] if part.isdecimal()), "")
+    return layer in map(str, layers if isinstance(layers, list) else [layers])
+
+
+def _ends_with(module: str, names: object) -> bool:
+    """Tell whether a module has one of these names, without those of the modules that it is in."""
+    return isinstance(names, list) and any(f".{module}".endswith(f".{name}") for name in names)
 
 
 def _factor_b(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:

@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from align.core.errors import ModelError, one_line
+from align.core.errors import ModelError, one_line, show_value
 from align.models.charsmap import longest_replacement
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
 
-MOST_GROWTH = 10_000
-"""Maximum factor by which a text may grow before it is cut into pieces, in the pieces, or after."""
+MOST_GROWTH = 1000
+"""Maximum factor by which a text may grow before it is cut into pieces, in the pieces, or after.
+
+A table of NFKC, `Replace`, `Metaspace` and `<unk>`, as in NLLB, make 33 * 2 * 2 * 5.
+"""
 
 GROWTH = {
     **{"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "ByteLevel": 5},
-    **{"handle_chinese_chars": 3, "replacement": 2, "trim_offsets": 5, "suffix": 2, "cleanup": 2},
+    **{"handle_chinese_chars": 3, "replacement": 2, "suffix": 2, "cleanup": 2},
 }
 """Factors by which steps may lengthen a text although they insert no string of the file.
 
-They are known by their type, or by a setting that they require where the type may be missing. `replacement` is that of
-Metaspace, which begins each part of a text with this character.
+They are known by their type, or by a setting that they require where the library does not check the type. `replacement`
+is that of Metaspace, which begins each part of a text with this character.
 """
 
-INSERTED = ("content", "prepend", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
-"""Strings that steps insert, and pieces of which a model may make one of each character."""
+MEMBERS = ("normalizers", "pretokenizers", "processors", "decoders")
+"""Lists of steps within a step."""
+
+TYPES = {
+    "BPEDecoder", "BertNormalizer", "BertPreTokenizer", "BertProcessing", "ByteFallback", "ByteLevel", "CTC",
+    "CharDelimiterSplit", "Digits", "FixedLength", "Fuse", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD",
+    "Nmt", "Precompiled", "Prepend", "Punctuation", "Replace", "RobertaProcessing", "Sequence", "Split", "Strip",
+    "StripAccents", "TemplateProcessing", "UnicodeScripts", "Whitespace", "WhitespaceSplit", "WordPiece",
+}  # fmt: skip
+"""Types of steps."""
+
+INSERTED = ("content", "prepend")
+"""Strings that steps insert."""
+
+AROUND_PIECES = ("continuing_subword_prefix", "end_of_word_suffix")
+"""Strings that a model adds to pieces."""
+
+LONGEST_PIECE = 1000
+"""Maximum characters of a piece."""
+
+LONGEST_WORD = 1000
+"""Maximum of WordPiece's `max_input_chars_per_word`: its time grows with the cube of a word's length."""
+
+MOST_ADDED_TEXT = 10_000_000
+"""Maximum characters of all added tokens once they are normalised, which the library does as it reads the file."""
 
 MOST_AROUND = 20
 """Maximum length of a list in a post-processor: it puts a few tokens around a text, and each has one id."""
@@ -63,26 +89,14 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     """Read a tokenizer.json.
 
     Raises:
-        ModelError: the file is damaged, or would make texts far longer than they are, or add many tokens to them.
+        ModelError: the file is damaged, or would make texts far longer than they are, or add many tokens to them, or
+            take long for a word.
     """
     try:
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise lacks(error) from None
-    content = read_json(path)
-    model = content.get("model")
-    marks = {name: model.get(name) for name in INSERTED} if isinstance(model, dict) else {}
-    for name, steps in (
-        ("normalizer", [*map(content.get, ("normalizer", "pre_tokenizer", "post_processor")), marks]),
-        ("decoder", [content.get("decoder")]),
-    ):
-        if _growth(steps) > MOST_GROWTH:
-            raise ModelError(f"its {name} would make texts thousands of times as long", file=str(path))
-    parts = [*islice(_parts(content.get("post_processor")), MOST_PARTS + 1)]
-    if len(parts) > MOST_PARTS or any(isinstance(part, list) and len(part) > MOST_AROUND for part in parts):
-        raise ModelError(
-            f"its post_processor has a list of more than {MOST_AROUND} items, or {MOST_PARTS:,} in all", file=str(path)
-        )
+    _check(read_json(path), str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -132,6 +146,73 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
     return None if start is None else (whole[:start], whole[start + len(inner) :])
 
 
+def _check(content: Mapping[str, Any], file: str) -> None:
+    """Check what reading and using a tokenizer.json would cost, before the library reads it.
+
+    Raises:
+        ModelError: it would cost more than its size accounts for, or pieces share a number.
+    """
+    model = content.get("model")
+    if not isinstance(model, dict):
+        raise ModelError("its model is not an object", file=file)
+    normalizer, *others, decoder = (
+        [*_steps(content.get(name), name, file)]
+        for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    )
+    lengths = {name: len(text) for name, text in model.items() if isinstance(text, str)}
+    pieces = max(1 + sum(lengths.get(name, 0) for name in AROUND_PIECES), lengths.get("unk_token", 0))
+    for name, growth in (
+        ("normalizer", _growth([*normalizer, *(step for steps in others for step in steps)]) * pieces),
+        ("decoder", _growth(decoder)),
+    ):
+        if growth > MOST_GROWTH:
+            raise ModelError(f"its {name} would make texts more than {MOST_GROWTH:,} times as long", file=file)
+    parts = [*islice(_parts(content.get("post_processor")), MOST_PARTS + 1)]
+    if len(parts) > MOST_PARTS or any(isinstance(part, list) and len(part) > MOST_AROUND for part in parts):
+        message = f"its post_processor has a list of more than {MOST_AROUND} items, or {MOST_PARTS:,} in all"
+        raise ModelError(message, file=file)
+    longest_word = model.get("max_input_chars_per_word")
+    if isinstance(longest_word, int) and longest_word > LONGEST_WORD:
+        raise ModelError(f"its max_input_chars_per_word is more than {LONGEST_WORD:,}", file=file)
+    _check_pieces(model.get("vocab"), file)
+    added = content.get("added_tokens") or []
+    if not (isinstance(added, list) and all(isinstance(token, dict) for token in added)):
+        raise ModelError("its added_tokens are not a list of objects", file=file)
+    if sum(len(str(token.get("content"))) for token in added) * _growth(normalizer) > MOST_ADDED_TEXT:
+        raise ModelError(f"its added_tokens have more than {MOST_ADDED_TEXT:,} characters in normal form", file=file)
+
+
+def _check_pieces(vocab: Any, file: str) -> None:
+    """Check the pieces of a model, an object that maps them to numbers or a list of pieces with scores.
+
+    Raises:
+        ModelError: a piece is very long, or two have the same number, which a piece is then known by.
+    """
+    entries = [[piece] for piece in vocab] if isinstance(vocab, dict) else vocab if isinstance(vocab, list) else []
+    if any(len(str(entry[0])) > LONGEST_PIECE for entry in entries if isinstance(entry, list) and entry):
+        raise ModelError(f"its vocabulary has a piece of more than {LONGEST_PIECE:,} characters", file=file)
+    if isinstance(vocab, dict) and len({str(number) for number in vocab.values()}) < len(vocab):
+        raise ModelError("two pieces of its vocabulary have the same number", file=file)
+
+
+def _steps(step: Any, name: str, file: str) -> Iterator[dict[str, Any]]:
+    """Yield a step of a tokenizer and the steps in it.
+
+    Raises:
+        ModelError: a step is no object, which the library may read from an array too, or of an unknown type.
+    """
+    steps = [] if step is None else [step]
+    while steps:
+        step = steps.pop()
+        kind = step.get("type") if isinstance(step, dict) else None
+        if not (isinstance(kind, str) and kind in TYPES):
+            shown = f"type {show_value(kind)}" if isinstance(kind, str) else "no type"
+            raise ModelError(f"its {name} has a step of {shown}; the file may be damaged", file=file)
+        yield step
+        for members in map(step.get, MEMBERS):
+            steps.extend(members if isinstance(members, list) else [] if members is None else [members])
+
+
 def _parts(value: Any) -> Iterator[Any]:
     """Yield a value of JSON and all values in it."""
     parts = [value]
@@ -141,21 +222,18 @@ def _parts(value: Any) -> Iterator[Any]:
         parts.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
 
 
-def _growth(steps: list[Any]) -> int:
+def _growth(steps: Iterable[dict[str, Any]]) -> int:
     """Return an upper bound of the factor by which the steps of a tokenizer lengthen a text, in characters."""
     growth = 1
-    for step in _parts(steps):
-        if not isinstance(step, dict):
-            continue
+    for step in steps:
         growth *= 1 + sum(len(step[name]) for name in INSERTED if isinstance(step.get(name), str))
-        growth *= max(GROWTH.get(name, 1) for name in (*step, str(step.get("type"))))
-        if step.get("type") == "Precompiled":
+        growth *= max(GROWTH.get(name, 1) for name in (*step, step["type"]))
+        if "precompiled_charsmap" in step:
             with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
                 growth *= max(1, longest_replacement(base64.b64decode(step["precompiled_charsmap"])))
-        for template in (step.get("single"), step.get("pair")):
-            if isinstance(template, list):  # which may name the text more than once
-                named = [str(part["Sequence"]) for part in template if isinstance(part, dict) and "Sequence" in part]
-                growth *= max(map(named.count, named), default=1)
+        for name, texts in (("single", 1), ("pair", 2)):
+            if isinstance(template := step.get(name), list):  # which may name a text more than once
+                growth *= max(1, sum(isinstance(part, dict) and "Sequence" in part for part in template) - texts + 1)
         if growth > MOST_GROWTH:
             break
     return growth
