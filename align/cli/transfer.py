@@ -32,6 +32,7 @@ from align.cli.args import (
     options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
+from align.cli.documents import transfer_document
 from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import LineError, LinksError, PairError, plural
@@ -52,6 +53,7 @@ from align.io.reader import (
 )
 from align.io.signature import sign
 from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
+from align.transfer.documents import is_document
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
@@ -79,6 +81,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags xml -s a.de.xml -t a.en --links a.links   with links that are there already
   extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
+  extract-align transfer page.xlf -o page.en.xlf   place the inline elements that its targets lack; also .po, .tmx
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
@@ -91,6 +94,7 @@ IDLE = (
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("links", "split", "strip"), lambda args: is_document(args.input or ""), "requires lines, not a document"),
 )
 
 
@@ -100,7 +104,7 @@ class Options(Asked):
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
+        tags: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
@@ -126,7 +130,12 @@ def build_parser() -> Parser:
     add_quiet_option(parser)
     _tag_options(parser)
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
-    group.add_argument("input", nargs="?", metavar="FILE", help="lines `source with tags ||| target` (default: stdin)")
+    group.add_argument(
+        "input",
+        nargs="?",
+        metavar="FILE",
+        help="lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx",
+    )
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
     group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; requires -s")
     group.add_argument(
@@ -159,7 +168,6 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tags",
         choices=TAGS,
-        required=True,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
         "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
@@ -184,6 +192,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         args,
         **vars(read_asked(parser, args)),
         files=_files(parser, args),
+        tags=args.tags or "",
         one_side=args.strip or args.translate,
     )
 
@@ -199,6 +208,11 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
         parser.error("either FILE, or -s and -t")
     if args.tags in COLUMNS and (one_side or args.source is None):
         parser.error(f"--tags {args.tags} reads columns with -s, and lines with -t")
+    document = is_document(args.input or "")
+    if not args.tags and not document:
+        parser.error("the following arguments are required: --tags")
+    if document and args.tags in LABELS:
+        parser.error(f"--tags {args.tags} reads lines, not a document")
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
     if args.report is not None:
@@ -329,6 +343,9 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
+    if len(options.files) == 1 and is_document(options.files[0]):
+        transfer_document(PROGRAM, options, options.files[0], options.tags or None, options.output, options.report)
+        return
     for name in filter(None, (*options.files, options.links)):
         if name != "-":
             os.stat(name)  # a file that does not exist is an error before the model is loaded

@@ -8,9 +8,10 @@ do are placed one layer after another.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from align.transfer.markup import Placement, place_markup
 from align.transfer.tags import Token, halves, make_markup, parse, readable, words_in
@@ -275,7 +276,13 @@ class _Merging:
                 self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
                 continue
             end = self._elements[n]
-            self._enclose(start, n, _Item("open", texts[n], n, ranks[n]), offsets[end], _Item("close", texts[end], end, ranks[end]))
+            self._enclose(
+                start,
+                n,
+                _Item("open", texts[n], n, ranks[n]),
+                offsets[end],
+                _Item("close", texts[end], end, ranks[end]),
+            )
 
     def _divide(self, offsets: set[int]) -> None:
         """Divide the text where tags come."""
@@ -286,9 +293,7 @@ class _Merging:
                 continue
             end = at + len(item.text)
             bounds = [at, *sorted(offset for offset in offsets if at < offset < end), end]
-            items += [
-                _Item("text", item.text[a - at : b - at], item.number) for a, b in zip(bounds, bounds[1:], strict=False)
-            ]
+            items += [_Item("text", item.text[a - at : b - at], item.number) for a, b in pairwise(bounds)]
             at = end
         self.items[:] = items
 
