@@ -70,7 +70,7 @@ class _Reader:
     def __init__(self, data: bytes, file: str) -> None:
         self._data, self._file = data, file
         self.units: list[_Unit] = []
-        self.root, self.version, self.language = "", "", ""
+        self.root = self.language = ""
         self._translate = [True]
         self._depth = self._skipped = 0
         self._unit: _Unit | None = None
@@ -143,7 +143,7 @@ class _Reader:
         if self._depth > DEEPEST:
             raise self._error(f"more than {DEEPEST} elements within each other")
         if self._depth == 1:
-            self.root, self.version = local, attributes.get("version", "")
+            self.root = local
         if self._part is not None:
             self._inner += 1
             return

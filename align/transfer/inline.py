@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from align.transfer.markup import Placement, place_markup
-from align.transfer.tags import Token, halves, make_markup, parse, readable, words_in
+from align.transfer.tags import Kind, Token, halves, make_markup, parse, readable, words_in
 
 MOST = 2000
 """Limit of tags in a segment; the time to place them grows with its square."""
@@ -74,6 +74,12 @@ def _partners(tokens: Sequence[Token]) -> dict[int, int]:
         elif _is_code(token) and opened[token.name]:
             pairs[opened[token.name].pop()] = n
     return pairs
+
+
+def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Check whether each of two pairs has one half within the other pair."""
+    first, second = sorted((one, other))
+    return first[0] < second[0] < first[1] < second[1]
 
 
 @dataclass(slots=True)
@@ -154,31 +160,36 @@ class Inline:
 
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap; a character stands for each."""
-        numbers = [n for n, token in enumerate(self._tokens) if token.kind == "text" or n in self._new]
+        pairs = {n: m for n, m in self._partners.items() if n in self._new and m in self._new}
+        elements = [(n, m) for n, m in pairs.items() if not _is_code(self._tokens[n])]
+        codes = sorted((n, m) for n, m in pairs.items() if _is_code(self._tokens[n]))
+        numbers = self._new
         for count in range(1, LAYERS + 1):
-            tokens = [self._tokens[n] for n in numbers]
-            pairs = halves(tokens)
-            matched = {*pairs, *pairs.values()}
-            paired = {*self._partners, *self._partners.values()}
-            rest = {
-                n
-                for k, n in enumerate(numbers)
-                if k not in matched and n in paired and _is_code(self._tokens[n]) and self._other(n) in self._new
-            }
-            if count == LAYERS:
-                rest = set()
-            yield [
-                token._replace(text=_flatten(token.text) if token.kind == "text" else chr(FIRST + n))
-                for n, token in zip(numbers, tokens, strict=True)
-                if n not in rest
-            ]
+            accepted, rest = elements, []
+            for pair in codes:
+                if any(overlap(pair, other) for other in accepted) and count < LAYERS:
+                    rest.append(pair)
+                else:
+                    accepted = [*accepted, pair]
+            later = {n for pair in rest for n in pair}
+            yield self._stand_ins(numbers - later, dict(accepted))
             if not rest:
                 return
-            numbers = [n for n in numbers if self._tokens[n].kind == "text" or n in rest]
+            elements, codes, numbers = [], rest, later
 
-    def _other(self, n: int) -> int:
-        """Return the other half of a pair."""
-        return self._partners[n] if n in self._partners else {m: k for k, m in self._partners.items()}[n]
+    def _stand_ins(self, numbers: set[int], pairs: Mapping[int, int]) -> list[Token]:
+        """Return the tokens of a layer: text, and a character for each tag."""
+        starts = {m: n for n, m in pairs.items()}
+        tokens = []
+        for n, token in enumerate(self._tokens):
+            if token.kind == "text":
+                tokens.append(token._replace(text=_flatten(token.text)))
+            elif n in numbers and _is_code(token):
+                kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
+                tokens.append(Token(kind, chr(FIRST + n), f"#{starts.get(n, n)}"))
+            elif n in numbers:
+                tokens.append(token._replace(text=chr(FIRST + n)))
+        return tokens
 
     def place(
         self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], translation: str | None = None
@@ -239,6 +250,9 @@ class _Merging:
             around.append(tuple(stack))
             if n in self._elements:
                 stack.append(n)
+        for n, m in self._partners.items():
+            if n not in self._elements:  # a pair of codes may begin in one element and end in another
+                around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
         return around
 
     def add(self, placed: str, plain: str) -> None:
@@ -263,8 +277,6 @@ class _Merging:
                     spaces = ""
             else:
                 spaces += character
-        if spaces and order:
-            texts[order[-1]] += spaces
         self._divide(set(offsets.values()))
         base = 1 + max((item.rank for item in self.items), default=-1)
         ranks = {n: base + k for k, n in enumerate(order)}
