@@ -88,13 +88,13 @@ EXAMPLES = """examples:
 
 IDLE = (
     *WORKERS_IDLE,
+    Idle(("links", "split", "strip"), lambda args: is_document(args.input or ""), "requires lines, not a document"),
     Idle(READING, lambda args: args.links, "has no effect with --links"),
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
-    Idle(("links", "split", "strip"), lambda args: is_document(args.input or ""), "requires lines, not a document"),
 )
 
 
