@@ -12,12 +12,16 @@ _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = {ord(character): f"\\{letter}" for letter, character in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
 
+_LINE = re.compile(r"[^\n]*\n?")
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[([0-9]{1,3})\])?[ \t]*(?=\")")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*$')
 _CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
 _ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
 """Placeholders that a form for one thing may leave out."""
+
+_LONG = re.compile(r'^(?:msg|")(?=[^\n]* )[^\n]{79}', re.MULTILINE)
+"""A line that gettext's programs would have wrapped."""
 
 WIDTH = 79
 """Columns of a wrapped line, as gettext's programs write it."""
@@ -40,7 +44,7 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Entry:
     """A message: texts by keyword, and where the translations are."""
 
@@ -84,8 +88,7 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
     """
     text, encoding = _decode(data, file)
     entries = _read_entries(text, file)
-    lines = text.splitlines()
-    wrapped = not any(len(line) > WIDTH + 1 and " " in line for line in lines if line.startswith(("msg", '"')))
+    wrapped = not _LONG.search(text)
     ending = "\r\n" if "\r\n" in text[:10000] else "\n"
     segments: list[Segment] = []
     for unit, entry in enumerate(entries):
@@ -117,9 +120,8 @@ def _read_entries(text: str, file: str) -> list[_Entry]:
     """Return the messages of a file."""
     entries: list[_Entry] = []
     entry, key, at = _Entry(), "", 1 if text.startswith("\ufeff") else 0
-    for number, line in enumerate(text[at:].split("\n"), 1):
-        start, at = at, at + len(line) + 1
-        line = line.rstrip("\r")
+    for number, match in enumerate(_LINE.finditer(text, at), 1):
+        start, line = match.start(), match[0].rstrip("\r\n")
         content = line.lstrip(" \t")
         if content.startswith("#"):
             if entry.spans:
