@@ -20,7 +20,7 @@ _ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
 """Placeholders that a form for one thing may leave out."""
 
-_LONG = re.compile(r'^(?:msg|")(?=[^\n]* )[^\n]{79}', re.MULTILINE)
+_LONG = re.compile(r'^(?=(?:msg|")[^\n]* )[^\r\n]{81}', re.MULTILINE)
 """A line that gettext's programs would have wrapped."""
 
 WIDTH = 79
