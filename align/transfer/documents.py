@@ -1,7 +1,7 @@
 """Read the segments of XLIFF, TMX and gettext PO files, and write their translations into the same bytes.
 
 Expat tells the offset of each element, so that everything but the translations stays byte for byte; libraries that
-read such files into objects, such as lxml and translate-toolkit, write them anew in their own layout. They read the
+read such files into objects, such as lxml and translate-toolkit, write them again in their own layout. They read the
 results back in the tests.
 """
 
@@ -244,6 +244,7 @@ class _Row(NamedTuple):
     around: tuple[str, str] = ("", "")
 
     def place(self) -> tuple[int, int]:
+        """Return where the translation is in the file, to sort by."""
         return self.span
 
 
@@ -272,10 +273,10 @@ def _choose_languages(reader: _Reader, languages: tuple[str | None, str | None],
     main = source or (reader.language if reader.language.lower() != "*all*" else "")
     if not main and len(names) > 1 and not all(unit.language for unit in reader.units):
         raise DataError("no source language", file=file, hint="‹source_lang›")
-    others = [name for name in names if not _speaks(name, main)]
-    if not target and len(others) > 1:
-        shown = ", ".join(others[:8])
-        raise DataError(f"translations in {len(others)} languages: {shown}", file=file, hint="‹target_lang›")
+    targets = [name for name in names if not _speaks(name, main)]
+    if not target and len(targets) > 1:
+        listed = ", ".join(targets[:8])
+        raise DataError(f"translations in {len(targets)} languages: {listed}", file=file, hint="‹target_lang›")
     return main, target or ""
 
 
@@ -325,14 +326,14 @@ def _read_unit(reader: _Reader, unit: _Unit, number: int) -> list[_Row]:
         return [
             _Row(
                 piece.text,
-                other.text if other.text.strip() else None,
+                match.text if match.text.strip() else None,
                 source.line,
                 (number, k),
-                other.span,
-                other.around,
+                match.span,
+                match.around,
             )
             for k, piece in enumerate(sources)
-            if (other := targets.get(piece.key))
+            if (match := targets.get(piece.key))
         ]
     if target:
         row = _whole(reader, source, target, number)

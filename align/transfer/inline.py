@@ -76,9 +76,9 @@ def _partners(tokens: Sequence[Token]) -> dict[int, int]:
     return pairs
 
 
-def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
     """Check whether each of two pairs has one half within the other pair."""
-    first, second = sorted((one, other))
+    first, second = sorted((left, right))
     return first[0] < second[0] < first[1] < second[1]
 
 
@@ -167,7 +167,7 @@ class Inline:
         for count in range(1, LAYERS + 1):
             accepted, rest = elements, []
             for pair in codes:
-                if any(overlap(pair, other) for other in accepted) and count < LAYERS:
+                if any(overlap(pair, element) for element in accepted) and count < LAYERS:
                     rest.append(pair)
                 else:
                     accepted = [*accepted, pair]
