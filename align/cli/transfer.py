@@ -33,6 +33,7 @@ from align.cli.args import (
     options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
+from align.cli.documents import transfer_document
 from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, PairError, plural
@@ -63,6 +64,7 @@ from align.transfer.columns import (
     read_column,
     read_labelled,
 )
+from align.transfer.documents import is_document
 from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.pages import KEEP, Page
@@ -101,6 +103,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
   extract-align transfer --html-file page.html --translate > page.en.html   translate a whole page
+  extract-align transfer page.xlf -o page.en.xlf   place the inline elements that its targets lack; also .po, .tmx
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
   extract-align transfer --tags conll --column UPOS -s a.conllu -t a.en   parts of speech, or another column
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
@@ -108,6 +111,7 @@ EXAMPLES = """examples:
 
 IDLE = (
     *WORKERS_IDLE,
+    Idle(("links", "split", "strip"), lambda args: is_document(args.input or ""), "requires lines, not a document"),
     Idle(READING, lambda args: args.links, "has no effect with --links"),
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
@@ -130,7 +134,7 @@ class Options(Asked):
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         html_file: whether the source is a whole page.
-        tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
+        tags: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
         syntax: what the tags look like; None for labels.
         repair: whether to remove or rewrite the target's own tags first.
         keep: names of elements that are not translated.
@@ -167,7 +171,12 @@ def build_parser() -> Parser:
     add_quiet_option(parser)
     _tag_options(parser)
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
-    group.add_argument("input", nargs="?", metavar="FILE", help="lines `source with tags ||| target` (default: stdin)")
+    group.add_argument(
+        "input",
+        nargs="?",
+        metavar="FILE",
+        help="lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx",
+    )
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
     group.add_argument(
         "--html-file",
@@ -282,9 +291,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
-    if args.tags is None:
-        if args.html_file is None:
-            parser.error("the following arguments are required: --tags")
+    if args.tags is None and args.html_file is not None:
         args.tags = "html"
     parser.refuse_idle(args, IDLE)
     return options_of(
@@ -294,6 +301,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         files=_files(parser, args),
         html_file=args.html_file is not None,
         syntax=Syntax.of(args.tags, args.placeholder) if args.tags in KINDS else None,
+        tags=args.tags or "",
         one_side=args.strip or args.translate,
     )
 
@@ -315,6 +323,11 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
         parser.error("either FILE, or -s and -t")
     if args.tags in COLUMNS and (one_side or args.source is None):
         parser.error(f"--tags {args.tags} reads columns with -s, and lines with -t")
+    document = is_document(args.input or "")
+    if not args.tags and not document:
+        parser.error("the following arguments are required: --tags")
+    if document and args.tags in LABELS:
+        parser.error(f"--tags {args.tags} reads lines, not a document")
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
     if args.report is not None:
@@ -493,6 +506,9 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
+    if len(options.files) == 1 and is_document(options.files[0]):
+        transfer_document(PROGRAM, options, options.files[0], options.tags or None, options.output, options.report)
+        return
     for name in filter(None, (*options.files, options.links)):
         if name != "-":
             os.stat(name)  # a file that does not exist is an error before the model is loaded

@@ -70,11 +70,12 @@ def attributes(tag: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _is_kept(token: Token, names: frozenset[str]) -> bool:
-    """Tell whether an element is to be kept, by its name, `translate="no"` or `class="notranslate"`."""
+    """Tell whether an element is to be kept: by its name, `translate="no"`, `class="notranslate"`, or XLIFF's mtype."""
     if token.name in names:
         return True
     values = {name: value.lower() for name, value, *_ in attributes(token.text)}
-    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+    protected = values.get("mtype") in ("protected", "x-protected")
+    return protected or values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
 
 def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[Token]:
@@ -108,7 +109,7 @@ def _implied_end(tokens: Sequence[Token], start: int) -> int:
     names = _ENDED_BY[tokens[start].name]
     depth = 0
     for n in range(start + 1, len(tokens)):
-        kind, _, name = tokens[n]
+        kind, name = tokens[n].kind, tokens[n].name
         if kind not in ("open", "close") or name not in BLOCK:
             continue
         if depth == 0 and (kind == "close" or name in names):

@@ -71,12 +71,12 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
 
 
 def _units(tokens: Sequence[Token]) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
-    """Yield elements, as two tags, and tags and placeholders without content: their numbers and keys."""
+    """Yield elements, as two tags, and tags and placeholders without content: their numbers and identities."""
     pairs = halves(tokens)
     for n, token in enumerate(tokens):
         if token.kind == "point" or n in pairs:
             numbers = (n, pairs[n]) if n in pairs else (n,)
-            yield numbers, tuple(tokens[k].key for k in numbers)
+            yield numbers, tuple(tokens[k].identity for k in numbers)
 
 
 def _tolerant(text: str) -> re.Pattern[str]:

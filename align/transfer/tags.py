@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
@@ -67,17 +67,19 @@ class Token(NamedTuple):
         kind: "point" means a tag without content: void elements, comments, placeholders.
         text: as it is written.
         name: name of the element.
+        key: name and identifier of an inline element of XLIFF or TMX, the same in the source and the target.
     """
 
     kind: Kind
     text: str
     name: str = ""
+    key: str = ""
 
     @property
-    def key(self) -> str:
-        """Its text; of an ICU message, whose texts are translated, the variable and the kind only."""
+    def identity(self) -> str:
+        """Its key or its text; of an ICU message, whose texts are translated, the variable and the kind only."""
         head = _ICU_HEAD.match(self.text) if self.name == ICU else None
-        return "".join(head[0].split()) if head else self.text
+        return self.key or ("".join(head[0].split()) if head else self.text)
 
 
 Event = tuple[int, Kind, str]
@@ -85,6 +87,23 @@ Event = tuple[int, Kind, str]
 
 Span = tuple[int, int, str]
 """Start and end of a token, and its name."""
+
+_OPENING, _CLOSING, _LONE = ("bpt", "bx", "sc"), ("ept", "ex", "ec"), ("ph", "it", "ut")
+CODES: dict[str, Kind] = {
+    **dict.fromkeys(_OPENING, "open"),
+    **dict.fromkeys(_CLOSING, "close"),
+    **dict.fromkeys(_LONE, "point"),
+}
+"""Inline elements of XLIFF and TMX whose content is code, not text, or that have none, and what they stand for."""
+
+_PAIRING = "rid", "startRef", "i", "id"
+_IDENTITY = "id", "mid", "i", "x", "rid", "startRef"
+"""Attributes that identify an inline element and its other half, or the element itself; the first one counts."""
+
+
+def _identify(attributes: Mapping[str, str], names: Iterable[str]) -> str:
+    """Return the first of these attributes; "" without any."""
+    return next((attributes[name] for name in names if name in attributes), "")
 
 
 def _cut(text: str, events: Sequence[Event]) -> list[Token]:
@@ -101,30 +120,50 @@ def parse_xml(text: str) -> list[Token]:
     """
     data = text.encode()
     parser = expat.ParserCreate("utf-8")
-    events: list[Event] = []
+    events: list[tuple[int, Kind, str, str]] = []
+    depth = 0  # of elements within native code
 
-    def found(kind: Kind) -> Callable[..., None]:
-        def handle(*args: Any) -> None:
-            name = args[0] if kind in ("open", "close") else ""
-            events.append((parser.CurrentByteIndex - len(_ROOT[0]), kind, name))
+    def record(kind: Kind, name: str = "", key: str = "") -> None:
+        if not depth:
+            events.append((parser.CurrentByteIndex - len(_ROOT[0]), kind, name, key))
 
-        return handle
+    def open_element(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        local = name.rpartition(":")[2]
+        identity = _identify(attributes, _IDENTITY)
+        key = f"{local} {identity}" if identity else ""
+        if depth or local in CODES:
+            kind = CODES.get(local, "point")
+            record(kind, f"#{_identify(attributes, _PAIRING)}" if kind != "point" else local, key)
+            depth += 1
+        else:
+            record("open", name, key)
 
-    parser.StartElementHandler = found("open")
-    parser.EndElementHandler = found("close")
-    parser.CommentHandler = parser.ProcessingInstructionHandler = found("point")
-    parser.CharacterDataHandler = parser.SkippedEntityHandler = found("text")
-    parser.StartCdataSectionHandler = parser.EndCdataSectionHandler = found("text")
+    def close_element(name: str) -> None:
+        nonlocal depth
+        if depth:
+            depth -= 1
+        else:
+            record("close", name)
+
+    def find(kind: Kind) -> Callable[..., None]:
+        return lambda *_: record(kind)
+
+    parser.StartElementHandler = open_element
+    parser.EndElementHandler = close_element
+    parser.CommentHandler = parser.ProcessingInstructionHandler = find("point")
+    parser.CharacterDataHandler = parser.SkippedEntityHandler = find("text")
+    parser.StartCdataSectionHandler = parser.EndCdataSectionHandler = find("text")
     try:
         parser.Parse(data.join(_ROOT), True)
     except expat.ExpatError as error:
         raise ValueError(f"not well-formed XML: {expat.ErrorString(error.code)}") from None
     tokens: list[Token] = []
-    for (start, kind, name), (end, *_) in pairwise(events[1:]):
+    for (start, kind, name, key), (end, *_) in pairwise(events[1:]):
         if kind == "close" and start == end and tokens[-1].kind == "open":
             tokens[-1] = tokens[-1]._replace(kind="point")  # <x/>, whose end tag is not in the text
         elif start < end:
-            tokens.append(Token(kind, data[start:end].decode(), name))
+            tokens.append(Token(kind, data[start:end].decode(), name, key))
     return tokens
 
 
@@ -520,21 +559,21 @@ def _in_target(tokens: Sequence[Token], target: str, syntax: Syntax) -> tuple[se
         in_target = [token for token in syntax.parse(target) if token.kind != "text"]
     except ValueError:  # such as a lone `<`: it has no tags
         return set(), ()
-    there = Counter(token.key for token in in_target)
+    there = Counter(token.identity for token in in_target)
     found = set[int]()
     pairs = halves(tokens) if there else {}
     ends = set(pairs.values())
     for n, token in enumerate(tokens if there else ()):
         if token.kind != "text" and n not in ends:
             numbers = {n, pairs.get(n, n)}
-            keys = Counter(tokens[k].key for k in numbers)
+            keys = Counter(tokens[k].identity for k in numbers)
             if keys <= there:
                 there -= keys
                 found |= numbers
     extra = []
     for token in in_target:
-        if there[token.key]:
-            there[token.key] -= 1
+        if there[token.identity]:
+            there[token.identity] -= 1
             extra.append(token.text)
     return found, tuple(extra)
 

@@ -11,6 +11,7 @@ import pytest
 from tests import toy
 from tests.hostile import (
     fuzz_ctranslate2,
+    fuzz_documents,
     fuzz_hugging,
     fuzz_links,
     fuzz_marian,
@@ -40,6 +41,12 @@ def test_nothing_goes_wrong(case: Case, count: int, kinds: tuple[str, ...]) -> N
     counts = search(case, count)
     assert counts["wrong"] == 0
     assert min(counts[kind] for kind in kinds) > count / 20
+
+
+@pytest.mark.parametrize("kind", fuzz_documents.CASES)
+def test_documents_keep_all_but_their_tags(kind: str) -> None:
+    pytest.importorskip("polib" if kind == "po" else "lxml")
+    assert search(fuzz_documents.CASES[kind], 60) == {kind: 60}
 
 
 @FORKS

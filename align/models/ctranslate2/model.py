@@ -168,7 +168,8 @@ class _Ends(NamedTuple):
             ModelError: the decoder's first piece is not given.
         """
         end = settings.word("eos_token", "</s>")
-        first = settings.content.get("decoder_start_token", "<s>")
+        is_given = settings.content.get("decoder_start_token", "") is not None
+        first = settings.word("decoder_start_token", "<s>") if is_given else None
         if codes is None and first is None and not from_zero:
             hint = "convert the model again with the languages in its settings"
             raise ModelError("no decoder_start_token is given", file=settings.file, hint=hint)

@@ -1,0 +1,180 @@
+"""Put tags into the translations of a document, or translate its segments."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from align.cli.common import Progress, open_output
+from align.cli.loading import Asked, load_aligner, names_of
+from align.core.aligner import Aligner
+from align.core.errors import DataError, PairError, plural
+from align.core.formats import to_json
+from align.core.types import Choice, Pair
+from align.io.reader import name_shown
+from align.io.signature import sign
+from align.transfer.documents import LARGEST, read_document
+from align.transfer.inline import Inline
+from align.transfer.markup import Placement
+from align.transfer.pages import Page
+from align.transfer.segments import Segment
+
+
+class _Run:
+    """Fills the segments of a document."""
+
+    def __init__(self, segments: Sequence[Segment], asked: Asked, file: str) -> None:
+        self._segments, self._asked, self._file = segments, asked, file
+        self.targets: list[str | None] = [None] * len(segments)
+        self.counts: Counter[str] = Counter()
+        self.rows: list[dict[str, Any]] = []
+        self.lacking: list[int] = []
+        self.empty: list[int] = []
+        for n, segment in enumerate(segments):
+            if segment.target is None:
+                self.empty.append(n)
+            elif self._read(n, count=True):
+                self.lacking.append(n)
+
+    def _read(self, n: int, *, count: bool = False) -> Inline | None:
+        """Return a segment that lacks tags, or a translation; None if it cannot be read, which is counted."""
+        segment = self._segments[n]
+        try:
+            inline = Inline(segment.source, segment.target, segment.tags)
+        except ValueError as error:
+            if count:
+                self.counts[f"left as it is: {error}"] += 1
+            return None
+        return inline if inline.missing or segment.target is None else None
+
+    def complete(self, aligner: Aligner, progress: Progress) -> list[Choice]:
+        """Align the segments whose translations lack tags, and place these."""
+        waiting: deque[tuple[int, Inline]] = deque()
+        choices: list[Choice] = []
+
+        def pairs() -> Iterator[Pair]:
+            for n in self.lacking:
+                if inline := self._read(n):
+                    waiting.append((n, inline))
+                    yield Pair(inline.source_words, inline.target_words, self._segments[n].line)
+
+        def announce(chosen: Sequence[Choice]) -> None:
+            choices[:] = chosen
+            progress.start()
+
+        try:
+            with closing(aligner(pairs(), announce, progress.batch)) as alignments:
+                for alignment in alignments:
+                    n, inline = waiting.popleft()
+                    if alignment.skipped:
+                        self.counts[f"left as it is: {alignment.skipped}"] += 1
+                    else:
+                        target, placements = inline.place(alignment.scores)
+                        self._note(n, target, placements, "completed")
+                    progress.add()
+        except PairError as error:
+            raise error.in_file(self._file) from None
+        return choices
+
+    def translate(self, aligner: Aligner, progress: Progress) -> list[Choice]:
+        """Translate the segments without a translation."""
+        from align.transfer.standins import translate_pages
+
+        waiting: deque[int] = deque()
+        choices: list[Choice] = []
+
+        def pages() -> Iterator[Page]:
+            for n in self.empty:
+                segment = self._segments[n]
+                try:
+                    page = Page(segment.source, segment.tags, keep=(), line=segment.line)
+                except ValueError as error:
+                    self.counts[f"left as it is: {error}"] += 1
+                    continue
+                waiting.append(n)
+                yield page
+
+        def announce(chosen: Sequence[Choice]) -> None:
+            choices[:] = chosen
+            progress.start()
+
+        try:
+            with closing(
+                translate_pages(aligner, pages(), self._asked.search, announce, progress.batch)
+            ) as translations:
+                for translation in translations:
+                    n = waiting.popleft()
+                    if translation.skipped:
+                        self.counts[f"left as it is: {translation.skipped}"] += 1
+                    else:
+                        placements = [row for rows in translation.report for row in rows]
+                        self._note(n, translation.text, placements, "translated")
+                    progress.add()
+        except PairError as error:
+            raise error.in_file(self._file) from None
+        return choices
+
+    def _note(self, n: int, target: str, placements: Sequence[Placement], kind: str) -> None:
+        """Keep the translation of a segment, and count and list its tags."""
+        self.targets[n] = target
+        rows = [placement.to_dict() for placement in placements]
+        self.rows.append({"id": n + 1, "line": self._segments[n].line, "tags": rows})
+        self.counts[kind] += 1
+        self.counts["tag"] += len(rows)
+        self.counts.update(remark for row in rows for remark in row["remarks"])
+
+    def summary(self) -> str:
+        """Return the numbers of segments and tags, and of anything unusual."""
+        tags = self.counts.pop("tag", 0)
+        counts = "".join(f", {count:,} {name}" for name, count in sorted(self.counts.items()) if count)
+        return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{counts}"
+
+
+def transfer_document(
+    program: str, asked: Asked, file: str, tags: str | None, output: str | None, report: str | None
+) -> None:
+    """Put the tags of a document's sources into its translations, and write it.
+
+    Args:
+        program: name for messages.
+        asked: the models; with a search, segments without a translation are translated.
+        tags: one of `align.transfer.tags.KINDS`; None for those of the kind of document.
+        output: file to write; None for stdout.
+        report: file for the places of tags, as JSON lines.
+    """
+    shown = name_shown(file)
+    if os.stat(file).st_size > LARGEST:
+        raise DataError(f"more than {LARGEST >> 20} MiB", file=shown)
+    with open(file, "rb") as stream:
+        data = stream.read(LARGEST + 1)
+    options = asked.models.forward.options
+    document = read_document(data, shown, tags, (options.source_lang, options.target_lang))
+    run = _Run(document.segments, asked, shown)
+    choices: list[Choice] = []
+    signature = ""
+    with closing(Progress(program, asked.quiet)) as progress:
+        if run.lacking or (run.empty and asked.search):
+            aligner = load_aligner(program, asked)
+            progress.begin(0, len(aligner.directions), lambda: None, "choosing layer and head …")
+            if run.lacking:
+                choices = run.complete(aligner, progress)
+            if run.empty and asked.search:
+                choices = run.translate(aligner, progress)
+            for direction, choice in zip(names_of(aligner), choices, strict=True):
+                progress.write(f"{program}: {direction}{choice}")
+            signature = sign(aligner, choices, asked.search)
+        if not asked.search:
+            run.counts["without a translation"] += len(run.empty)
+        content = document.fill(run.targets)
+        with open_output(output) as out:
+            out.write(content)
+        if report:
+            with open_output(report) as out:
+                for row in sorted(run.rows, key=lambda row: row["id"]):
+                    out.write(f"{to_json(row)}\n".encode())
+    progress.write(f"{program}: {run.summary()}")
+    if signature:
+        progress.write(signature)

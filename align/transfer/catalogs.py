@@ -1,0 +1,170 @@
+"""Read and write the messages of gettext PO files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from align.core.errors import DataError, show_value
+from align.transfer.segments import Document, Segment
+
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPED = {ord(character): f"\\{letter}" for letter, character in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
+
+_LINE = re.compile(r"[^\n]*\n?")
+_KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[([0-9]{1,3})\])?[ \t]*(?=\")")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*$')
+_CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
+_ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
+_NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
+"""Placeholders that a form for one thing may leave out."""
+
+_LONG = re.compile(r'^(?=(?:msg|")[^\n]* )[^\r\n]{81}', re.MULTILINE)
+"""A line that gettext's programs would have wrapped."""
+
+WIDTH = 79
+"""Columns of a wrapped line, as gettext's programs write it."""
+
+
+def unescape(text: str) -> str:
+    """Return the text of a string between quotes."""
+
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] == "x" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(character, text)
+
+
+def escape(text: str) -> str:
+    """Return a text as it is written between quotes."""
+    return text.translate(_ESCAPED)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A message: texts by keyword, and where the translations are."""
+
+    fuzzy: bool = False
+    line: int = 0
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def text(self, key: str) -> str:
+        return "".join(map(unescape, self.texts.get(key, ())))
+
+
+def _decode(data: bytes, file: str) -> tuple[str, str]:
+    """Return the text of a file and its encoding."""
+    head = data[: data.find(b"\n\n") if b"\n\n" in data[:20000] else 20000]
+    declared = _CHARSET.search(head)
+    encoding = declared[1].decode() if declared and declared[1] != b"CHARSET" else "utf-8"
+    try:
+        text = data.decode(encoding)
+        same = text.encode(encoding) == data
+    except LookupError:
+        raise DataError(f"unknown encoding {show_value(encoding)}", file=file) from None
+    except UnicodeError:
+        same = False
+    if not same:
+        raise DataError(f"the file is not {encoding}, as it declares", file=file)
+    return text, encoding
+
+
+def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
+    """Read a PO file.
+
+    Obsolete and fuzzy messages and the header are left out.
+
+    Args:
+        file: name for messages.
+        tags: one of `align.transfer.tags.KINDS`; None for placeholders, and HTML in messages that have elements.
+
+    Raises:
+        DataError: the file is not valid; names the line.
+    """
+    text, encoding = _decode(data, file)
+    entries = _read_entries(text, file)
+    wrapped = not _LONG.search(text)
+    ending = "\r\n" if "\r\n" in text[:10000] else "\n"
+    segments: list[Segment] = []
+    for unit, entry in enumerate(entries):
+        if entry.fuzzy or not entry.text("msgid"):
+            continue
+        forms = [key for key in entry.spans if key.startswith("msgstr")]
+        for key in forms:
+            plural = "msgid_plural" in entry.texts and (key != "msgstr[0]" or len(forms) == 1)
+            source, target = entry.text("msgid_plural" if plural else "msgid"), entry.text(key) or None
+            if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
+                source = _NUMBER.sub("", source)
+            kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
+            segments.append(Segment(source, target, kind, entry.line, (unit, 0), entry.spans[key], (f"{key} ", "")))
+
+    def write(segment: Segment, target: str) -> str:
+        return segment.around[0] + ending.join(_wrap(target, len(segment.around[0]), wrapped))
+
+    def encode(content: str) -> bytes:
+        try:
+            return content.encode(encoding)
+        except UnicodeEncodeError as error:
+            character = show_value(content[error.start])
+            raise DataError(f"{character} of a translation is not in {encoding}", file=file) from None
+
+    return Document(segments, text, write, encode)
+
+
+def _read_entries(text: str, file: str) -> list[_Entry]:
+    """Return the messages of a file."""
+    entries: list[_Entry] = []
+    entry, key, at = _Entry(), "", 1 if text.startswith("\ufeff") else 0
+    for number, match in enumerate(_LINE.finditer(text, at), 1):
+        start, line = match.start(), match[0].rstrip("\r\n")
+        content = line.lstrip(" \t")
+        if content.startswith("#"):
+            if entry.spans:
+                entry, key = _Entry(), ""
+            if content.startswith("#,"):
+                entry.fuzzy |= "fuzzy" in content.replace(",", " ").split()
+            continue
+        if not content.strip():
+            continue
+        keyword = _KEYWORD.match(content)
+        if keyword:
+            key = keyword[1] + (f"[{keyword[2]}]" if keyword[2] else "")
+            if keyword[1] in ("msgctxt", "msgid") and entry.spans:
+                entry = _Entry()
+            if key in entry.texts:
+                raise DataError(f"a second {key} in a message", file=file, line=number)
+            entry.texts[key] = []
+            if key == "msgid":
+                entry.line = number
+                entries.append(entry)
+            content = content[keyword.end() :]
+        string = _STRING.match(content)
+        if not string or not key:
+            raise DataError(f"neither a keyword nor a string: {show_value(line)}", file=file, line=number)
+        entry.texts[key].append(string[1])
+        if key.startswith("msgstr"):
+            begin = entry.spans[key][0] if key in entry.spans else start + len(line) - len(line.lstrip(" \t"))
+            entry.spans[key] = begin, start + len(line)
+    return entries
+
+
+def _wrap(text: str, used: int, wrapped: bool) -> list[str]:
+    """Return the strings of a translation, one for a line; the first follows the keyword."""
+    parts = [escape(part) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
+    if len(parts) == 1 and (not wrapped or used + len(parts[0]) + 2 <= WIDTH):
+        return [f'"{parts[0]}"']
+    rows = [""]
+    for part in parts:
+        row = ""
+        for word in re.findall(r"[^ ]* *", part) if wrapped else [part]:
+            if row and len(row) + len(word.rstrip(" ")) + 2 > WIDTH:
+                rows.append(row)
+                row = ""
+            row += word
+        rows += [row] if row else []
+    return [f'"{row}"' for row in rows]

@@ -1,0 +1,378 @@
+"""Put inline elements of a segment into its translation, which may contain some of them already.
+
+Those that the translation has stay where they are. The others are placed in its text, and both are put together so that
+every element is in those that it is in in the source. Pairs of native codes may overlap, in XLIFF and TMX: those that
+do are placed one layer after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from align.transfer.markup import Placement, place_markup
+from align.transfer.tags import Kind, Syntax, Token, halves, markup_of, parse, readable, words_in
+
+MOST = 2000
+"""Limit of tags in a segment; the time to place them grows with its square."""
+
+LAYERS = 8
+"""Limit of layers; elements that overlap beyond it are placed by their halves."""
+
+FIRST = 0xF0000
+"""A character for private use, which stands for the first tag of a segment while its tags are placed."""
+
+_SPACE = re.compile(r"\s")
+_PRIVATE = re.compile("[\U000f0000-\U000fffff]")
+_PROTECTED = re.compile(r"""\s(?:translate\s*=\s*["']no["']|mtype\s*=\s*["'](?:x-)?protected["'])""")
+
+
+def _flatten(text: str) -> str:
+    """Replace line ends and other spaces, each by one space."""
+    return _SPACE.sub(" ", text)
+
+
+def _text_of(tokens: Sequence[Token]) -> str:
+    return "".join(token.text for token in tokens if token.kind == "text")
+
+
+def _is_code(token: Token) -> bool:
+    """Check for half of a pair of native codes, which is an element by itself in XML."""
+    return token.name.startswith("#")
+
+
+def _identity(token: Token) -> str:
+    return token.key or token.text
+
+
+def _protect(tokens: Sequence[Token]) -> list[Token]:
+    """Join elements that are not to be translated with their content, to tags without any."""
+    pairs = halves(tokens)
+    joined: list[Token] = []
+    n = 0
+    while n < len(tokens):
+        end = pairs.get(n, n) if _PROTECTED.search(tokens[n].text) and tokens[n].kind == "open" else n
+        if end > n:
+            text = "".join(token.text for token in tokens[n : end + 1])
+            joined.append(Token("point", text, tokens[n].name, tokens[n].key))
+        else:
+            joined.append(tokens[n])
+        n = end + 1
+    return joined
+
+
+def _partners(tokens: Sequence[Token]) -> dict[int, int]:
+    """Return the closing token of each opening one; pairs of native codes may overlap others."""
+    pairs = halves([token if not _is_code(token) else token._replace(kind="point") for token in tokens])
+    opened: dict[str, list[int]] = defaultdict(list)
+    for n, token in enumerate(tokens):
+        if _is_code(token) and token.kind == "open":
+            opened[token.name].append(n)
+        elif _is_code(token) and opened[token.name]:
+            pairs[opened[token.name].pop()] = n
+    return pairs
+
+
+def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
+    """Check whether each of two pairs has one half within the other pair."""
+    first, second = sorted((left, right))
+    return first[0] < second[0] < first[1] < second[1]
+
+
+@dataclass(slots=True)
+class _Item:
+    """A token of the translation while it is put together.
+
+    Attributes:
+        number: number of the source token; a negative one if the source does not have it.
+        rank: position among the tokens that are new; -1 of others.
+    """
+
+    kind: str
+    text: str
+    number: int
+    rank: int = -1
+
+
+class Inline:
+    """A source text with inline elements, and its translation.
+
+    Args:
+        source: as it is written in its file.
+        target: its translation as it is written; None if there is none.
+        tags: one of `align.transfer.tags.KINDS`.
+
+    Attributes:
+        missing: number of tags that the translation does not contain.
+        source_words: words of the source, as a model reads them.
+        target_words: words of the translation without tags; none if there is none.
+
+    Raises:
+        ValueError: a text cannot be parsed, or has too many tags.
+    """
+
+    def __init__(self, source: str, target: str | None, tags: str) -> None:
+        xml = tags.startswith("xml")
+        if _PRIVATE.search(source + (target or "")):
+            raise ValueError("characters for private use from U+F0000")
+        if xml and target and "<![CDATA[" in target:
+            raise ValueError("a CDATA section in the translation")
+        tokens = [token for token in parse(source, tags) if not (xml and token.text.startswith(("<!--", "<?")))]
+        if sum(token.kind != "text" for token in tokens) > MOST:
+            raise ValueError(f"more than {MOST:,} tags")
+        self._tokens = _protect(tokens) if xml and target is None else tokens
+        self._partners = _partners(self._tokens)
+        self._there = parse(target, tags) if target else []
+        self._matches = self._match()
+        self._new = {n for n, token in enumerate(self._tokens) if token.kind != "text"} - set(self._matches.values())
+        self.missing = len(self._new)
+        syntax = replace(Syntax.of(tags), placeholders=False)  # a character stands for each
+        self._layers = [markup_of(layer, syntax) for layer in self._split()]
+        self.source_words = self._layers[0].readable()
+        self.escaped = self._layers[0].escaped
+        plain = _flatten(_text_of(self._there))
+        self.target_words = readable((plain[a:b] for a, b in words_in(plain)), self.escaped)
+
+    def _match(self) -> dict[int, int]:
+        """Return the number of the source token for each token of the translation that the source has too."""
+        numbers: dict[str, list[int]] = defaultdict(list)
+        ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self._tokens[n])}
+        for n, token in reversed([*enumerate(self._tokens)]):
+            if token.kind != "text" and n not in ends:
+                numbers[_identity(token)].append(n)
+        matches: dict[int, int] = {}
+        pairs = _partners(self._there)
+        for m, token in enumerate(self._there):
+            same = numbers.get(_identity(token)) if token.kind != "text" else None
+            if same and _is_code(token):
+                matches[m] = same.pop()
+            elif same and (m in pairs) == (same[-1] in self._partners):
+                matches[m] = same.pop()
+                if m in pairs:
+                    matches[pairs[m]] = self._partners[matches[m]]
+            elif same and (token.kind == "point" or m in pairs):  # <g/> for <g></g>
+                matches[m] = n = same.pop()
+                if n in self._partners:
+                    matches[-1 - m] = self._partners[n]
+        return matches
+
+    def _split(self) -> Iterator[list[Token]]:
+        """Divide the missing tags into layers in which none overlap; a character stands for each."""
+        pairs = {n: m for n, m in self._partners.items() if n in self._new and m in self._new}
+        elements = [(n, m) for n, m in pairs.items() if not _is_code(self._tokens[n])]
+        codes = sorted((n, m) for n, m in pairs.items() if _is_code(self._tokens[n]))
+        numbers = self._new
+        for count in range(1, LAYERS + 1):
+            accepted, rest = elements, []
+            for pair in codes:
+                if any(overlap(pair, element) for element in accepted) and count < LAYERS:
+                    rest.append(pair)
+                else:
+                    accepted = [*accepted, pair]
+            later = {n for pair in rest for n in pair}
+            yield self._stand_ins(numbers - later, dict(accepted))
+            if not rest:
+                return
+            elements, codes, numbers = [], rest, later
+
+    def _stand_ins(self, numbers: set[int], pairs: Mapping[int, int]) -> list[Token]:
+        """Return the tokens of a layer: text, and a character for each tag."""
+        starts = {m: n for n, m in pairs.items()}
+        tokens = []
+        for n, token in enumerate(self._tokens):
+            if token.kind == "text":
+                tokens.append(token._replace(text=_flatten(token.text)))
+            elif n in numbers and _is_code(token):
+                kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
+                tokens.append(Token(kind, chr(FIRST + n), f"#{starts.get(n, n)}"))
+            elif n in numbers:
+                tokens.append(token._replace(text=chr(FIRST + n)))
+        return tokens
+
+    def place(
+        self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], translation: str | None = None
+    ) -> tuple[str, list[Placement]]:
+        """Return the translation with all tags, and where those that were missing are.
+
+        Args:
+            scores: scores of links between `source_words` and `target_words`, or a set of links.
+            translation: text for a segment without one, escaped as text between tags is; between the same spaces and
+                line ends as the source.
+        """
+        there = self._there
+        if translation is not None:
+            text = _text_of(self._tokens)
+            core = text.strip()
+            start = text.index(core) if core else 0
+            there = [Token("text", text[:start] + translation + text[start + len(core) :] if core else text)]
+        plain = _text_of(there)
+        flat = _flatten(plain)
+        items = [
+            _Item("point" if _is_code(token) else token.kind, token.text, self._matches.get(m, -1 - m))
+            for m, token in enumerate(there)
+        ]
+        pairs = _partners(there)
+        paired = {*pairs, *pairs.values()}
+        for m, item in enumerate(items):
+            if item.kind in ("open", "close") and m not in paired:
+                item.kind = "point"
+        merging = _Merging(items, self._tokens, self._partners)
+        report: list[Placement] = []
+        for markup in self._layers:
+            placed = place_markup(markup, flat, scores)
+            report += [row._replace(tag=self._restore(row.tag)) for row in placed.report]
+            merging.add(placed.text, flat)
+        return "".join(item.text for item in merging.items), report
+
+    def _restore(self, text: str) -> str:
+        return _PRIVATE.sub(lambda match: self._tokens[ord(match[0]) - FIRST].text, text)
+
+
+class _Merging:
+    """Inserts new tags into a translation with others."""
+
+    def __init__(self, items: list[_Item], tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
+        self.items, self._tokens, self._partners = items, tokens, partners
+        self._starts = {m: n for n, m in partners.items()}
+        self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
+        self._around = self._find_ancestors()
+
+    def _find_ancestors(self) -> list[tuple[int, ...]]:
+        """Return for each source token the elements that it is in, the innermost last."""
+        stack: list[int] = []
+        ends = set(self._elements.values())
+        around = []
+        for n in range(len(self._tokens)):
+            if n in ends:
+                stack.pop()
+            around.append(tuple(stack))
+            if n in self._elements:
+                stack.append(n)
+        for n, m in self._partners.items():
+            if n not in self._elements:  # a pair of codes may begin in one element and end in another
+                around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
+        return around
+
+    def add(self, placed: str, plain: str) -> None:
+        """Insert the tags of a text, which differs from the translation's by them and by spaces next to them.
+
+        Args:
+            placed: the text, with a character for each tag.
+            plain: the text of the translation.
+        """
+        offsets, texts, order = {}, {}, list[int]()
+        at, spaces = 0, ""
+        for character in placed:
+            if _PRIVATE.match(character):
+                n = ord(character) - FIRST
+                offsets[n], texts[n] = at, spaces + self._tokens[n].text
+                order.append(n)
+                spaces = ""
+            elif at < len(plain) and character == plain[at]:
+                at += 1
+                if spaces:
+                    texts[order[-1]] += spaces
+                    spaces = ""
+            else:
+                spaces += character
+        self._divide(set(offsets.values()))
+        base = 1 + max((item.rank for item in self.items), default=-1)
+        ranks = {n: base + k for k, n in enumerate(order)}
+        for n in sorted(order):
+            if self._starts.get(n) in self._elements:
+                continue
+            start = self._find(n, offsets[n], ranks[n], last=True)
+            if n not in self._elements:
+                self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
+                continue
+            end = self._elements[n]
+            self._enclose(
+                start,
+                n,
+                _Item("open", texts[n], n, ranks[n]),
+                offsets[end],
+                _Item("close", texts[end], end, ranks[end]),
+            )
+
+    def _divide(self, offsets: set[int]) -> None:
+        """Divide the text where tags come."""
+        items, at = [], 0
+        for item in self.items:
+            if item.kind != "text":
+                items.append(item)
+                continue
+            end = at + len(item.text)
+            bounds = [at, *sorted(offset for offset in offsets if at < offset < end), end]
+            items += [_Item("text", item.text[a - at : b - at], item.number) for a, b in pairwise(bounds)]
+            at = end
+        self.items[:] = items
+
+    def _region(self, n: int) -> tuple[int, int]:
+        """Return the part of the translation that is in the innermost element that a source token is in."""
+        numbers = {item.number: k for k, item in enumerate(self.items)}
+        low, high = 0, len(self.items)
+        for element in reversed(self._around[n]):
+            if element in numbers and self._elements[element] in numbers:
+                low, high = numbers[element] + 1, numbers[self._elements[element]]
+                break
+        if n not in self._elements:  # not before the other half of a pair of codes, or after it
+            if (start := numbers.get(self._starts.get(n, n))) is not None:
+                low = min(max(low, start + 1), high)
+            if (end := numbers.get(self._partners.get(n, n))) is not None:
+                high = max(min(high, end), low)
+        return low, high
+
+    def _find(self, n: int, offset: int, rank: int, *, last: bool) -> int:
+        """Return where a tag goes at an offset of the text: in its innermost element, in the order of new tags."""
+        at = low = 0
+        while low < len(self.items) and at < offset:
+            at += len(self.items[low].text) if self.items[low].kind == "text" else 0
+            low += 1
+        high = low
+        while high < len(self.items) and self.items[high].kind != "text":
+            high += 1
+        for k in range(low, high):
+            if 0 <= self.items[k].rank < rank:
+                low = k + 1
+            elif self.items[k].rank > rank:
+                high = k
+                break
+        first, end = self._region(n)
+        low, high = (min(max(first, k), end) for k in (low, high))
+        depth, level = 0, []
+        for k in range(first, high + 1):
+            if k >= low and not depth:
+                level.append(k)
+            if k < high:
+                depth += {"open": 1, "close": -1}.get(self.items[k].kind, 0)
+        if not level:
+            return high if last else low
+        return level[-1] if last else level[0]
+
+    def _enclose(self, start: int, n: int, opening: _Item, offset: int, closing: _Item) -> None:
+        """Insert an element that encloses the text to an offset, and those of the translation that are in it."""
+        first, limit = self._region(n)
+        end = max(start, self._find(n, offset, closing.rank, last=False))
+        for k in range(first, limit):
+            number = self.items[k].number
+            if number >= 0 and n in self._around[number]:
+                start, end = min(start, k), max(end, k + 1)
+        matches, stack = {}, []
+        for k in range(first, limit):
+            if self.items[k].kind == "open":
+                stack.append(k)
+            elif self.items[k].kind == "close":
+                matches[k] = stack.pop()
+                matches[matches[k]] = k
+        k = start
+        bounds = (-1, -1)
+        while bounds != (start, end):  # no other element may overlap
+            bounds = start, end
+            for k in range(start, end):
+                if k in matches:
+                    start, end = min(start, matches[k]), max(end, matches[k] + 1)
+        self.items.insert(end, closing)
+        self.items.insert(start, opening)

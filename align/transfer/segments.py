@@ -1,0 +1,63 @@
+"""Segments of a document: source texts, their translations, and where these are in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Generic, TypeVar
+
+_Data = TypeVar("_Data", bytes, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A source text and its translation, both as they are written in the file, but without the escapes of PO.
+
+    Attributes:
+        target: None if there is no translation.
+        tags: one of `align.transfer.tags.KINDS`.
+        line: line of the source.
+        unit: segments of the same unit get their translations together if none has one.
+        span: part of the file that the translation replaces.
+        around: text to write before it and after it.
+    """
+
+    source: str
+    target: str | None
+    tags: str
+    line: int
+    unit: tuple[int, int]
+    span: tuple[int, int]
+    around: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Document(Generic[_Data]):
+    """The segments of a file.
+
+    Attributes:
+        data: content of the file, which their spans refer to.
+        write: returns a translation in the form of the file.
+        encode: returns the file's bytes.
+    """
+
+    segments: Sequence[Segment]
+    data: _Data
+    write: Callable[[Segment, str], _Data]
+    encode: Callable[[_Data], bytes]
+
+    def fill(self, targets: Sequence[str | None]) -> bytes:
+        """Return the file with other translations; those that are None stay as they are."""
+        pieces: list[Any] = []
+        at = 0
+        for _, group in groupby(zip(self.segments, targets, strict=True), key=lambda pair: pair[0].unit):
+            pairs = list(group)
+            if any(target is None and segment.target is None for segment, target in pairs):
+                continue
+            for segment, target in pairs:
+                if target is not None:
+                    start, end = segment.span
+                    pieces += [self.data[at:start], self.write(segment, target)]
+                    at = end
+        return self.encode(self.data[:0].join([*pieces, self.data[at:]]))

@@ -1,0 +1,120 @@
+"""`extract-align transfer` with documents: both directions, translation, the summary, and refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align.cli import transfer
+from tests.cli.conftest import Result, failed
+
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    def call(*arguments: object) -> Result:
+        return run_main(transfer.main, "--device", "cpu", "--threads", "1", *arguments)
+
+    return call
+
+
+XLIFF = """<xliff version="1.2"><file><body>
+ <trans-unit id="1">
+  <source>Das <g id="1">Haus</g> ist <bpt id="2">&lt;i></bpt>alt<ept id="2">&lt;/i></ept>.</source>
+  <target>The house is old.</target>
+ </trans-unit>
+ <trans-unit id="2">
+  <source>Das <g id="1">Haus</g> ist alt &amp; groß.</source>
+ </trans-unit>
+ <trans-unit id="3"><source>Das <x id="1"/></source><target><x id="1"/> That</target></trans-unit>
+ <trans-unit id="4"><source>Das <x id="1"/></source><target><![CDATA[That]]></target></trans-unit>
+</body></file></xliff>
+"""
+PLACED = 'The <g id="1">house</g> is <bpt id="2">&lt;i></bpt>old<ept id="2">&lt;/i></ept>.'
+
+PO = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "The <b>house</b> is old, %s."
+msgstr "Das Haus ist alt, %s."
+"""
+
+TMX = """<tmx version="1.4"><header srclang="en"/><body><tu>
+<tuv xml:lang="de"><seg>Das Haus ist alt.</seg></tuv>
+<tuv xml:lang="en"><seg>The <hi x="1">house</hi> is old.</seg></tuv>
+<tuv xml:lang="fr"><seg>La maison.</seg></tuv></tu></body></tmx>"""
+
+
+def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(XLIFF, encoding="utf-8")
+    result = run(path, "-o", tmp_path / "b.xlf", "--report", tmp_path / "r.jsonl", "--reverse-model", "en-de")
+    assert result.code == 0
+    assert (tmp_path / "b.xlf").read_text(encoding="utf-8") == XLIFF.replace("The house is old.", PLACED)
+    summary = "4 segments, 2 tags placed, 1 completed, 1 left as it is: a CDATA section in the translation, "
+    assert f"{summary}1 without a translation\n" in result.err
+    (row,) = map(json.loads, (tmp_path / "r.jsonl").read_text(encoding="utf-8").splitlines())
+    assert (row["id"], row["line"], [tag["tag"] for tag in row["tags"]]) == (
+        *(1, 3),
+        ['<g id="1">', '<bpt id="2">&lt;i></bpt>'],
+    )
+
+
+def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(XLIFF, encoding="utf-8")
+    result = run("--translate", path, "-o", tmp_path / "b.xlf")
+    assert result.code == 0
+    assert "4 segments, 3 tags placed, 1 completed, 1 left as it is: a CDATA section" in result.err
+    lines = (tmp_path / "b.xlf").read_text(encoding="utf-8").splitlines()
+    assert lines[3] == f"  <target>{PLACED}</target>"
+    assert lines[7].startswith('  <target>the <g id="1">house</g> is old &amp; ')
+    assert [*lines[:3], *lines[4:7], *lines[8:]] == [line for n, line in enumerate(XLIFF.splitlines()) if n != 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "old", "new"),
+    [
+        ("a.po", PO, "Das Haus ist", "Das <b>Haus</b> ist"),
+        ("a.tmx", TMX, "Das Haus ist", 'Das <hi x="1">Haus</hi> ist'),
+    ],
+)
+def test_english_to_german(
+    run: Callable[..., Result], tmp_path: Path, name: str, text: str, old: str, new: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text.replace("La maison", "Das Haus") if name == "a.po" else text, encoding="utf-8")
+    languages = ("--source-lang", "en", "--target-lang", "de") if name == "a.tmx" else ()
+    result = run("-q", "-m", "en-de", *languages, path)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.decode() == text.replace(old, new)
+
+
+def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    path.write_text('msgid "a"\nmsgstr "b"\n', encoding="utf-8")
+    result = run("-m", "no-such-model", path)
+    assert (result.code, result.out) == (0, path.read_bytes())
+    assert result.err == "extract-align transfer: 1 segment, 0 tags placed\n"
+
+
+def test_what_cannot_be_done(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX, encoding="utf-8")
+    failed(run(path), "a.tmx: translations in 2 languages: de, fr: --target-lang")
+    path.write_text("<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", encoding="utf-8")
+    failed(run(path), "a.tmx, line 1: a document type with declarations, which are not read")
+    failed(run(tmp_path / "none.xlf"), "none.xlf")
+    for option, message in (
+        (("--split",), "--split requires lines, not a document"),
+        (("--tags", "spans"), "--tags spans reads lines, not a document"),
+        (("--links", "l"), "--links requires lines, not a document"),
+    ):
+        result = run(*option, path)
+        assert result.code == 2
+        assert message in result.err
+    assert "required: --tags" in run("a.txt").err

@@ -1,0 +1,383 @@
+"""Documents of several tools' styles: read, filled, and read back with translate-toolkit and lxml."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from align import transfer_markup
+from align.core.errors import DataError
+from align.transfer.documents import read_document
+from align.transfer.inline import MOST, Inline
+
+TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:okp="okapi-framework:xliff-extensions">
+<file original="page.html" source-language="de" target-language="en" datatype="html" okp:inputEncoding="UTF-8">
+<body>
+<trans-unit id="tu1" resname='a &gt; b' xml:space="preserve">
+<source xml:lang="de">Das <g id="1">Haus</g>, das <x id="2"/>ich sah &amp; kenne.</source>
+<target xml:lang="en">The house that I saw &amp; know.</target>
+<alt-trans match-quality="90"><source>Das <g id="1">Haus</g></source><target>The house</target></alt-trans>
+</trans-unit>
+<trans-unit id="tu2" translate="no"><source>Nicht <g id="1">das</g></source><target>Not that</target></trans-unit>
+  <!-- <source>none</source> -->
+<trans-unit id="tu3">
+\t<source>Ein <g id="1">Baum</g></source>
+</trans-unit>
+<trans-unit id="tu4"><source>Ein <g id="1">Baum</g></source>
+  <target  state = "new" /></trans-unit>
+</body>
+</file>
+</xliff>
+"""
+
+MEMOQ = """\ufeff<?xml version="1.0" encoding="utf-8"?>\r
+<xliff version="1.2" xmlns:mq="MQXliff" xmlns="urn:oasis:names:tc:xliff:document:1.2">\r
+<file original="a.docx" source-language="de" target-language="en" datatype="x-docx"><body>\r
+<trans-unit id="1" mq:status="Confirmed"><source xml:space="preserve">Die <bpt id="1" ctype="bold">{}</bpt>alte \
+Datei<ept id="1">{}</ept> fehlt.</source>\r
+<target xml:space="preserve">The old file is missing.</target></trans-unit>\r
+</body></file></xliff>"""
+
+SDL = """<?xml version="1.0" encoding="utf-8"?>
+<xliff xmlns:sdl="http://sdl.com/FileTypes/SdlXliff/1.0" xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+<file original="a" source-language="de" target-language="en" datatype="x"><body><trans-unit id="u"><source>Ein \
+<g id="5">Haus</g>. Ein Baum.</source><seg-source><mrk mtype="seg" mid="1">Ein <g id="5">Haus</g>.</mrk> \
+<mrk mtype="seg" mid="2">Ein <g id="6">Baum</g>.</mrk></seg-source><target><mrk mtype="seg" mid="1">A house.</mrk> \
+<mrk mtype="seg" mid="2">A <g id="6">tree</g>.</mrk></target><sdl:seg-defs><sdl:seg id="1"/></sdl:seg-defs>\
+</trans-unit><trans-unit id="v"><source>A. B.</source><seg-source><mrk mtype="seg" mid="3">Ein <x id="7"/>.</mrk> \
+<mrk mtype="seg" mid="4">Zwei.</mrk></seg-source></trans-unit></body></file></xliff>"""
+
+TWO = """<?xml version="1.0"?>
+<xliff version="2.0" srcLang="de" trgLang="en" xmlns="urn:oasis:names:tc:xliff:document:2.0"
+ xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0">
+ <file id="f1"><unit id="1">
+  <mtc:matches><mtc:match ref="#m"><source>Das <pc id="1">Haus</pc></source><target>A</target></mtc:match></mtc:matches>
+  <originalData><data id="d1">&lt;b></data></originalData>
+  <segment id="s1">
+   <source><sc id="1" dataRef="d1"/>Heute ist <pc id="2">das <ph id="3"/> Haus</pc><ec startRef="1"/> alt.</source>
+   <target>Today <pc id="2">the house</pc> is old.</target>
+  </segment>
+  <ignorable><source> </source></ignorable>
+  <segment><source>Neu</source></segment>
+ </unit>
+ <group id="g" translate="no"><unit id="2"><segment><source>Ein <pc id="1">x</pc></source><target>A</target></segment>\
+</unit></group></file>
+</xliff>
+"""
+
+OMEGAT = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tmx SYSTEM "tmx11.dtd">
+<tmx version="1.1">
+  <header creationtool="OmegaT" segtype="sentence" adminlang="EN-US" srclang="DE" datatype="plaintext"/>
+  <body>
+    <tu>
+      <note>N</note>
+      <tuv lang="DE">
+       <seg><bpt i="0" x="0">&lt;a0&gt;</bpt>Das Haus<ept i="0">&lt;/a0&gt;</ept> ist <ph x="1">&lt;b/&gt;</ph>alt</seg>
+      </tuv>
+      <tuv lang="EN-US" changeid="me">
+        <seg>The house is old</seg>
+      </tuv>
+    </tu>
+    <tu><tuv lang="DE"><seg>Nur <hi x="1">eins</hi></seg></tuv></tu>
+  </body>
+</tmx>
+"""
+
+GETTEXT = r"""# Translations.
+msgid ""
+msgstr ""
+"Project-Id-Version: x 1.0\n"
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\n"
+
+#. Comment
+#: src/a.c:12
+#, c-format
+msgctxt "menu"
+msgid "Cannot open %s"
+msgstr "Kann nicht öffnen"
+
+#, fuzzy
+#| msgid "Save %s"
+msgid "Save %s now"
+msgstr "Speichern"
+
+msgid ""
+"A long message about the file %s, which is wrapped by gettext because it does "
+"not fit.\n"
+msgstr ""
+"Eine lange Meldung über die Datei, die gettext umbricht, weil sie nicht auf "
+"eine Zeile passt.\n"
+
+msgid "%d file in <b>%s</b>"
+msgid_plural "%d files in <b>%s</b>"
+msgstr[0] "Eine Datei in %s"
+msgstr[1] "Dateien in %s"
+
+msgid "Path \"C:\\%s\"\t"
+msgstr "Pfad \"C:\\\"\t"
+
+msgid "New"
+msgstr ""
+
+#~ msgid "Old %s"
+#~ msgstr "Alt"
+"""
+
+FILES = {
+    "tikal.xlf": TIKAL,
+    "a.mqxliff": MEMOQ,
+    "a.sdlxliff": SDL,
+    "two.xliff": TWO,
+    "omegat.tmx": OMEGAT,
+    "weblate.po": GETTEXT,
+    "crlf.po": GETTEXT.replace("\n", "\r\n"),
+}
+
+
+def fill(name: str, *links: str, text: str | None = None) -> str:
+    """The file with its translations completed by links, given for each segment that lacks tags."""
+    data = (text or FILES[name]).encode()
+    document = read_document(data, name)
+    remaining = [*links]
+    targets: list[str | None] = []
+    for segment in document.segments:
+        inline = Inline(segment.source, segment.target, segment.tags)
+        if segment.target is None or not inline.missing:
+            targets.append(None)
+            continue
+        pairs = [tuple(map(int, link.split("-"))) for link in remaining.pop(0).split()]
+        targets.append(inline.place({(i, j) for i, j in pairs})[0])
+    assert not remaining
+    return document.fill(targets).decode()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_without_changes_is_the_same(name: str) -> None:
+    data = FILES[name].encode()
+    document = read_document(data, name)
+    assert document.segments
+    assert document.fill([None] * len(document.segments)) == data
+    same = [segment.target for segment in document.segments]
+    if name.endswith("po"):
+        return
+    assert document.fill(same) == data
+
+
+def test_xliff_of_tikal() -> None:
+    old = "The house that I saw &amp; know."
+    new = '<target xml:lang="en">The <g id="1">house</g> that <x id="2"/>I saw &amp; know.'
+    expected = TIKAL.replace(f'<target xml:lang="en">{old}', new)
+    assert fill("tikal.xlf", "0-0 1-1 2-2 3-3 4-4 5-5 6-6") == expected
+    units = _toolkit("tikal.xlf", expected)
+    assert "house" in units[0]
+
+
+def test_new_targets_of_xliff() -> None:
+    document = read_document(TIKAL.encode(), "a.xlf")
+    assert [segment.target is None for segment in document.segments] == [False, True, True]
+    placed = [
+        Inline(segment.source, None, "xml").place({(0, 0), (1, 1)}, "A tree")[0] for segment in document.segments[1:]
+    ]
+    text = document.fill([None, *placed]).decode()
+    unit = '\t<source>Ein <g id="1">Baum</g></source>\n'
+    assert unit + '\t<target>A <g id="1">tree</g></target>\n</trans-unit>' in text
+    assert '  <target  state = "new">A <g id="1">tree</g></target></trans-unit>' in text
+    assert "A <g" not in document.fill([None] * 3).decode()
+
+
+def test_pairs_of_codes() -> None:
+    text = fill("a.mqxliff", "0-0 1-1 2-2 3-3 3-4")
+    bold = 'The <bpt id="1" ctype="bold">{}</bpt>old file<ept id="1">{}</ept> is missing.'
+    assert text == MEMOQ.replace("The old file is missing.", bold)
+
+
+def test_segments_of_sdl() -> None:
+    expected = SDL.replace("A house.", 'A <g id="5">house</g>.')
+    assert fill("a.sdlxliff", "0-0 1-1") == expected
+    document = read_document(SDL.encode(), "a.sdlxliff")
+    assert [segment.target for segment in document.segments] == ["A house.", 'A <g id="6">tree</g>.', None, None]
+    text = document.fill([None, None, 'One <x id="7"/>.', "Two."]).decode()
+    new = '<target><mrk mtype="seg" mid="3">One <x id="7"/>.</mrk> <mrk mtype="seg" mid="4">Two.</mrk></target>'
+    assert text == SDL.replace("</seg-source></trans-unit>", f"</seg-source>{new}</trans-unit>")
+    assert document.fill([None, None, None, "Two."]).decode() == SDL  # both or none
+
+
+def test_xliff_2_with_some_codes() -> None:
+    text = fill("two.xliff", "0-0 1-3 2-1 3-2 4-4")
+    target = '<sc id="1" dataRef="d1"/>Today <pc id="2">the <ph id="3"/> house</pc> is<ec startRef="1"/> old.'
+    assert text == TWO.replace('Today <pc id="2">the house</pc> is old.', target)
+    assert len(read_document(TWO.encode(), "a.xlf").segments) == 2
+
+
+def test_tmx_of_omegat() -> None:
+    text = fill("omegat.tmx", "0-0 1-1 2-2 3-3")
+    codes = '<bpt i="0" x="0">&lt;a0&gt;</bpt>The house<ept i="0">&lt;/a0&gt;</ept> is <ph x="1">&lt;b/&gt;</ph>old'
+    assert text == OMEGAT.replace("The house is old", codes)
+    assert "The house" in _toolkit("a.tmx", text.replace(" lang=", " xml:lang="))[0]
+
+
+@pytest.mark.parametrize("name", ["weblate.po", "crlf.po"])
+def test_messages_of_gettext(name: str) -> None:
+    text = fill(name, "0-0 1-1 1-2", "4-3 5-4 6-5", "0-1 1-2", "0-0 1-1", "0-0 1-1")
+    lines = text.replace("\r\n", "\n")
+    assert text.count("\r") == (text.count("\n") if name == "crlf.po" else 0)
+    for new in (
+        'msgstr "Kann nicht öffnen %s"',
+        'msgstr[0] "Eine Datei in <b>%s</b>"',
+        'msgstr "Pfad \\"C:\\\\%s\\"\\t"',
+    ):
+        assert new in lines, lines
+    polib = pytest.importorskip("polib")
+    before, after = ({entry.msgid: entry for entry in polib.pofile(file)} for file in (GETTEXT, lines))
+    assert before.keys() == after.keys()
+    assert after["Save %s now"].msgstr == "Speichern"
+    assert after["New"].msgstr == ""
+    assert "%d" not in after["%d file in <b>%s</b>"].msgstr_plural[0]
+    assert after["%d file in <b>%s</b>"].msgstr_plural[1].count("%d") == 1
+    assert max(map(len, lines.splitlines())) <= 80
+
+
+def _toolkit(name: str, text: str) -> Sequence[str]:
+    """The translations, as translate-toolkit reads them."""
+    factory: Any = pytest.importorskip("translate.storage.factory")
+    stream = io.BytesIO(text.encode())
+    stream.name = name
+    return [str(unit.target) for unit in factory.getobject(stream).units if unit.istranslatable()]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1", "windows-1252", "koi8-r", "us-ascii"])
+def test_other_encodings(encoding: str) -> None:
+    body = TIKAL.replace("UTF-8", encoding, 1)
+    data = body.encode(encoding, "xmlcharrefreplace")
+    document = read_document(data, "a.xlf")
+    assert document.fill([None] * len(document.segments)) == data
+    filled = document.fill(["日 ä é", None, None])
+    assert filled == body.replace("The house that I saw &amp; know.", "日 ä é").encode(encoding, "xmlcharrefreplace")
+
+
+def test_po_in_other_encodings() -> None:
+    text = GETTEXT.replace("UTF-8", "ISO-8859-1")
+    document = read_document(text.encode("latin-1"), "a.po")
+    targets = ["ä %s", *[None] * (len(document.segments) - 1)]
+    assert b'msgstr "\xe4 %s"' in document.fill(targets)
+    with pytest.raises(DataError, match="'日' of a translation is not in ISO-8859-1"):
+        document.fill(["日", *targets[1:]])
+    with pytest.raises(DataError, match="the file is not utf-8"):
+        read_document(b"\xff", "a.po")
+
+
+XLIFF = '<xliff version="1.2"><file><body><trans-unit><source>{}</source></trans-unit></body></file></xliff>'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.xlf", '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + XLIFF, "a document type with declarations"),
+        (
+            "a.xlf",
+            '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>' + XLIFF,
+            "a document type with declarations",
+        ),
+        ("a.xlf", "<a>" * 300, "more than 256 elements within each other"),
+        ("a.xlf", XLIFF.format("<g>" * 300), "more than 256 elements within each other"),
+        ("a.xlf", "<xliff><file>", "not well-formed XML: no element found"),
+        ("a.tmx", "", "not well-formed XML: no element found"),
+        ("a.tmx", "<html/>", "an element 'html', not xliff or tmx"),
+        ("a.xlf", '<?xml version="1.0" encoding="x"?><xliff/>', "unknown encoding 'x'"),
+        ("a.xlf", '<?xml version="1.0" encoding="shift_jis"?><xliff/>', "an encoding that is not read"),
+        ("a.tmx", OMEGAT.replace("EN-US", "fr", 1).replace('"DE"><seg>Nur', '"it"><seg>Nur'), "in 2 languages"),
+        ("a.tmx", OMEGAT.replace('srclang="DE"', 'srclang="*all*"'), "no source language"),
+        ("a.po", 'msgid "a\n', "line 1: neither a keyword nor a string"),
+        ("a.po", 'msgid "a"\nmsgid "b"\n', "line 2: a second msgid in a message"),
+        ("a.po", 'msgid ""\nmsgstr "charset=x\\n"\n', "unknown encoding 'x'"),
+    ],
+)
+def test_hostile_files(name: str, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_document(text.encode(), name)
+
+
+def test_entities_of_a_document_type_elsewhere_are_text() -> None:
+    text = '<!DOCTYPE xliff SYSTEM "file:///etc/passwd">' + XLIFF.format("&secret;")
+    assert [segment.source for segment in read_document(text.encode(), "a.xlf").segments] == ["&secret;"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("<x/>" * (MOST + 1), "a", "more than 2,000 tags"),
+        ("<x/> a", "<![CDATA[a]]>", "a CDATA section"),
+        ("<x/> a", "\U000f0000", "private use"),
+    ],
+)
+def test_segments_that_are_left(source: str, target: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Inline(source, target, "xml")
+
+
+def test_elements_that_are_not_translated() -> None:
+    protected = '<mrk mtype="protected">Das Haus</mrk>'
+    inline = Inline(f"In {protected} ist", None, "xml")
+    assert inline.source_words == ("In", "ist")
+    assert inline.place({(0, 0), (1, 1)}, "In is")[0] == f"In {protected} is"
+
+
+PLACED: Sequence[tuple[str, str, set[tuple[int, int]], str]] = [
+    (  # overlapping pairs
+        '<bpt id="1">a</bpt>Das <bpt id="2">b</bpt>alte<ept id="1">c</ept> Haus<ept id="2">d</ept> ist',
+        "The old house is",
+        {(0, 0), (1, 1), (2, 2), (3, 3)},
+        '<bpt id="1">a</bpt>The <bpt id="2">b</bpt>old<ept id="1">c</ept> house<ept id="2">d</ept> is',
+    ),
+    (  # the outer element is missing, or the inner one
+        '<g id="1">Das <g id="2">alte Haus</g></g> da',
+        'There <g id="2">old house</g>',
+        {(0, 1), (1, 1), (2, 2), (3, 0)},
+        'There <g id="1"><g id="2">old house</g></g>',
+    ),
+    (
+        '<g id="1">Das <g id="2">alte Haus</g></g>',
+        'The <g id="1">old house</g>',
+        {(0, 0), (1, 1), (2, 2)},
+        'The <g id="1"><g id="2">old house</g></g>',
+    ),
+    (  # other attributes, an end without its start
+        'Das <bx id="1"/>Haus<ex id="2" rid="1"/> <x id="3" ctype="lb"/>',
+        'The house<ex rid="1" id="2"/> <x id="3"/>',
+        {(0, 0), (1, 1)},
+        'The <bx id="1"/>house<ex rid="1" id="2"/> <x id="3"/>',
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "links", "expected"), PLACED)
+def test_tags_that_some_are_missing_of(source: str, target: str, links: set[tuple[int, int]], expected: str) -> None:
+    assert Inline(source, target, "xml").place(links)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            'Die <bpt id="1">&lt;b&gt;</bpt>Datei<ept id="1">&lt;/b&gt;</ept> fehlt heute',
+            'The <bpt id="1">&lt;b&gt;</bpt>file<ept id="1">&lt;/b&gt;</ept> is missing today',
+        ),
+        (
+            'Die <sc id="1"/>Datei<ec startRef="1"/> fehlt heute',
+            'The <sc id="1"/>file<ec startRef="1"/> is missing today',
+        ),
+        (
+            'Die Datei <ph id="1">x <sub>y</sub></ph>fehlt heute',
+            'The file <ph id="1">x <sub>y</sub></ph>is missing today',
+        ),
+    ],
+)
+def test_codes_in_lines(source: str, expected: str) -> None:
+    links = {(0, 0), (1, 1), (2, 2), (2, 3), (3, 4)}
+    assert transfer_markup(source, "The file is missing today", links).text == expected
