@@ -85,10 +85,9 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     ends = _Ends.of(settings, target, codes, from_zero, rows[1])
     special = [{n: piece for piece, n in ids.items() if _is_special(piece)} for ids in (source, target)]
     unknown = settings.word("unk_token", "<unk>")
-    if missing := next(
-        (piece for ids in (source, target) for piece in (unknown, ends.piece) if piece not in ids), None
-    ):
-        raise ModelError(f"its vocabulary has no {shorten(missing)}", file=str(paths[0]))
+    for piece in (unknown, ends.piece):
+        if piece not in source or piece not in target:
+            raise ModelError(f"its vocabulary has no {shorten(piece) or 'empty piece'}", file=str(paths[0]))
     before = [source[codes[0]]] if codes else []
     if settings.switch("add_source_bos", False):
         before.insert(0, source[settings.word("bos_token", "<s>")])
