@@ -31,7 +31,8 @@ from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
 from align.core.types import Alignment, Links, Pair, Settings, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
-from align.io.reader import Input, open_text
+from align.io.checks import open_text
+from align.io.reader import Input
 from align.io.signature import signature
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import CASES

@@ -41,9 +41,10 @@ from align.core.errors import PairError, plural
 from align.core.stream import OnBatch
 from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
+from align.io.checks import open_text
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
-from align.io.reader import Input, Text, name_shown, open_text
+from align.io.reader import Input, Text, name_shown
 from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
 from align.io.signature import sign
 

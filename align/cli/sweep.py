@@ -37,8 +37,9 @@ from align.core.errors import PairError
 from align.core.types import Gold, Pair, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
+from align.io.checks import open_text
 from align.io.process import keep_freed_memory
-from align.io.reader import Input, Text, name_shown, open_text
+from align.io.reader import Input, Text, name_shown
 from align.io.signature import MERGE, signature
 
 if TYPE_CHECKING:

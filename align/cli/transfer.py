@@ -42,6 +42,7 @@ from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
 from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
 from align.evaluation.link_formats import parse_scored
+from align.io.checks import are_regular, check_first, check_lengths
 from align.io.process import keep_freed_memory
 from align.io.reader import (
     KEEP_AS_SOURCE,
@@ -503,15 +504,27 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
     return scores
 
 
+def check_input(options: Options) -> None:
+    """Check the files before a model is loaded."""
+    names = [*options.files, *filter(None, [options.links])]
+    for name in names:
+        if name != "-":
+            os.stat(name)
+    if options.strip or not are_regular(names):
+        return
+    with closing(iter(TaggedText(options))) as items:
+        check_first(item.pair for item in items)
+    if options.tags not in COLUMNS:
+        check_lengths(names[options.html_file :])
+
+
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
     if len(options.files) == 1 and is_document(options.files[0]):
         transfer_document(PROGRAM, options, options.files[0], options.tags or None, options.output, options.report)
         return
-    for name in filter(None, (*options.files, options.links)):
-        if name != "-":
-            os.stat(name)  # a file that does not exist is an error before the model is loaded
+    check_input(options)
     text = TaggedText(options)
     with closing(Progress(PROGRAM, options.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))

@@ -18,7 +18,7 @@ import warnings
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -364,11 +364,15 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
         if None in lines:
             short, long = lines.index(None), next(n for n, line in enumerate(lines) if line is not None)
             counts = {short: number - 1, long: number + sum(1 for _ in streams[long])}
-            (a, lines_a), (b, lines_b) = sorted(counts.items())
-            lengths = f"{names[a]} has {plural(lines_a, 'line')}, {names[b]} has {lines_b:,}"
-            message = f"{lengths}: line {number:,} has no other side"
-            raise DataError(message)
+            first, second = ((names[n], count) for n, count in sorted(counts.items()))
+            raise differ(first, second)
         yield lines
+
+
+def differ(first: tuple[str, int], second: tuple[str, int]) -> DataError:
+    """Return the error of two files, given by name and number of lines, that differ in length."""
+    lengths = f"{first[0]} has {plural(first[1], 'line')}, {second[0]} has {second[1]:,}"
+    return DataError(f"{lengths}: line {min(first[1], second[1]) + 1:,} has no other side")
 
 
 def read_parallel(
@@ -564,11 +568,6 @@ class Text(Iterator[Pair]):
         if "fields between TAB" in error.what:
             return '‹columns› reads two of them, for example ‹columns="2,3"›'
         return ""
-
-
-def open_text(source: Input) -> closing[Text]:
-    """Open the input for a context; see `Text`."""
-    return closing(Text(source))
 
 
 def _check_readable(name: str) -> None:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from align.io import checks
+
 
 class Result(NamedTuple):
     code: int
@@ -47,6 +49,12 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
             (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
     return put
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves bad lines to be found where they stand, after the lines before them are aligned."""
+    monkeypatch.setattr(checks, "FIRST_LINES", 0)
 
 
 def printed(result: Result, *lines: str, err: str = "") -> None:

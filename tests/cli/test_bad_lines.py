@@ -20,7 +20,7 @@ from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result, failed
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 GOOD = b"das haus ||| the house\n"
 LINKS = b"0-0 1-1\n"

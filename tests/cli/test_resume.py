@@ -23,7 +23,7 @@ from align.io.output import open_output, temporary_name
 from tests import toy
 from tests.cli.conftest import Result, failed
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
 

@@ -27,7 +27,7 @@ from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
 

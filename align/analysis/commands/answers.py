@@ -21,7 +21,8 @@ from align.core.errors import DataError, ModelError, plural
 from align.core.formats import to_json
 from align.core.types import PARTS, Gold, Pair, Part, Search, Settings, TextWarning
 from align.evaluation.gold import read_as
-from align.io.reader import Input, name_shown, open_text, read_text
+from align.io.checks import open_text
+from align.io.reader import Input, name_shown, read_text
 from align.io.signature import Parts
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions

@@ -1,0 +1,85 @@
+"""Check texts before a model is loaded: their first lines, and that parallel files have as many lines.
+
+Only regular files are checked, which can be read twice; pipes and stdin are checked as they are read.
+"""
+
+from __future__ import annotations
+
+import lzma
+import warnings
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from itertools import islice
+
+from align.core.types import Pair
+from align.io.reader import Input, Text, differ, name_shown, open_lines, regular_file
+
+FIRST_LINES = 10_000
+"""Lines to read; later ones are checked as they are aligned."""
+
+FIRST_BYTES = 1 << 26
+"""Memory of these lines' words from which on no more are read."""
+
+COUNTED_BYTES = 1 << 29
+"""Bytes of a file in which lines are counted, after decompression."""
+
+
+def open_text(source: Input) -> closing[Text]:
+    """Open the input for a context, after its checks; see `Text`.
+
+    Raises:
+        OSError: a file cannot be opened.
+        DataError: one of the first lines cannot be read, or parallel files differ in length.
+    """
+    if are_regular(source.files):
+        with closing(Text(source)) as text:
+            check_first(text)
+        if source.parallel:
+            check_lengths(source.files)
+    return closing(Text(source))
+
+
+def are_regular(names: Iterable[str]) -> bool:
+    """Check that all inputs are regular files."""
+    return all(name != "-" and regular_file(name) for name in names)
+
+
+def check_first(pairs: Iterable[Pair]) -> None:
+    """Read the first lines, without warnings: these come when the lines are read again."""
+    size = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for pair in islice(pairs, FIRST_LINES):
+            size += pair.memory()
+            if size > FIRST_BYTES:
+                break
+
+
+def check_lengths(names: Sequence[str]) -> None:
+    """Compare the numbers of lines of files; those with more than COUNTED_BYTES are left out.
+
+    Raises:
+        DataError: two files differ.
+    """
+    counts = [(name_shown(name), lines) for name in names if (lines := count_lines(name)) is not None]
+    for other in counts[1:]:
+        if other[1] != counts[0][1]:
+            raise differ(counts[0], other)
+
+
+def count_lines(name: str) -> int | None:
+    """Return the number of lines of a file; None if it is large, or compressed data is damaged."""
+    lines = size = 0
+    block = b""
+    try:
+        with open_lines(name) as stream:
+            while more := stream.read(1 << 20):
+                block = more
+                lines += block.count(b"\n")
+                size += len(block)
+                if size > COUNTED_BYTES:
+                    return None
+    except (EOFError, OSError, lzma.LZMAError, zlib.error):
+        return None
+    return lines + bool(block and not block.endswith(b"\n"))
