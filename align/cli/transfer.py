@@ -67,7 +67,7 @@ from align.transfer.columns import (
 )
 from align.transfer.documents import is_document
 from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
-from align.transfer.markup import UNLINKED, Placement, place_markup
+from align.transfer.markup import DOUBTFUL, UNLINKED, Placement, place_markup
 from align.transfer.pages import KEEP, Page
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
@@ -112,9 +112,13 @@ EXAMPLES = """examples:
 
 IDLE = (
     *WORKERS_IDLE,
-    Idle(("links", "split", "strip"), lambda args: is_document(args.input or ""), "requires lines, not a document"),
+    Idle(
+        ("links", "split", "strip", "review"),
+        lambda args: is_document(args.input or ""),
+        "requires lines, not a document",
+    ),
     Idle(READING, lambda args: args.links, "has no effect with --links"),
-    Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
+    Idle((*READING, "links", "split", "report", "review"), lambda args: args.strip, "has no effect with --strip"),
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
@@ -159,6 +163,7 @@ class Options(Asked):
     strip: bool
     output: str | None
     report: str | None
+    review: str | None
 
 
 def build_parser() -> Parser:
@@ -202,6 +207,11 @@ def build_parser() -> Parser:
         "--report",
         metavar="FILE",
         help="a JSON line for each line: where each tag was put, how surely, and what is odd",
+    )
+    group.add_argument(
+        "--review",
+        metavar="FILE",
+        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
     )
     add_model_options(parser)
     add_method_options(parser.add_argument_group(METHOD))
@@ -331,8 +341,9 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
         parser.error(f"--tags {args.tags} reads lines, not a document")
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
-    if args.report is not None:
-        check_second_output(parser, (*files, args.links), args.report, args.output, "--report")
+    for option in ("report", "review"):
+        if (name := getattr(args, option)) is not None:
+            check_second_output(parser, (*files, args.links), name, args.output, f"--{option}")
     return files
 
 
@@ -528,9 +539,11 @@ def transfer(options: Options) -> None:
     text = TaggedText(options)
     with closing(Progress(PROGRAM, options.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
-        report = stack.enter_context(open_output(options.report)) if options.report else None
+        report, review = (
+            stack.enter_context(open_output(name)) if name else None for name in (options.report, options.review)
+        )
         items = stack.enter_context(closing(iter(text)))
-        results = Results(options, out, report, progress)
+        results = Results(options, out, report, review, progress)
         if options.strip:
             for item in items:
                 out.write(f"{item.source.plain}\n".encode())  # type: ignore[union-attr]
@@ -606,8 +619,11 @@ def _translated(item: Tagged, alignment: Alignment) -> Tagged:
 class Results:
     """Writes targets with their tags."""
 
-    def __init__(self, options: Options, out: BinaryIO, report: BinaryIO | None, progress: Progress) -> None:
+    def __init__(
+        self, options: Options, out: BinaryIO, report: BinaryIO | None, review: BinaryIO | None, progress: Progress
+    ) -> None:
         self._options, self._out, self._report, self._progress = options, out, report, progress
+        self._review = review
         self._counts: Counter[str] = Counter()
         self._texts: list[str] | None = [] if options.html_file else None
         self.signature = ""
@@ -624,16 +640,17 @@ class Results:
             text = placed.text
             rows = [one.to_dict() for one in placed.report]
             self._counts[LIKE] += count_lookalikes(item.source.tokens)
+            source = "".join(token.text for token in item.source.tokens)
             lists = {"extra": item.source.extra, "removed": item.repaired.removed, "rewritten": item.repaired.rewritten}
         else:
             assert not isinstance(item.source, Page)
             text, rows = _labels(item, item.source, scores, self._options)
-            lists = {}
+            source, lists = " ".join(item.pair.source), {}
         if self._texts is None:
             self._out.write(f"{text}\n".encode())
         else:
             self._texts.append(text)
-        self._count(item.pair.id, rows, lists)
+        self._count(item.pair.id, rows, (source, text), lists)
 
     def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -644,11 +661,29 @@ class Results:
         self._out.write(f"{content}{'' if whole else chr(10)}".encode())
         self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in translation.page.segments)
         rows = [[placement.to_dict() for placement in placements] for placements in translation.report]
-        for number, tags in enumerate(rows, 1) if whole else [(item.pair.id, [tag for row in rows for tag in row])]:
-            self._count(number, tags)
+        texts = [
+            (segment.text, text)
+            for segment, text in zip(translation.page.segments, translation.texts, strict=bool(translation.texts))
+        ]
+        if not whole:
+            rows = [[tag for row in rows for tag in row]]
+            texts = [(" ".join(segment.text for segment in translation.page.segments), content)]
+        for number, (tags, pair) in enumerate(zip(rows, texts, strict=True), 1 if whole else item.pair.id):
+            self._count(number, tags, pair)
 
-    def _count(self, number: int, rows: Sequence[dict[str, Any]], lists: Mapping[str, Sequence[str]] = EMPTY) -> None:
-        """Count the tags of a line, and write their positions to the report."""
+    def _count(
+        self,
+        number: int,
+        rows: Sequence[dict[str, Any]],
+        sides: tuple[str, str],
+        lists: Mapping[str, Sequence[str]] = EMPTY,
+    ) -> None:
+        """Count the tags of a line, write their positions to the report, and the line to the list of doubtful ones."""
+        confidence = min((row["confidence"] for row in rows), default=1.0)
+        if self._review and confidence < DOUBTFUL:
+            remarks = ", ".join(dict.fromkeys(remark for row in rows for remark in row["remarks"]))
+            cells = (str(number), f"{confidence:.2f}", remarks, *sides)
+            self._review.write(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode())
         if self._report:
             more = {name: [*texts] for name, texts in lists.items() if texts}
             self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())

@@ -256,6 +256,12 @@ NEIGHBOUR = 2.0
 PUNCTUATION = 1.0
 """Bonus of a place between two words for a point if similar punctuation ends on both sides."""
 
+PART = 0.6
+"""Factor of the confidence of a tag that covers part of a word, unless that part stands in the target."""
+
+DOUBTFUL = 0.9
+"""Confidence of the least sure tag of a line below which the line is doubtful."""
+
 UNLINKED, NO_ROOM = "no link", "no room"
 """Remarks on a tag that is placed."""
 
@@ -267,8 +273,9 @@ class Placement(NamedTuple):
         tag: an opening tag, or a tag or placeholder without content, or several adjacent ones.
         source: its words, twice the same number for a place between two.
         target: the windows of target words that it encloses, one unless it was split; places as for the source.
-        confidence: from 0 to 1; for windows see `Scores.confidence`, for places the share of scores whose links do not
-            cross it.
+        confidence: from 0 to 1. For content or words that stand in the target as they are 1; for other windows see
+            `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
+            to the next best place.
         remarks: "no link", "no room" next to other elements, "inside a word", "without its other half".
     """
 
@@ -290,6 +297,11 @@ class Transferred(NamedTuple):
 
     text: str
     report: tuple[Placement, ...]
+
+    @property
+    def confidence(self) -> float:
+        """That of the least sure tag; 1 without tags."""
+        return min((placement.confidence for placement in self.report), default=1.0)
 
 
 def transfer_markup(
@@ -400,12 +412,18 @@ class _Placing:
             for child, child_windows in zip(spans, windows, strict=True):
                 if child_windows:
                     self.windows[child.tokens[0]] = child_windows
-                    self._note(child, child_windows, self._scores.confidence(child.words, child_windows))
+                    self._note(child, child_windows, self._confidence(child, child_windows))
                     waiting.append(child)
             self._fill_empty_pairs(parent, regions)
             for child in parent.children:
                 if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
                     self._place_whole(child, parent, regions, taken)
+
+    def _confidence(self, element: Element, windows: Sequence[Window]) -> float:
+        """Return how sure the windows of an element are; certain if its content stands in the target as it is."""
+        if element.tokens[0] in self.characters:
+            return 1.0
+        return self._scores.confidence(element.words, windows) * (PART if INSIDE in element.remarks else 1.0)
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
         """Add the position of an element to the report."""
@@ -505,14 +523,13 @@ class _Placing:
                 if any(low <= k < high for low, high in regions):
                     costs.append((min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
         used: set[int] = set()
-        for cost, _, n, m, k in sorted(costs):
+        for _, _, n, m, k in sorted(costs):
             key = quoted[n].tokens[0]
             if key not in self.characters and m not in used:
                 used.add(m)
                 self.characters[key] = (self._empty[m], self._empty[m])
                 self.places[key] = k
-                total = self._scores.crossings(0)[-1]
-                self._note(quoted[n], [(k, k)], 1 - cost / total if total else 0.0)
+                self._note(quoted[n], [(k, k)], 1.0)
         self._empty = [offset for m, offset in enumerate(self._empty) if m not in used]
 
     def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], taken: Sequence[int]) -> None:
@@ -520,10 +537,12 @@ class _Placing:
         at = element.words[0]
         costs = self._scores.crossings(at)
         found = element.start == element.end and self._find_in_equal_word(element, regions)
-        place = self._words_at(found)[0] if found else self._cheapest(element, parent, regions, taken, costs)
+        place, margin = self._cheapest(element, parent, regions, taken, costs)
+        if found:
+            place = self._words_at(found)[0]
         self.places[element.tokens[0]] = place
         all_scores = costs[0] + costs[-1]
-        confidence = 1 - costs[place] / all_scores if all_scores else 0.0
+        confidence = 1.0 if found else min(margin, 1 - costs[place] / all_scores) if all_scores else 0.0
         if element.words[0] < element.words[1]:
             remark = NO_ROOM if self._scores.linked(element.words) else UNLINKED
         else:
@@ -537,8 +556,11 @@ class _Placing:
         regions: Sequence[Window],
         taken: Sequence[int],
         costs: Sequence[float],
-    ) -> int:
-        """Return the place that the fewest links cross; an element at the edge of its parent stays at that edge."""
+    ) -> tuple[int, float]:
+        """Return the place that the fewest links cross, and by how much the next best is worse, at most 1.
+
+        An element at the edge of its parent stays at that edge.
+        """
         at = element.words[0]
         words = self._source
         if is_placeholder(self._markup, element):
@@ -546,13 +568,13 @@ class _Placing:
                 row = self._scores.row(at - 1)
                 after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
                 if after:
-                    return max(after, key=lambda j: row[j]) + 1
+                    return max(after, key=lambda j: row[j]) + 1, 1.0
             if (alone := self._find_lone_mark(regions)) is not None:
-                return alone
+                return alone, 1.0
         elif at <= parent.words[0]:
-            return regions[0][0]
+            return regions[0][0], 1.0
         elif at >= parent.words[1]:
-            return regions[-1][1]
+            return regions[-1][1], 1.0
         source = words[at - 1] if at else ""
         share = len(self._words) / max(1, len(words))
         left = self._scores.row(at - 1) if at and is_placeholder(self._markup, element) else {}
@@ -563,7 +585,8 @@ class _Placing:
 
         places = (k for low, high in regions for k in range(low, high + 1) if k in (low, high) or _between(taken, k))
         allowed = [k for k in places if not element.block or k in self._ends]
-        return min(allowed or [regions[0][0]], key=cost)
+        best, *others = sorted(allowed or [regions[0][0]], key=cost)
+        return best, min(1.0, cost(others[0])[0] - cost(best)[0]) if others else 1.0
 
 
 def _are_pair(left: str, right: str) -> bool:

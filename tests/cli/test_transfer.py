@@ -365,3 +365,21 @@ def test_targets_of_a_careless_translator(run: Callable[..., Result], tmp_path: 
         result = run("--tags", "html", *arguments)
         assert result.code == 2
         assert message in result.err
+
+
+def test_doubtful_lines_are_listed(run: Callable[..., Result], write: Write, tmp_path: Path) -> None:
+    write(
+        s="<b>Das Haus</b> ist alt.\nEin <i>Wort</i>\tda\nnichts\n<b>Q</b> x\n",
+        t="The house is old.\na word here\nnothing\nQ y\n",
+        l="0-0 1-1 2-2 3-3\n0-0 1-0 1-2 2-1\n0-0\n1-1\n",
+    )
+    result = run("--tags", "html", "-s", "s", "-t", "t", "--links", "l", "--review", "r")
+    assert result.out.decode().splitlines()[0] == "<b>The house</b> is old."
+    (line,) = (tmp_path / "r").read_text(encoding="utf-8").splitlines()
+    number, confidence, remarks, source, target = line.split("\t")
+    assert (number, remarks, source) == ("2", "", "Ein <i>Wort</i> da")
+    assert 0 <= float(confidence) < 0.9
+    assert target == result.out.decode().splitlines()[1]
+    result = run("--tags", "html", "-s", "s", "-t", "t", "--links", "l", "--review", "s")
+    assert result.code == 2
+    assert "--review would replace the input s" in result.err

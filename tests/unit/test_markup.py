@@ -81,9 +81,9 @@ def test_the_report_says_what_had_no_link_and_where_it_was_put() -> None:
     found = transfer_markup("Das <b>Haus</b> i<i>st</i> <x/> alt.", "The house is old.", {(0, 0): 0.5, (3, 3): 1.0})
     assert found.text == "The <b></b>house <i></i>is <x/> old."
     assert found.report == (
-        Placement("<b></b>", (1, 2), ((1, 1),), 1.0, ("no link",)),
-        Placement("<i></i>", (2, 3), ((2, 2),), 1.0, ("inside a word", "no link")),
-        Placement("<x/>", (3, 3), ((3, 3),), 1.0),
+        Placement("<b></b>", (1, 2), ((1, 1),), 0.0, ("no link",)),
+        Placement("<i></i>", (2, 3), ((2, 2),), 0.0, ("inside a word", "no link")),
+        Placement("<x/>", (3, 3), ((3, 3),), 0.0),
     )
 
 
