@@ -36,19 +36,19 @@ class _Run:
         for n, segment in enumerate(segments):
             if segment.target is None:
                 self.empty.append(n)
-            elif self._read(n, count=True):
+            elif self._read(n, segment.target, count=True):
                 self.lacking.append(n)
 
-    def _read(self, n: int, *, count: bool = False) -> Inline | None:
-        """Return a segment that lacks tags, or a translation; None if it cannot be read, which is counted."""
+    def _read(self, n: int, target: str, *, count: bool = False) -> Inline | None:
+        """Return a segment that lacks tags; None if it has all, or cannot be read, which is counted."""
         segment = self._segments[n]
         try:
-            inline = Inline(segment.source, segment.target, segment.tags)
+            inline = Inline(segment.source, target, segment.tags)
         except ValueError as error:
             if count:
                 self.counts[f"left as it is: {error}"] += 1
             return None
-        return inline if inline.missing or segment.target is None else None
+        return inline if inline.missing else None
 
     def complete(self, aligner: Aligner, progress: Progress) -> list[Choice]:
         """Align the segments whose translations lack tags, and place these."""
@@ -57,7 +57,7 @@ class _Run:
 
         def pairs() -> Iterator[Pair]:
             for n in self.lacking:
-                if inline := self._read(n):
+                if inline := self._read(n, self._segments[n].target or ""):
                     waiting.append((n, inline))
                     yield Pair(inline.source_words, inline.target_words, self._segments[n].line)
 

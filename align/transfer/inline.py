@@ -27,7 +27,6 @@ FIRST = 0xF0000
 
 _SPACE = re.compile(r"\s")
 _PRIVATE = re.compile("[\U000f0000-\U000fffff]")
-_PROTECTED = re.compile(r"""\s(?:translate\s*=\s*["']no["']|mtype\s*=\s*["'](?:x-)?protected["'])""")
 
 
 def _flatten(text: str) -> str:
@@ -46,22 +45,6 @@ def _is_code(token: Token) -> bool:
 
 def _identity(token: Token) -> str:
     return token.key or token.text
-
-
-def _protect(tokens: Sequence[Token]) -> list[Token]:
-    """Join elements that are not to be translated with their content, to tags without any."""
-    pairs = halves(tokens)
-    joined: list[Token] = []
-    n = 0
-    while n < len(tokens):
-        end = pairs.get(n, n) if _PROTECTED.search(tokens[n].text) and tokens[n].kind == "open" else n
-        if end > n:
-            text = "".join(token.text for token in tokens[n : end + 1])
-            joined.append(Token("point", text, tokens[n].name, tokens[n].key))
-        else:
-            joined.append(tokens[n])
-        n = end + 1
-    return joined
 
 
 def _partners(tokens: Sequence[Token]) -> dict[int, int]:
@@ -102,30 +85,30 @@ class Inline:
 
     Args:
         source: as it is written in its file.
-        target: its translation as it is written; None if there is none.
+        target: its translation as it is written.
         tags: one of `align.transfer.tags.KINDS`.
 
     Attributes:
         missing: number of tags that the translation does not contain.
         source_words: words of the source, as a model reads them.
-        target_words: words of the translation without tags; none if there is none.
+        target_words: words of the translation without tags.
 
     Raises:
         ValueError: a text cannot be parsed, or has too many tags.
     """
 
-    def __init__(self, source: str, target: str | None, tags: str) -> None:
+    def __init__(self, source: str, target: str, tags: str) -> None:
         xml = tags.startswith("xml")
-        if _PRIVATE.search(source + (target or "")):
+        if _PRIVATE.search(source + target):
             raise ValueError("characters for private use from U+F0000")
-        if xml and target and "<![CDATA[" in target:
+        if xml and "<![CDATA[" in target:
             raise ValueError("a CDATA section in the translation")
         tokens = [token for token in parse(source, tags) if not (xml and token.text.startswith(("<!--", "<?")))]
         if sum(token.kind != "text" for token in tokens) > MOST:
             raise ValueError(f"more than {MOST:,} tags")
-        self._tokens = _protect(tokens) if xml and target is None else tokens
+        self._tokens = tokens
         self._partners = _partners(self._tokens)
-        self._there = parse(target, tags) if target else []
+        self._there = parse(target, tags)
         self._matches = self._match()
         self._new = {n for n, token in enumerate(self._tokens) if token.kind != "text"} - set(self._matches.values())
         self.missing = len(self._new)
@@ -193,21 +176,14 @@ class Inline:
         return tokens
 
     def place(
-        self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], translation: str | None = None
+        self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]]
     ) -> tuple[str, list[Placement]]:
         """Return the translation with all tags, and where those that were missing are.
 
         Args:
             scores: scores of links between `source_words` and `target_words`, or a set of links.
-            translation: text for a segment without one, escaped as text between tags is; between the same spaces and
-                line ends as the source.
         """
         there = self._there
-        if translation is not None:
-            text = _text_of(self._tokens)
-            core = text.strip()
-            start = text.index(core) if core else 0
-            there = [Token("text", text[:start] + translation + text[start + len(core) :] if core else text)]
         plain = _text_of(there)
         flat = _flatten(plain)
         items = [

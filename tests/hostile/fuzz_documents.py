@@ -141,14 +141,16 @@ def _in_text(source: str, at: int) -> bool:
     return before.rfind("<") <= before.rfind(">") and not any(code)
 
 
-def _fill(rng: random.Random, source: str, target: str | None, tags: str) -> str:
+NEW = "the old house is here."
+"""Translation of segments without one."""
+
+
+def _fill(rng: random.Random, source: str, target: str, tags: str) -> str:
     """Place tags by random links."""
     inline = Inline(source, target, tags)
-    translation = None if target else "the old house is here."
-    words = len((translation or "").split()) or len(inline.target_words)
-    pairs = list(product(range(len(inline.source_words)), range(words)))
+    pairs = list(product(range(len(inline.source_words)), range(len(inline.target_words))))
     scores = {pair: rng.random() for pair in rng.sample(pairs, min(len(pairs), rng.randrange(30)))}
-    return inline.place(scores, translation)[0]
+    return inline.place(scores)[0]
 
 
 def structure(text: str) -> tuple[Counter[tuple[str, str]], dict[tuple[str, str], frozenset[Any]], list[str], bool]:
@@ -235,7 +237,7 @@ def xml_case(kind: str) -> Callable[[random.Random], Tried]:
             document = read_document(data, f"a{ENDINGS[kind]}")
             if document.fill([None] * 5) != data:
                 return Tried(kind, "the same file is another")
-            results = [_fill(rng, segment.source, segment.target, "xml") for segment in document.segments]
+            results = [_fill(rng, segment.source, segment.target or NEW, "xml") for segment in document.segments]
             filled = document.fill(results)
             if filled != build(results):
                 return Tried(kind, f"other bytes: {data!r}")
@@ -244,7 +246,7 @@ def xml_case(kind: str) -> Callable[[random.Random], Tried]:
                 wrong = _problem(old.source, old.target or "", new.target or "")
                 if wrong:
                     return Tried(kind, f"{wrong}: {old.source!r} ||| {old.target!r} => {new.target!r}")
-                if Inline(new.source, new.target, "xml").missing:
+                if Inline(new.source, new.target or "", "xml").missing:
                     return Tried(kind, f"incomplete: {new.target!r}")
         except Exception as error:
             return Tried(kind, f"{type(error).__name__}: {error}: {data!r}")

@@ -12,6 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
+from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:okp="okapi-framework:xliff-extensions">
@@ -147,7 +148,7 @@ def fill(name: str, *links: str, text: str | None = None) -> str:
     remaining = [*links]
     targets: list[str | None] = []
     for segment in document.segments:
-        inline = Inline(segment.source, segment.target, segment.tags)
+        inline = Inline(segment.source, segment.target or "", segment.tags)
         if segment.target is None or not inline.missing:
             targets.append(None)
             continue
@@ -181,9 +182,7 @@ def test_xliff_of_tikal() -> None:
 def test_new_targets_of_xliff() -> None:
     document = read_document(TIKAL.encode(), "a.xlf")
     assert [segment.target is None for segment in document.segments] == [False, True, True]
-    placed = [
-        Inline(segment.source, None, "xml").place({(0, 0), (1, 1)}, "A tree")[0] for segment in document.segments[1:]
-    ]
+    placed = [Page(segment.source, segment.tags).fill(['A <g id="1">tree</g>']) for segment in document.segments[1:]]
     text = document.fill([None, *placed]).decode()
     unit = '\t<source>Ein <g id="1">Baum</g></source>\n'
     assert unit + '\t<target>A <g id="1">tree</g></target>\n</trans-unit>' in text
@@ -323,9 +322,8 @@ def test_segments_that_are_left(source: str, target: str, message: str) -> None:
 
 def test_elements_that_are_not_translated() -> None:
     protected = '<mrk mtype="protected">Das Haus</mrk>'
-    inline = Inline(f"In {protected} ist", None, "xml")
-    assert inline.source_words == ("In", "ist")
-    assert inline.place({(0, 0), (1, 1)}, "In is")[0] == f"In {protected} is"
+    (segment,) = Page(f"In {protected} ist", "xml").segments
+    assert [token.text for token in segment.tokens if token.name == KEPT] == [protected]
 
 
 PLACED: Sequence[tuple[str, str, set[tuple[int, int]], str]] = [
