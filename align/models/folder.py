@@ -10,6 +10,8 @@ from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Cell, Position, Score
+from align.models.ctranslate2.archive import ENDING as ARGOS
+from align.models.ctranslate2.archive import unpack
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.huggingface.vocabulary import has_vocabulary
@@ -184,6 +186,8 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
             raise ModelError(message, file=model)
         path = fetch_model(model)
         fetched = True
+    if path.suffix == ARGOS and path.is_file():
+        path = unpack(path)
     root = path if path.is_dir() else path.parent
     weights = tuple(files.get("huggingface", ()))
     adapter = root if path == root and is_adapter(root, weights) else None

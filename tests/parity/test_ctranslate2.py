@@ -1,4 +1,4 @@
-"""CTranslate2 folders, made by its own converters, beside the models that they are made of and its translator."""
+"""CTranslate2 folders, made by its own converters, next to the models that they are made of and its translator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import struct
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -116,19 +117,54 @@ def test_a_multilingual_model_reads_its_languages(bundled: Callable[[str], Path]
         load(folder, options=replace(OPTIONS, target_lang="xx"))
 
 
-def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its text has no end of sentence, as OpenNMT-py trains it: no source word is linked with `</s>`."""
     package = tmp_path / "translate-de_en"
     edit(bundled(""), package / "model", add_source_eos=False, decoder_start_token="<s>")
     (package / "metadata.json").write_text('{"from_code": "de", "to_code": "en"}', encoding="utf-8")
-    with pytest.raises(ModelError, match="no subwords beside the model"):
+    with pytest.raises(ModelError, match="no subwords next to the model"):
         load(package)
     shutil.copy(SUBWORDS[0], package / "sentencepiece.model")
     aligner = load(package)
     recorder: Any = aligner.forward.recorder
     assert recorder.languages == ("de", "en")
     assert recorder.encode(Pair(("das",), ("the",), 1)).source_words == [0]
-    assert [len(alignment.pair.target) for alignment in aligner([("das haus", "the house"), ("ein", "a")])] == [2, 1]
+    pairs = [("das haus", "the house"), ("ein", "a")]
+    assert [len(alignment.pair.target) for alignment in aligner(pairs)] == [2, 1]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.make_archive(str(tmp_path / "de_en"), "zip", tmp_path, package.name)
+    archive = (tmp_path / "de_en.zip").rename(tmp_path / "de_en.argosmodel")
+    for _ in range(2):
+        unpacked = load(archive)
+        assert unpacked.forward.recorder.name == recorder.name
+        assert [alignment.links for alignment in unpacked(pairs)] == [alignment.links for alignment in aligner(pairs)]
+    (folder,) = (tmp_path / "cache" / "extract-align" / "argos").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["metadata.json", "model", "sentencepiece.model"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["x/metadata.json", "x/model/other.bin"], "no model/model.bin in it"),
+        (["../model/model.bin/x", "/model/model.bin.txt"], "no model/model.bin in it"),
+        (["x/y/model/model.bin"], "no model/model.bin in it"),
+        (["x/model/model.bin"], "too many for its size"),
+        ([], "not a package that can be unpacked"),
+    ],
+)
+def test_archives_that_are_refused(
+    names: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "a.argosmodel"
+    path.write_bytes(b"PK\3\4")
+    if names:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in names:
+                archive.writestr(name, b"\0" * 10**6)
+    with pytest.raises(ModelError, match=message):
+        load(path)
+    assert not (tmp_path / "cache").exists() or not [*(tmp_path / "cache" / "extract-align" / "argos").iterdir()]
 
 
 @pytest.mark.parametrize(

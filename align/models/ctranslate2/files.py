@@ -135,7 +135,7 @@ def read_vocabulary(path: Path) -> list[str]:
     """Return the pieces of a vocabulary, a list in JSON or one on each line.
 
     Raises:
-        ModelError: it is not such a file.
+        ModelError: it is neither.
     """
     if not path.is_file():
         raise ModelError("not a file", file=str(path))

@@ -40,7 +40,7 @@ _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 """Pieces that stand for languages, in M2M100 and in NLLB."""
 
 _SUBWORDS = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("sentencepiece.model",) * 2
-"""Names of sentencepiece models of source and target, beside the model or in the folder above."""
+"""Names of sentencepiece models of source and target, next to the model or in the folder above."""
 
 _IGNORED = frozenset((
     *("activation", "alignment_heads", "alignment_layer", "embeddings_merge", "num_heads", "pre_norm"),
@@ -185,7 +185,7 @@ def _vocabularies(root: Path) -> tuple[Path, Path]:
         for ending in (".json", ".txt"):
             if (root / f"{source}{ending}").exists() and (root / f"{target}{ending}").exists():
                 return root / f"{source}{ending}", root / f"{target}{ending}"
-    raise ModelError("no vocabulary (shared_vocabulary.json, or source_ and target_) beside the model", file=str(root))
+    raise ModelError("no vocabulary (shared_vocabulary.json, or source_ and target_) next to the model", file=str(root))
 
 
 def _ids(path: Path, settings: Config) -> dict[str, int]:
@@ -225,7 +225,7 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
 
 
 def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]) -> TextRules:
-    """Return how one side's text is prepared, by the files beside the model or in the folder above."""
+    """Return how one side's text is prepared, by the files next to the model or in the folder above."""
     options, root = folder.options, folder.checkpoint.parent
     chosen = [Path(name) for name in options.subword_files or ()]
     file = (chosen[0], chosen[-1])[side] if chosen else None
@@ -237,8 +237,10 @@ def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]
         return TextRules(language, options.case or "keep", options.tokenizer or "none", "subword-nmt", file)
     rules = folder.rules(language, file)
     if rules.subwords == "none" and options.subwords is None and any(piece.startswith("\u2581") for piece in ids):
-        hint = "name its sentencepiece models with ‹subword_files›, or copy them beside the model"
-        raise ModelError("no subwords beside the model (source.spm, sentencepiece.model, …)", file=str(root), hint=hint)
+        hint = "name its sentencepiece models with ‹subword_files›, or copy them next to the model"
+        raise ModelError(
+            "no subwords next to the model (source.spm, sentencepiece.model, …)", file=str(root), hint=hint
+        )
     return rules
 
 
