@@ -300,7 +300,7 @@ class Transferred(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        """That of the least sure tag; 1 without tags."""
+        """The confidence of the least sure tag; 1 without tags."""
         return min((placement.confidence for placement in self.report), default=1.0)
 
 

@@ -44,7 +44,7 @@ _ENDED_BY = {
     "tr": _ROWS,
     "option": frozenset(("option", "optgroup")),
 }
-"""Elements whose end tag is optional: the elements before which they end, beside the end of what they are in."""
+"""Elements whose end tag is optional: the elements before which they end, and at the end of what they are in."""
 
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]{1,100})(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 
@@ -86,12 +86,12 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[
         names: names of elements to keep.
     """
     pairs = halves(tokens)
-    kept = frozenset(names) | _NEVER
+    kept_names = frozenset(names) | _NEVER
     result: list[Token] = []
     n = 0
     while n < len(tokens):
         token, end = tokens[n], n
-        if token.kind == "open" and (n in pairs or token.name in _ENDED_BY) and _is_kept(token, kept):
+        if token.kind == "open" and (n in pairs or token.name in _ENDED_BY) and _is_kept(token, kept_names):
             end = pairs[n] if n in pairs else _implied_end(tokens, n)
             inside = tokens[n : end + 1]
             name = next((part.name for part in inside if part.kind != "text" and part.name in _SEPARATE), KEPT)

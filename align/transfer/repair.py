@@ -107,7 +107,7 @@ def _find_damaged(unit: Sequence[str], target: str, edits: Sequence[_Edit]) -> l
 
 
 def _apply(edits: Sequence[_Edit], target: str) -> Repaired:
-    """Make the edits; a space before something removed goes with it if a space, a closing mark or nothing follows."""
+    """Make the edits; remove a space before something removed if a space, a closing mark or nothing follows."""
     done, at = "", 0
     for start, end, text in edits:
         done += target[at:start] + text

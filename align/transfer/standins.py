@@ -104,8 +104,8 @@ class Passage:
             words += filter(None, target)
         syntax = self._segment.syntax
         text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
-        shown = {n: "" for numbers in copied.values() for n in numbers}
-        markup = markup_of(self._tokens(shown | {numbers[0]: text for text, numbers in copied.items()}), syntax)
+        copied_tokens = {n: "" for numbers in copied.values() for n in numbers}
+        markup = markup_of(self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()}), syntax)
         placed = place_markup(markup, text, scores, split=split)
         originals = {
             number: "".join(self._segment.tokens[n].text for n in numbers) for number, numbers in copied.items()

@@ -142,7 +142,7 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
     marian.write_npz(path, items, settings)
-    refused("no vocabulary (*vocab*.spm or *vocab*.yml) beside the model")
+    refused("no vocabulary (*vocab*.spm or *vocab*.yml) next to the model")
     (tmp_path / "vocab.yml").write_text("a: 0\nb: 0\n")
     refused("not pieces with an id each")
     (tmp_path / "vocab.yml").write_text("a: 0\nb: 1\n")
@@ -151,7 +151,7 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     refused("3 pieces, but")
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
-    with pytest.raises(ModelError, match=r"no subwords beside the model"):
+    with pytest.raises(ModelError, match=r"no subwords next to the model"):
         load(tmp_path)
     np.savez(path, x=np.zeros(3, np.float32))
     refused("no settings (special:model.yml) in it")

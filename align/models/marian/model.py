@@ -154,7 +154,7 @@ def read_side(path: Path) -> Vocabulary:
 
 
 def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
-    """Return the vocabularies of source and target: as a YAML file beside the model says, or by their names.
+    """Return the vocabularies of source and target: as a YAML file next to the model says, or by their names.
 
     Raises:
         ModelError: there is none.
@@ -172,11 +172,11 @@ def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
             if all(file.is_file() for file in files) and not of_others:
                 return files[0], files[1]
     for patterns in (("srcvocab.*", "trgvocab.*"), ("vocab.src.*", "vocab.trg.*"), ("*vocab*",)):
-        found = [sorted(path for path in root.glob(pattern) if path.is_file()) for pattern in patterns]
-        if all(found):
-            return found[0][0], found[-1][0]
-    hint = "copy or link it beside the model, as Marian's config.yml or decoder.yml names it"
-    raise ModelError("no vocabulary (*vocab*.spm or *vocab*.yml) beside the model", file=str(root), hint=hint)
+        candidates = [sorted(path for path in root.glob(pattern) if path.is_file()) for pattern in patterns]
+        if all(candidates):
+            return candidates[0][0], candidates[-1][0]
+    hint = "copy or link it next to the model, as Marian's config.yml or decoder.yml names it"
+    raise ModelError("no vocabulary (*vocab*.spm or *vocab*.yml) next to the model", file=str(root), hint=hint)
 
 
 def _languages(folder: ModelFolder) -> tuple[str, str]:
@@ -199,12 +199,12 @@ def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary
     chosen = [Path(name) for name in options.subword_files or ()]
     file = (chosen[0], chosen[-1])[side] if chosen else None
     if file is None and options.subwords in (None, "sentencepiece"):
-        beside = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
-        file = beside if beside.is_file() else None
+        adjacent = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
+        file = adjacent if adjacent.is_file() else None
     rules = folder.rules(language, file)
     if rules.subwords == "none" and options.subwords is None:
         hint = 'name them with ‹subword_files›, or say ‹subwords="none"› for text that is in pieces already'
-        raise ModelError("no subwords beside the model (source.spm, target.spm)", file=str(folder.root), hint=hint)
+        raise ModelError("no subwords next to the model (source.spm, target.spm)", file=str(folder.root), hint=hint)
     return rules
 
 
