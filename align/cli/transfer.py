@@ -261,10 +261,10 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--keep",
         type=_names,
-        default=KEEP,
+        default=",".join(KEEP),
         metavar="NAMES",
         help='elements that --translate leaves as they are, with commas between; also those with translate="no" or '
-        f'class="notranslate", addresses and paths (default: {",".join(KEEP)})',
+        'class="notranslate", addresses, paths and placeholders of templates',
     )
     group.add_argument(
         "--attributes",
@@ -414,7 +414,8 @@ class TaggedText:
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
             return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
-            return refuse_numbers(in_step(lines, self._shown), self._shown)
+            names = [f"{self._shown[0]} (blocks, as --strip writes them)", self._shown[1]] if self.page else self._shown
+            return refuse_numbers(in_step(lines, names), names)
         if self._options.tags == SPANS:
             return ((line, "") for line in lines[0])
         if self._options.one_side:
@@ -441,6 +442,8 @@ class TaggedText:
         if self._options.search:
             return Tagged(Pair((), (), number), self._page(source, syntax, number), "", {})
         repaired = Repaired(target)
+        if self.page and not target.strip(" \t") and not self._options.strip:
+            self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
         try:
             if self._options.repair:
                 repaired = repair_target(source, target, syntax)

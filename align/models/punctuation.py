@@ -100,10 +100,10 @@ def _last_mark(word: str) -> str:
     return ""
 
 
-def same_mark(first: str, second: str) -> bool:
-    """Tell whether two words end in the same kind of mark, both in stops or both in pauses."""
-    marks = _last_mark(first), _last_mark(second)
-    return all(mark in _STOPS for mark in marks) if marks[0] in _STOPS else all(mark in _PAUSES for mark in marks)
+def mark_kind(word: str) -> str:
+    """Return the kind of mark that a word ends in: "stop", "pause", or "" for none of these."""
+    mark = _last_mark(word)
+    return "stop" if mark in _STOPS else "pause" if mark in _PAUSES else ""
 
 
 def sentence_ends(words: Sequence[str]) -> set[int]:

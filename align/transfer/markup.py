@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from align.models.punctuation import (
     is_punctuation,
     leading,
     leading_beyond,
-    same_mark,
+    mark_kind,
     sentence_ends,
     trailing,
     trailing_beyond,
@@ -256,6 +257,9 @@ NEIGHBOUR = 2.0
 PUNCTUATION = 1.0
 """Bonus of a place between two words for a point if similar punctuation ends on both sides."""
 
+MOST_QUOTED = 250_000
+"""Quoted placeholders times empty quotes of a sentence up to which the latter are filled."""
+
 PART = 0.6
 """Factor of the confidence of a tag that covers part of a word, unless that part stands in the target."""
 
@@ -393,10 +397,16 @@ class _Placing:
         self._source = [markup.plain[start:end].lower() for start, end in markup.words]
         self._ends = sentence_ends(self._words)
         self._target, self._spans = target, words_in(target)
+        self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
+        for k, word in enumerate(self._words):
+            if kind := mark_kind(word):
+                self._marks[kind].add(k)
+        self._places_of: dict[str, tuple[list[Window], list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
         self.characters: dict[int, Window] = {}
+        self._enclosed, self._edges = bytearray(len(target)), bytearray(len(target) + 1)
         self.report: list[tuple[int, Placement]] = []
 
     def place(self) -> None:
@@ -415,9 +425,10 @@ class _Placing:
                     self._note(child, child_windows, self._confidence(child, child_windows))
                     waiting.append(child)
             self._fill_empty_pairs(parent, regions)
+            places = [k for a, b in regions for k in range(a, b + 1) if k in (a, b) or _between(taken, k)]
             for child in parent.children:
                 if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
-                    self._place_whole(child, parent, regions, taken)
+                    self._place_whole(child, parent, regions, places)
 
     def _confidence(self, element: Element, windows: Sequence[Window]) -> float:
         """Return how sure the windows of an element are; certain if its content stands in the target as it is."""
@@ -458,24 +469,38 @@ class _Placing:
             return None
         if place := self._find_in_equal_word(element, [region]):
             return self._words_at(place)
-        whole, parts = list[Window](), list[Window]()
-        at = self._target.find(content, self._spans[low][0], self._spans[high - 1][1])
-        while at >= 0:
-            end = at + len(content)
-            before, after = self._target[max(0, at - 1) : at], self._target[end : end + 1]
-            joined = _joined(before, content[0]) or _joined(content[-1], after)
-            (parts if joined else whole).append((at, end))
-            at = self._target.find(content, at + 1, self._spans[high - 1][1])
+        edges = self._spans[low][0], self._spans[high - 1][1]
+        whole, parts = (_within(places, *edges) for places in self._occurrences(content))
         found = whole or (parts if INSIDE in element.remarks else [])
         if len(found) > 1 or len(content) < SHORT or not whole:
             inside = self._scores.inside(element.words)
-            found = [place for place in found if any(inside[slice(*self._words_at(place))])]
+            linked = [j for j in range(low, high) if inside[j]]
+            found = sorted({place for j in linked for place in self._overlapping(found, j)})
             if len(found) > 1:
                 found = [max(found, key=lambda place: sum(inside[slice(*self._words_at(place))]))]
-        if not found or any(a < found[0][1] and found[0][0] < b for a, b in self.characters.values()):
+        if not found or self._is_enclosed(*found[0]):
             return None
-        self.characters[element.tokens[0]] = found[0]
+        self._note_characters(element, found[0])
         return self._words_at(found[0])
+
+    def _occurrences(self, content: str) -> tuple[list[Window], list[Window]]:
+        """Return the characters of all occurrences of a text in the target: whole words, and others."""
+        if content not in self._places_of:
+            whole, parts = self._places_of[content] = [], []
+            at = self._target.find(content)
+            while at >= 0:
+                end = at + len(content)
+                before, after = self._target[max(0, at - 1) : at], self._target[end : end + 1]
+                joined = _joined(before, content[0]) or _joined(content[-1], after)
+                (parts if joined else whole).append((at, end))
+                at = self._target.find(content, at + 1)
+        return self._places_of[content]
+
+    def _overlapping(self, places: Sequence[Window], k: int) -> Sequence[Window]:
+        """Return those of several places, all of the same length, that overlap a target word."""
+        start, end = self._spans[k]
+        first = bisect_right(places, start, key=lambda place: place[1])
+        return places[first : bisect_left(places, end, lo=first, key=lambda place: place[0])]
 
     def _find_in_equal_word(self, element: Element, regions: Sequence[Window]) -> Window | None:
         """Return the characters of what touches or is inside a single word, if that stands in the target too."""
@@ -493,8 +518,18 @@ class _Placing:
         if not linked and (len(equal) != 1 or len(text) < 2):
             return None
         at = self._spans[max(linked or equal, key=lambda k: row.get(k, 0.0))][0] - start
-        self.characters[element.tokens[0]] = element.start + at, element.end + at
-        return self.characters[element.tokens[0]]
+        return self._note_characters(element, (element.start + at, element.end + at))
+
+    def _note_characters(self, element: Element, place: Window) -> Window:
+        """Keep and return the characters that an element encloses."""
+        start, end = self.characters[element.tokens[0]] = place
+        self._enclosed[start:end] = b"\1" * (end - start)
+        self._edges[start] = 1
+        return place
+
+    def _is_enclosed(self, start: int, end: int) -> bool:
+        """Check whether some of these characters belong to an element whose characters are known."""
+        return self._enclosed.find(1, start, end) >= 0 or self._edges.find(1, start + 1, end) >= 0
 
     def _words_at(self, place: Window) -> Window:
         """Return the words that characters of the target belong to."""
@@ -515,6 +550,8 @@ class _Placing:
             for child in parent.children
             if child.tokens[0] not in self.windows and _are_pair(child.before[-1:], child.behind[:1])
         ]
+        if len(quoted) * len(self._empty) > MOST_QUOTED:
+            return
         costs = []
         for n, element in enumerate(quoted):
             crossed = self._scores.crossings(element.words[0])
@@ -527,17 +564,17 @@ class _Placing:
             key = quoted[n].tokens[0]
             if key not in self.characters and m not in used:
                 used.add(m)
-                self.characters[key] = (self._empty[m], self._empty[m])
+                self._note_characters(quoted[n], (self._empty[m], self._empty[m]))
                 self.places[key] = k
                 self._note(quoted[n], [(k, k)], 1.0)
         self._empty = [offset for m, offset in enumerate(self._empty) if m not in used]
 
-    def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], taken: Sequence[int]) -> None:
+    def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], places: Sequence[int]) -> None:
         """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
         at = element.words[0]
         costs = self._scores.crossings(at)
         found = element.start == element.end and self._find_in_equal_word(element, regions)
-        place, margin = self._cheapest(element, parent, regions, taken, costs)
+        place, margin = self._cheapest(element, parent, regions, places, costs)
         if found:
             place = self._words_at(found)[0]
         self.places[element.tokens[0]] = place
@@ -554,7 +591,7 @@ class _Placing:
         element: Element,
         parent: Element,
         regions: Sequence[Window],
-        taken: Sequence[int],
+        places: Sequence[int],
         costs: Sequence[float],
     ) -> tuple[int, float]:
         """Return the place that the fewest links cross, and by how much the next best is worse, at most 1.
@@ -579,14 +616,24 @@ class _Placing:
         share = len(self._words) / max(1, len(words))
         left = self._scores.row(at - 1) if at and is_placeholder(self._markup, element) else {}
 
+        marks = self._marks[mark_kind(source)]
+
         def cost(k: int) -> tuple[float, float]:
-            bonus = self._punctuation if k and at and same_mark(source, self._words[k - 1]) else 0.0
+            bonus = self._punctuation if k - 1 in marks else 0.0
             return round(costs[k] - bonus - NEIGHBOUR * left.get(k - 1, 0.0), 9), abs(k - at * share)
 
-        places = (k for low, high in regions for k in range(low, high + 1) if k in (low, high) or _between(taken, k))
-        allowed = [k for k in places if not element.block or k in self._ends]
-        best, *others = sorted(allowed or [regions[0][0]], key=cost)
-        return best, min(1.0, cost(others[0])[0] - cost(best)[0]) if others else 1.0
+        if element.block:
+            places = [k for k in places if k in self._ends] or [regions[0][0]]
+        limit = nsmallest(2, [costs[k] for k in places])[-1] + 1e-9  # no bonus is negative
+        candidates = [k for k in places if costs[k] <= limit or k - 1 in marks or k - 1 in left]
+        best, *others = nsmallest(2, ((*cost(k), n, k) for n, k in enumerate(candidates)))
+        return best[-1], min(1.0, others[0][0] - best[0]) if others else 1.0
+
+
+def _within(places: Sequence[Window], start: int, end: int) -> Sequence[Window]:
+    """Return those of several places, all of the same length, that are between two offsets."""
+    first = bisect_left(places, start, key=lambda place: place[0])
+    return places[first : bisect_right(places, end, lo=first, key=lambda place: place[1])]
 
 
 def _are_pair(left: str, right: str) -> bool:

@@ -6,17 +6,20 @@ Everything between segments, such as scripts, comments and block tags, stays byt
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from align.transfer.tags import (
     BLOCK,
     ICU,
+    MASK,
     PLACEHOLDER,
     Syntax,
     Token,
+    check_size,
     halves,
     icu_messages,
     parse_placeholders,
@@ -30,6 +33,13 @@ _NEVER = frozenset(("math", "script", "style", "svg", "textarea"))
 
 _SEPARATE = BLOCK | {"audio", "button", "canvas", "iframe", "noscript", "select", "template", "textarea", "video"}
 """Elements that stand between segments."""
+
+_ICU_QUOTED = re.compile(r"''|'[{}#|](?:[^']|'')*'")
+_ICU_KEPT = re.compile(rf"(#|{_ICU_QUOTED.pattern})")
+"""Parts of a text within an ICU message that its translation has too: the number, and quoted text."""
+
+_MOST_NESTED = 20
+"""ICU messages within each other up to which their texts are translated."""
 
 KEPT = "kept"
 """Name of the tokens that stand for content to keep as it is."""
@@ -46,6 +56,8 @@ _ENDED_BY = {
 }
 """Elements whose end tag is optional: the elements before which they end, and at the end of what they are in."""
 
+_TAG = re.compile(r"""<[A-Za-z](?:[^"'>]|"[^"]*"|'[^']*')*>""")
+_UNQUOTED = re.compile(r"""[^\s"'=<>`]+""")
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]{1,100})(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 
 _KEPT_TEXT = re.compile(
@@ -55,7 +67,9 @@ _KEPT_TEXT = re.compile(
     r"|(?<![\w.~/<>&;:%+-])(?:~|\.{1,2})?(?:/[\w.+@%~-]+)+/?"  # paths
     r"|(?<![\w.+/-])(?:[\w+-][\w.+-]{0,80}/){1,20}[\w+-]{1,80}\.[a-z]\w{0,5}\b"
     r"|\b[A-Za-z]:\\[^\s<>\"|]+"
+    r"|\{\{[^{}]{1,200}\}\}|\{%[^%]{1,200}%\}|<%[^%]{1,200}%>|⟦[^⟦⟧]{1,80}⟧"  # of templates
 )
+_ENTITY = re.compile(r"&[A-Za-z_][\w.-]{0,80};")
 _AFTER = ".,;:!?)]}'»”’"
 """Marks that end a sentence or a bracket, not an address."""
 
@@ -78,12 +92,13 @@ def _is_kept(token: Token, names: frozenset[str]) -> bool:
     return protected or values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
 
-def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[Token]:
-    """Make one token of each element to keep, and of each address or path in the text.
+def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP, *, entities: bool = True) -> list[Token]:
+    """Make one token of each element to keep, and of each address, path or template's placeholder in the text.
 
     Args:
         tokens: tokens of a text with tags.
         names: names of elements to keep.
+        entities: whether the text has entities; those without a known character are kept.
     """
     pairs = halves(tokens)
     kept_names = frozenset(names) | _NEVER
@@ -91,13 +106,13 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[
     n = 0
     while n < len(tokens):
         token, end = tokens[n], n
-        if token.kind == "open" and (n in pairs or token.name in _ENDED_BY) and _is_kept(token, kept_names):
+        if token.kind == "open" and _is_kept(token, kept_names):
             end = pairs[n] if n in pairs else _implied_end(tokens, n)
             inside = tokens[n : end + 1]
             name = next((part.name for part in inside if part.kind != "text" and part.name in _SEPARATE), KEPT)
             result.append(Token("point", "".join(part.text for part in inside), name))
-        elif token.kind == "text":
-            result += _keep_addresses(token.text)
+        elif token.kind == "text" and not token.name:
+            result += _keep_text(token.text, entities)
         else:
             result.append(token)
         n = end + 1
@@ -106,7 +121,7 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP) -> list[
 
 def _implied_end(tokens: Sequence[Token], start: int) -> int:
     """Return the last token of an element without an end tag; see the HTML standard, "optional tags"."""
-    names = _ENDED_BY[tokens[start].name]
+    names = _ENDED_BY.get(tokens[start].name, frozenset())
     depth = 0
     for n in range(start + 1, len(tokens)):
         kind, name = tokens[n].kind, tokens[n].name
@@ -119,15 +134,25 @@ def _implied_end(tokens: Sequence[Token], start: int) -> int:
     return len(tokens) - 1
 
 
-def _keep_addresses(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text: addresses and paths, and the text between them."""
+def _keep_text(text: str, entities: bool) -> Iterator[Token]:
+    """Yield the tokens of a text: what is kept of it, and the text between."""
+    spans = [
+        (match.start(), match.end() if match[0][0] in "{<⟦" else match.start() + len(match[0].rstrip(_AFTER)))
+        for match in _KEPT_TEXT.finditer(text)
+    ]
+    spans = [(start, end) for start, end in spans if end > start + 1]
+    if entities:
+        ends = [end for _, end in spans]
+        for match in _ENTITY.finditer(text):
+            n = bisect_right(ends, match.start())
+            if unescape(match[0]) == match[0] and (n == len(ends) or match.end() <= spans[n][0]):
+                spans.append(match.span())
+        spans.sort()
     at = 0
-    for match in _KEPT_TEXT.finditer(text):
-        end = match.start() + len(match[0].rstrip(_AFTER))
-        if end > match.start() + 1:
-            yield Token("text", text[at : match.start()])
-            yield Token("point", text[match.start() : end], KEPT)
-            at = end
+    for start, end in spans:
+        yield Token("text", text[at:start])
+        yield Token("point", text[start:end], KEPT)
+        at = end
     yield Token("text", text[at:])
 
 
@@ -138,13 +163,13 @@ class Segment(NamedTuple):
         tokens: its tokens; those of KEPT and PLACEHOLDER stand for something that a translation contains as it is.
         line: line of the page where it begins, from 1.
         syntax: what its tags look like.
-        quoted: whether it is the value of an attribute.
+        kind: whether it is the value of an attribute, with or without quotes, or is in an ICU message.
     """
 
     tokens: Sequence[Token]
     line: int
     syntax: Syntax
-    quoted: bool = False
+    kind: Literal["text", "quoted", "unquoted", "icu"] = "text"
 
     @property
     def text(self) -> str:
@@ -170,7 +195,7 @@ class Page:
         segments: those with letters, each after the segments that are inside it.
 
     Raises:
-        ValueError: the text cannot be parsed.
+        ValueError: the text cannot be parsed, or has too many tags.
     """
 
     def __init__(
@@ -184,10 +209,11 @@ class Page:
     ) -> None:
         self.segments: list[Segment] = []
         self._parts: list[Part] = []
-        self._inside: dict[int, list[tuple[str, list[Part]]]] = {}  # of a segment: tokens that have segments
+        self._inside: list[list[tuple[str, list[Part]]]] = []  # of each segment: tokens that have segments
         self._syntax = Syntax.of(tags)
         self._translated = frozenset(translated)
-        tokens = [token for token in keep_elements(self._syntax.parse(text), keep) if token.text]
+        tokens = keep_elements(self._syntax.parse(text), keep, entities=self._syntax.escaped)
+        tokens = [token for token in tokens if token.text]
         lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
         run: list[tuple[Token, int]] = []
         for token, number in zip(tokens, lines, strict=False):
@@ -202,13 +228,11 @@ class Page:
     def fill(self, texts: Sequence[str]) -> str:
         """Return the page with a text in the place of each segment, in the same order."""
         done: list[str] = []
-        for number, text in enumerate(texts):
-            at = 0
-            for old, parts in self._inside.get(number, ()):
-                start = text.find(old, at)
-                if start >= 0:
-                    new = _join(parts, done)
-                    text, at = text[:start] + new + text[start + len(old) :], start + len(new)
+        for segment, text, inside in zip(self.segments, texts, self._inside, strict=True):
+            if inside:
+                text = _fill_tokens(text, [(old, _join(parts, done)) for old, parts in inside])
+            if segment.kind == "unquoted" and not _UNQUOTED.fullmatch(text):
+                text = f'"{text}"'
             done.append(text)
         return _join(self._parts, done)
 
@@ -227,50 +251,90 @@ class Page:
         inside = [token for token, _ in core]
         inside[0] = inside[0]._replace(text=inside[0].text[len(lead) :])
         inside[-1] = inside[-1]._replace(text=inside[-1].text[: len(inside[-1].text) - len(tail)])
-        divided = [(token.text, self._divide(token, line)) for token, line in core if token.kind != "text"]
-        self._parts += [lead, len(self.segments), tail]
-        self._inside[len(self.segments)] = [(old, parts) for old, parts in divided if len(parts) > 1]
-        self.segments.append(Segment(inside, core[0][1] + lead.count("\n"), self._syntax))
+        segment = Segment(inside, core[0][1] + lead.count("\n"), self._syntax)
+        self._parts += [lead, self._add(segment, [line for _, line in core]), tail]
         for token, line in after:
             self._parts += self._divide(token, line)
 
-    def _divide(self, token: Token, line: int) -> list[Part]:
+    def _add(self, segment: Segment, lines: Sequence[int], depth: int = 0) -> int:
+        """Add a segment after those that are inside it, and return its number."""
+        check_size(segment.tokens, segment.text)
+        tokens = zip(segment.tokens, lines, strict=True)
+        divided = [(token.text, self._divide(token, line, depth)) for token, line in tokens if token.kind != "text"]
+        self._inside.append([(old, parts) for old, parts in divided if len(parts) > 1])
+        self.segments.append(segment)
+        return len(self.segments) - 1
+
+    def _divide(self, token: Token, line: int, depth: int = 0) -> list[Part]:
         """Return the parts of a token: its attributes' values, or the texts of an ICU message, become segments."""
         parts: list[Part] = []
         at = 0
-        for start, end, quoted in self._spans(token):
+        for start, end, kind in self._spans(token) if depth < _MOST_NESTED else ():
             value = token.text[start:end]
-            inner = keep_elements(self._parse_inside(value, quoted), ())
+            inner = [part for part in self._parse_inside(value, kind == "icu") if part.text]
+            parts.append(token.text[at:start])
+            at = end
             if any(map(_has_words, inner)):
-                segment = Segment(inner, line, self._syntax, quoted)
-                bare = quoted and token.text[start - 1] not in "\"'"
-                parts += [token.text[at:start] + '"' * bare, len(self.segments), '"' * bare]
-                self.segments.append(segment)
-                at = end
+                parts.append(self._add(Segment(inner, line, self._syntax, kind), [line] * len(inner), depth + 1))
+            else:
+                parts += [part for one in inner for part in self._divide(one, line, depth + 1)]
         return [*parts, token.text[at:]]
 
-    def _parse_inside(self, value: str, quoted: bool) -> list[Token]:
+    def _parse_inside(self, value: str, icu: bool) -> list[Token]:
         """Return the tokens of an attribute's value, which has no tags, or of a text within an ICU message."""
-        if quoted:
-            return parse_placeholders(value, self._syntax.placeholders, self._syntax.pattern)
-        tokens: list[Token] = []
-        for token in self._syntax.parse(value):
-            parts = re.split("(#)", token.text) if token.kind == "text" else []
+        if not icu:
+            tokens = parse_placeholders(value, self._syntax.placeholders, self._syntax.pattern)
+            return keep_elements(tokens, (), entities=self._syntax.escaped)
+        tokens, at = [], 0
+        for token in self._syntax.parse(_ICU_QUOTED.sub(_mask_quoted, value)):
+            content = value[at : at + len(token.text)]
+            at += len(content)
+            parts = _ICU_KEPT.split(content) if token.kind == "text" else []
             tokens += [
-                Token("point", part, PLACEHOLDER) if part == "#" else Token("text", part) for part in parts if part
+                Token("point", part, PLACEHOLDER) if n % 2 and part != "''" else Token("text", part)
+                for n, part in enumerate(parts)
             ]
-            tokens += [] if parts else [token]
-        return tokens
+            tokens += [] if parts else [token._replace(text=content)]
+        return keep_elements(tokens, (), entities=self._syntax.escaped)
 
-    def _spans(self, token: Token) -> Iterator[tuple[int, int, bool]]:
-        """Yield the characters of a token to translate, and whether they are an attribute's value."""
+    def _spans(self, token: Token) -> Iterator[tuple[int, int, Literal["quoted", "unquoted", "icu"]]]:
+        """Yield the characters of a token to translate, and what they are."""
         if token.name == ICU:
             for _, _, arms in icu_messages(token.text):
-                yield from ((start, end, False) for start, end in arms)
-        elif self._translated and token.kind in ("open", "point") and token.name not in (KEPT, PLACEHOLDER):
-            for name, value, start, end in attributes(token.text):
+                yield from ((start, end, "icu") for start, end in arms)
+        elif self._translated and token.kind in ("open", "point") and (tag := _start_tag(token)):
+            for name, value, start, end in attributes(tag):
                 if name in self._translated and value:
-                    yield start, end, True
+                    yield start, end, "quoted" if tag[start - 1] in "\"'" else "unquoted"
+
+
+def _mask_quoted(match: re.Match[str]) -> str:
+    """Hide quoted text of an ICU message from parsers; an apostrophe is text."""
+    return match[0] if match[0] == "''" else MASK * len(match[0])
+
+
+def _start_tag(token: Token) -> str:
+    """Return the start tag of an element whose attributes may be translated; "" for anything else.
+
+    Of the elements that are kept as a whole, only a text area is one.
+    """
+    tag = _TAG.match(token.text)
+    if tag is None or _is_kept(Token("open", tag[0]), frozenset()):
+        return ""
+    return tag[0] if tag.end() == len(token.text) or tag[0][1:9].lower() == token.name == "textarea" else ""
+
+
+def _fill_tokens(text: str, replacements: Sequence[tuple[str, str]]) -> str:
+    """Replace tokens of a text: of equal ones the first by the first replacement, and so on, others by the last."""
+    waiting: dict[str, list[str]] = {}
+    for old, new in reversed(replacements):
+        waiting.setdefault(old, []).append(new)
+
+    def replace(match: re.Match[str]) -> str:
+        news = waiting[match[0]]
+        return news.pop() if len(news) > 1 else news[0]
+
+    return re.sub("|".join(map(re.escape, sorted(waiting, key=len, reverse=True))), replace, text)
 
 
 def _join(parts: Iterable[Part], texts: Sequence[str]) -> str:
@@ -278,8 +342,6 @@ def _join(parts: Iterable[Part], texts: Sequence[str]) -> str:
 
 
 def _has_words(token: Token) -> bool:
-    if token.name == ICU:
-        return True
     return token.kind == "text" and any(map(str.isalpha, unescape(token.text)))
 
 

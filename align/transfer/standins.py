@@ -67,7 +67,10 @@ class Passage:
         copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
         if _MARK.search(segment.text):
             copied = []
-        words = markup_of(self._tokens({n: chr(_MARKS + n) for n in copied}), segment.syntax).readable()
+        tokens = self._tokens({n: chr(_MARKS + n) for n in copied})
+        if segment.kind == "icu":
+            tokens = [token._replace(text=token.text.replace("''", "'")) for token in tokens]
+        words = markup_of(tokens, segment.syntax).readable()
         series = [_numbers(segment.text, first) for first in _FIRST]
         self._variants: list[list[_Variant]] = []
         for start, end in split_sentences(words, language):
@@ -104,6 +107,8 @@ class Passage:
             words += filter(None, target)
         syntax = self._segment.syntax
         text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
+        if self._segment.kind == "icu":
+            text = _quote_icu(text, always="''" in self._segment.text)
         copied_tokens = {n: "" for numbers in copied.values() for n in numbers}
         markup = markup_of(self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()}), syntax)
         placed = place_markup(markup, text, scores, split=split)
@@ -117,9 +122,20 @@ class Passage:
         text = placed.text
         if originals:
             text = re.sub(rf"(?<!\d)(?:{'|'.join(originals)})(?!\d)", lambda match: originals[match[0]], text)
-        if self._segment.quoted:
+        if self._segment.kind in ("quoted", "unquoted"):
             text = text.replace('"', "&quot;").replace("'", "&#39;")
         return text, sorted(report, key=lambda placement: placement.source)
+
+
+def _quote_icu(text: str, *, always: bool) -> str:
+    """Return a text as it is written within an ICU message.
+
+    Args:
+        text: the text, with numbers for what begins with a brace.
+        always: whether all apostrophes are doubled, not only those that would begin a quoted text.
+    """
+    text = text.replace("'", "''") if always else re.sub(r"'(?=[{}#|\d])", "''", text)
+    return re.sub(r"[{}#]+", r"'\g<0>'", text)
 
 
 def _without_repeats(words: Sequence[str], numbers: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -54,7 +54,7 @@ PLACEHOLDER, ICU = "placeholder", "icu"
 _ICU_HEAD = re.compile(r"\{\s{0,9}[\w.$-]{1,80}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")
 _ICU_KEY = re.compile(r"\s*(?:offset:[0-9]{1,9}\s+)?(?:=[0-9]{1,9}|[\w-]{1,80})\s*\{")
 _ICU_END = re.compile(r"\s*\}")
-_ICU_MARK = re.compile(r"'(?:[{}#|][^']*')?|[{}]")
+_ICU_MARK = re.compile(r"''|'(?:[{}#|](?:[^']|'')*')?|[{}]")
 
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
@@ -82,6 +82,9 @@ class Token(NamedTuple):
         return self.key or ("".join(head[0].split()) if head else self.text)
 
 
+CDATA = "cdata"
+"""Name of the text tokens that are a CDATA section of XML, with its marks."""
+
 Event = tuple[int, Kind, str]
 """Offset of a token's start, its kind and its name."""
 
@@ -106,9 +109,13 @@ def _identify(attributes: Mapping[str, str], names: Iterable[str]) -> str:
     return next((attributes[name] for name in names if name in attributes), "")
 
 
-def _cut(text: str, events: Sequence[Event]) -> list[Token]:
-    """Split a line where tokens start; anything before the first is text."""
-    bounds: list[Event] = [(0, "text", ""), *events, (len(text), "text", "")]
+def _cut(text: str, events: Iterable[Event]) -> list[Token]:
+    """Split a line where tokens start; anything before the first is text, and adjacent texts are one token."""
+    bounds: list[Event] = [(0, "text", "")]
+    for event in events:
+        if event[1] != "text" or bounds[-1][1] != "text":
+            bounds.append(event)
+    bounds.append((len(text), "text", ""))
     return [Token(kind, text[start:end], name) for (start, kind, name), (end, *_) in pairwise(bounds) if end > start]
 
 
@@ -122,10 +129,21 @@ def parse_xml(text: str) -> list[Token]:
     parser = expat.ParserCreate("utf-8")
     events: list[tuple[int, Kind, str, str]] = []
     depth = 0  # of elements within native code
+    in_cdata = False
 
     def record(kind: Kind, name: str = "", key: str = "") -> None:
-        if not depth:
+        joined = kind == "text" and events[-1][1] == "text" and name == events[-1][2]
+        if not (depth or in_cdata or joined):
             events.append((parser.CurrentByteIndex - len(_ROOT[0]), kind, name, key))
+
+    def begin_cdata() -> None:
+        nonlocal in_cdata
+        record("text", CDATA)
+        in_cdata = True
+
+    def end_cdata() -> None:
+        nonlocal in_cdata
+        in_cdata = False
 
     def open_element(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
@@ -153,7 +171,7 @@ def parse_xml(text: str) -> list[Token]:
     parser.EndElementHandler = close_element
     parser.CommentHandler = parser.ProcessingInstructionHandler = find("point")
     parser.CharacterDataHandler = parser.SkippedEntityHandler = find("text")
-    parser.StartCdataSectionHandler = parser.EndCdataSectionHandler = find("text")
+    parser.StartCdataSectionHandler, parser.EndCdataSectionHandler = begin_cdata, end_cdata
     try:
         parser.Parse(data.join(_ROOT), True)
     except expat.ExpatError as error:
@@ -195,6 +213,11 @@ class _Html(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add("point" if self.cdata_elem in _UNREAD else "text")
 
+    def parse_html_declaration(self, i: int) -> int:
+        if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
+
     def handle_entityref(self, name: str) -> None:
         self._add("text")
 
@@ -231,21 +254,31 @@ def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
 
     Of a message within another one's text, only the outer one is yielded.
     """
-    at = 0
-    while head := _ICU_HEAD.search(text, at):
+    head = _ICU_HEAD.search(text)
+    ends = _match_braces(text, head.start()) if head else {}
+    while head:
         at, arms = head.end(), list[tuple[int, int]]()
-        while key := _ICU_KEY.match(text, at):
-            depth, end = 1, key.end()
-            while depth and (mark := _ICU_MARK.search(text, end)):
-                depth += {"{": 1, "}": -1}.get(mark[0], 0)
-                end = mark.end()
-            if depth:
-                return
-            arms.append((key.end(), end - 1))
-            at = end
+        while (key := _ICU_KEY.match(text, at)) and key.end() - 1 in ends:
+            arms.append((key.end(), ends[key.end() - 1]))
+            at = arms[-1][1] + 1
         if arms and (last := _ICU_END.match(text, at)):
             at = last.end()
             yield head.start(), at, arms
+        else:
+            at = head.end()
+        head = _ICU_HEAD.search(text, at)
+
+
+def _match_braces(text: str, start: int) -> dict[int, int]:
+    """Return the offset of each closing brace by that of its opening one, without those that ICU's quotes enclose."""
+    opened: list[int] = []
+    ends: dict[int, int] = {}
+    for mark in _ICU_MARK.finditer(text, start):
+        if mark[0] == "{":
+            opened.append(mark.start())
+        elif mark[0] == "}" and opened:
+            ends[opened.pop()] = mark.start()
+    return ends
 
 
 def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str] | None = None) -> list[Token]:
@@ -298,8 +331,8 @@ ESCAPED = ("xml", "html")
 KINDS = (*ESCAPED, PLACEHOLDERS, *(f"{kind},{PLACEHOLDERS}" for kind in ESCAPED))
 """Tags, placeholders, or both."""
 
-_MASK = "\ue000"
-"""Stands for a character of an ICU message."""
+MASK = "\ue000"
+"""Stands for a character of an ICU message or of quoted text in one, which has no tags or placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,13 +386,13 @@ class Syntax:
             return parse_tags(text)
         masked = text
         for start, end, _ in icu_messages(text) if self.placeholders else ():  # these may have tags inside
-            masked = masked[:start] + _MASK * (end - start) + masked[end:]
+            masked = masked[:start] + MASK * (end - start) + masked[end:]
         tokens: list[Token] = []
         at = 0
         for token in parse_tags(masked):
             content = text[at : at + len(token.text)]
             at += len(token.text)
-            if token.kind == "text":
+            if token.kind == "text" and token.name != CDATA:
                 tokens += parse_placeholders(content, self.placeholders, self.pattern)
             else:
                 tokens.append(token._replace(text=content))
@@ -393,15 +426,18 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 _WORD = re.compile(r"[^ \t]+")
 _SPACE = re.compile(r"[ \t\n]")
-_LINE_ENDS = re.compile(r"[\n\r\f]")
+_LINE_ENDS = re.compile(r"\r\n|[\n\r\f]")
 _SPACES = re.compile(
-    r"[\n\r\f\xa0\u2002-\u200a\u202f\u205f\u3000]|&(?:nbsp|ensp|emsp|emsp13|emsp14|thinsp|hairsp|numsp|puncsp"
+    r"\r\n|[\n\r\f\xa0\u2002-\u200a\u202f\u205f\u3000]|&(?:nbsp|ensp|emsp|emsp13|emsp14|thinsp|hairsp|numsp|puncsp"
     r"|#160|#819[4-9]|#820[0-2]|#8239|#[xX](?:[aA]0|200[2-9aA]|202[fF]));"
 )
 """Line ends and spaces of HTML, as characters and as entities."""
 
 _BREAKS = BLOCK | {"br"}
 """Elements that end a word even without a space."""
+
+MOST_CELLS = 10_000_000
+"""Tags times words of a sentence up to which tags are placed, which takes seconds."""
 
 INSIDE, UNMATCHED = "inside a word", "without its other half"
 """Remarks on a tag before it is placed."""
@@ -515,10 +551,11 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
             both sides.
 
     Raises:
-        ValueError: the kind is unknown, or a line cannot be parsed.
+        ValueError: the kind is unknown, a line cannot be parsed, or there are too many tags.
     """
     syntax = Syntax.of(tags)
     tokens = syntax.parse(text)
+    check_size(tokens, target)
     there, extra = _in_target(tokens, target, syntax) if target else (set[int](), ())
     if there:
         tokens = [
@@ -527,6 +564,17 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
             if as_words or n not in there
         ]
     return markup_of(tokens, syntax, extra, spaces=as_words)
+
+
+def check_size(tokens: Iterable[Token], text: str) -> None:
+    """Check that tags are not too many to be placed in a text.
+
+    Raises:
+        ValueError: they are.
+    """
+    tags, words = sum(token.kind != "text" for token in tokens), len(text.split())
+    if tags * words > MOST_CELLS:
+        raise ValueError(f"{tags:,} tags and {words:,} words are too many for one sentence")
 
 
 def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = (), *, spaces: bool = True) -> Markup:
@@ -541,13 +589,22 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = 
     if syntax.escaped:
         pattern = _SPACES if spaces else _LINE_ENDS
         tokens = [
-            token._replace(text=pattern.sub(" ", token.text)) if token.kind == "text" else token for token in tokens
+            token._replace(text=pattern.sub(" ", _with_entities(token))) if token.kind == "text" else token
+            for token in tokens
         ]
+        tokens = [token for token in tokens if token.text]
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
     return Markup(tokens, plain, words, root, syntax, extra)
+
+
+def _with_entities(token: Token) -> str:
+    """Return a text token as it would be written without a CDATA section."""
+    if token.name != CDATA:
+        return token.text
+    return escape(token.text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
 
 
 def _in_target(tokens: Sequence[Token], target: str, syntax: Syntax) -> tuple[set[int], tuple[str, ...]]:

@@ -37,6 +37,7 @@ class Scores:
         self.source, self.target = source, target
         self._rows: list[list[tuple[int, float]]] = [[] for _ in range(source)]
         self._totals = [0.0] * target
+        self._left = 0, [0.0] * target  # a place, and the scores of each target word with the words before it
         for (i, j), score in (scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)).items():
             if not (0 <= i < source and 0 <= j < target):
                 raise ValueError(f"link {i}-{j}, and there are {source:,} and {target:,} words")
@@ -73,10 +74,16 @@ class Scores:
         Args:
             at: the source word after the place.
         """
-        left = self.inside((0, at))
+        before, left = self._left
+        if before > at:
+            before, left = 0, [0.0] * self.target
+        for row in self._rows[before:at]:
+            for j, score in row:
+                left[j] += score
+        self._left = at, left
         costs = [sum(left)]
-        for before, total in zip(left, self._totals, strict=True):
-            costs.append(costs[-1] + total - 2 * before)
+        for on_left, total in zip(left, self._totals, strict=True):
+            costs.append(costs[-1] + total - 2 * on_left)
         return costs
 
     def confidence(self, span: Window, windows: Sequence[Window]) -> float:

@@ -333,7 +333,15 @@ def test_a_whole_page(run: Callable[..., Result], write: Write, tmp_path: Path) 
 def test_pages_that_cannot_be_read(run: Callable[..., Result], write: Write) -> None:
     write(**{"p": b"<p>a\n<p>\xff", "t": "a\nb\nc\n", "q": "<p>a<p>b", "l": "0-0\n0-0\n0-0\n"})
     failed(run("--html-file", "p", "--strip"), "error: p, line 2: the page is not UTF-8: convert it with iconv")
-    failed(run("--html-file", "q", "-t", "t", "--links", "l"), "q has 2 lines, t has 3: line 3 has no other side")
+    blocks = "q (blocks, as --strip writes them)"
+    failed(
+        run("--html-file", "q", "-t", "t", "--links", "l"), f"{blocks} has 2 lines, t has 3: line 3 has no other side"
+    )
+    write(**{"t": "a\n\n", "l": "0-0\n\n"})
+    arguments = ("--html-file", "q", "-t", "t", "--links", "l")
+    failed(run(*arguments), "error: t, line 2: the translation of a block is blank")
+    result = run(*arguments, "--bad-lines", "blank")
+    assert (result.code, result.out) == (0, b"<p>a<p>")
     for arguments, message in (
         ("--html-file q", "--html-file requires --translate, --strip, or a block's translation on each line of -t"),
         ("--html-file q -s q -t t", "--html-file reads the source, with HTML tags: leave out -s"),

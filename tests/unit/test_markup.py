@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 from align.evaluation.link_formats import parse_pharaoh
@@ -182,3 +185,25 @@ def test_tags_and_placeholders_together() -> None:
 def test_tags_that_the_target_has_are_not_doubled() -> None:
     found = transfer_markup("Die <b>Datei</b> <i>fehlt</i>", "The <b>file</b> is missing", {(2, 3): 1.0}, tags="html")
     assert found.text == "The <b>file</b> is <i>missing</i>"
+
+
+@pytest.mark.parametrize("unit", ["w%d <br/> ", "<b>x</b> ", "<b>w</b>v%d ", "«{%d}» a "])
+def test_operations_grow_with_tags_times_words(unit: str) -> None:
+    def calls(units: int) -> int:
+        count = 0
+
+        def trace(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        source = "".join(unit % n if "%" in unit else unit for n in range(units))
+        target = re.sub(r"<[^>]*>|\{\d+\}", "", source)
+        links = {(n, n): 1.0 for n in range(len(target.split()))}
+        sys.setprofile(trace)
+        try:
+            transfer_markup(source, target, links, tags="placeholders" if "{" in unit else "xml")
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(400) < 5 * calls(200)

@@ -99,6 +99,27 @@ def test_texts_inside_icu_messages_are_segments() -> None:
     )
 
 
+def test_what_looks_like_an_attribute_is_none() -> None:
+    text = (
+        "<pre><code>title = Haus</code></pre><!--[if IE]><img alt='Haus'><![endif]--><?php title='Haus' ?>"
+        "<p translate=no title='Haus'>x</p><![if x]>A<textarea placeholder='Haus'>x</textarea>"
+    )
+    page = Page(text, "html", translated=["title", "alt", "placeholder"])
+    assert [segment.text for segment in page.segments] == ["A", "Haus"]
+    assert page.fill(["B", "Hof"]) == text.replace("]>A", "]>B").replace("placeholder='Haus", "placeholder='Hof")
+
+
+def test_attributes_follow_their_tags() -> None:
+    text = "Ich habe das <i title='das Haus'>rote</i> <b title='der Hund'>gesehen</b>."
+    page = Page(text, "html", translated=["title"])
+    *_, sentence = (segment.text for segment in page.segments)
+    first, second = re.findall("<[ib] [^>]*>", sentence)
+    swapped = f"I {second}saw</b> the {first}red</i> {first}one</i>."
+    assert page.fill(["the house", "the dog", swapped]) == (
+        "I <b title='the dog'>saw</b> the <i title='the house'>red</i> <i title='the house'>one</i>."
+    )
+
+
 def test_attributes_take_quotes() -> None:
     page = Page(
         '<img alt=Haus title=\'ein "Haus"\' src=x><input placeholder="42">', "html", translated=["alt", "title"]
@@ -113,11 +134,60 @@ def test_attributes_take_quotes() -> None:
         ("in /etc/apt/sources.list, ~/.bashrc und C:\\Temp\\x.", 3),
         ("src/main.c und/oder 3/4 km/h a/b 1/2.", 1),
         ("<b>nichts</b> &amp; 12:30 a:b.", 0),
+        ("siehe https://a.example/b?c=1&amp;d=2e im <b>Haus</b>", 1),
     ],
 )
 def test_addresses_and_paths_are_kept(text: str, kept: int) -> None:
     (segment,) = Page(text, "html").segments
     assert [token.text[-1:].isalnum() for token in segment.tokens if token.name == "kept"] == [True] * kept
+
+
+def test_entities_and_templates_are_kept() -> None:
+    text = "&produkt; von &uuml;ber {{ a.b }} {% if n %} <%= x %> ⟦1⟧, {{ x &amp;&amp; y }}"
+    kept = [token.text for token in Page(text, "html").segments[0].tokens if token.name == "kept"]
+    assert kept == ["&produkt;", "{{ a.b }}", "{% if n %}", "<%= x %>", "⟦1⟧", "{{ x &amp;&amp; y }}"]
+
+
+def test_a_cdata_section_is_text() -> None:
+    (segment,) = Page("<a><![CDATA[der <b> & Hund]]> schläft</a>", "xml").segments
+    passage = Passage(segment, "de")
+    assert [pair.source for pair in passage.pairs] == [("der", "<b>", "&", "Hund", "schläft")]
+    assert passage.place(translated(passage, capitals))[0] == "DER &lt;B&gt; &amp; HUND SCHLÄFT"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("{n, plural, one {Es gibt ein '{Haus}'.} other {#}}", "{n, plural, one {ES GIBT EIN '{Haus}'.} other {#}}"),
+        (
+            "{n, plural, one {a} x {m, plural, one {b} other {# c}}",
+            "{N, PLURAL, ONE {a} X {m, plural, one {B} other {# C}}",
+        ),
+        (
+            "{n, plural, one {{g, select, m {er} f {sie}}} other {# da {g, select, m {in} f {zu}}}}",
+            "{n, plural, one {{g, select, m {ER} f {SIE}}} other {# DA {g, select, m {IN} f {ZU}}}}",
+        ),
+        ("{n, plural, other {l''{x} d''un '{a''b}'}}", "{n, plural, other {L''{x} D''UN '{a''b}'}}"),
+    ],
+)
+def test_messages_within_messages_and_quotes(message: str, expected: str) -> None:
+    page = Page(message, "placeholders")
+    texts = [(passage := Passage(segment, "de")).place(translated(passage, capitals))[0] for segment in page.segments]
+    assert page.fill(texts) == expected
+
+
+def test_braces_of_a_translation_are_quoted() -> None:
+    (segment,) = Page("{n, plural, other {ein Haus}}", "placeholders").segments
+    passage = Passage(segment, "de")
+    alignment = Alignment(Pair(passage.pairs[0].source, ("{it's", "#1}"), 1), {})
+    assert passage.place([alignment])[0] == "'{'it's '#'1'}'"
+
+
+def test_deep_and_unclosed_messages_take_linear_time() -> None:
+    for text in ("{n, plural, one {a " * 2000 + "}}" * 2000, "{n, plural, one {" * 20000, "'{" * 50000):
+        page = Page(text, "placeholders")
+        assert page.fill([segment.text for segment in page.segments]) == text
+        assert len(page.segments) <= 21
 
 
 def translated(passage: Passage, translate: Callable[[Sequence[str]], tuple[str, ...]]) -> list[Alignment]:

@@ -46,7 +46,7 @@ def test_attributes_and_entities_are_as_they_were_written() -> None:
     assert [token.text for token in tokens] == re.findall(r"<b  .*?>\">|</b>|<x.*?/>|<!--.*?-->|<\?pi.*?\?>", text)
     assert [token.kind for token in tokens] == ["open", "close", "point", "point", "point"]
     kinds = {token.text: token.kind for token in parse_html("<B>a<br><x/></B> 1 < 2 <script>a<i></script>")}
-    assert [kinds[text] for text in ("<B>", "</B>", "<br>", "<x/>", "a<i>", "<")] == [
+    assert [kinds[text] for text in ("<B>", "</B>", "<br>", "<x/>", "a<i>", " 1 < 2 ")] == [
         *("open", "close", "point", "point", "point", "text")
     ]
 
@@ -123,3 +123,24 @@ def test_placeholders_and_what_is_like_them(text: str, taken: int, left: int) ->
     tokens = parse_placeholders(text)
     assert sum(token.kind == "point" for token in tokens) == taken
     assert count_lookalikes(tokens) == left
+
+
+def test_text_is_one_token_and_cdata_another() -> None:
+    assert [token.text for token in parse_html("a&amp;b &lt; < c&nbsp;<b>&amp;d")] == [
+        "a&amp;b &lt; < c&nbsp;",
+        "<b>",
+        "&amp;d",
+    ]
+    tokens = parse_xml("a&amp;b <![CDATA[<c>]]>&d;<e/><![CDATA[]]>")
+    assert [token.text for token in tokens] == ["a&amp;b ", "<![CDATA[<c>]]>", "&d;", "<e/>", "<![CDATA[]]>"]
+    markup = read_markup("a<![CDATA[<c>]]>&amp; <e/><![CDATA[]]>", "xml")
+    assert (markup.plain, markup.readable()) == ("a&lt;c&gt;&amp; ", ("a<c>&",))
+
+
+def test_a_declaration_that_is_none_is_a_comment() -> None:
+    assert [token.text for token in parse_html("a<![ x <b>c</b>")] == ["a", "<![ x <b>", "c", "</b>"]
+
+
+def test_too_many_tags_are_refused() -> None:
+    with pytest.raises(ValueError, match="20,000 tags and 1,000 words"):
+        read_markup("<b>x</b>" * 10000, "html", "y " * 1000)
