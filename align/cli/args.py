@@ -527,22 +527,32 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
+    add_words_option(group, "unit that links count on both sides")
+
+
+def add_words_option(group: argparse._ArgumentGroup, unit: str) -> None:
+    """Add the option for text without spaces; check it with `check_words`."""
     group.add_argument(
         "--words",
         choices=CUTS,
         default="spaces",
-        help="unit that links count on both sides: words between spaces; in text without spaces each character, each "
-        "of the model's pieces, or a word of ICU's dictionaries",
+        help=f"{unit}: words between spaces; in text without spaces each character, each of the model's pieces, or a "
+        "word of ICU's dictionaries",
     )
+
+
+def check_words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse words that need one model with options that need another, with exit code 2."""
+    if args.words != "spaces":
+        for name in ("reverse_model", "translate"):
+            if getattr(args, name):
+                parser.error(f"--words {args.words} cannot be combined with --{name.replace('_', '-')}")
 
 
 def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
     """Refuse output that cannot be written, with exit code 2."""
     _check_bad_list(parser, args, text)
-    if args.words != "spaces":
-        for name in ("reverse_model", "translate"):
-            if getattr(args, name):
-                parser.error(f"--words {args.words} cannot be combined with --{name.replace('_', '-')}")
+    check_words(parser, args)
     if args.resume and args.output in (None, "-"):
         parser.error("--resume requires -o FILE")
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -26,9 +27,11 @@ from align.cli.args import (
     add_reverse_options,
     add_speed_options,
     add_translate_options,
+    add_words_option,
     add_workers_option,
     check_files,
     check_second_output,
+    check_words,
     new_parser,
     options_of,
 )
@@ -54,6 +57,7 @@ from align.io.reader import (
     refuse_numbers,
 )
 from align.io.signature import sign
+from align.models.divide import align_unspaced, split_words_at
 from align.transfer.columns import (
     COLUMNS,
     ENTITY,
@@ -71,8 +75,8 @@ from align.transfer.markup import DOUBTFUL, UNLINKED, Placement, place_markup
 from align.transfer.pages import KEEP, Page
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, read_markup, readable
-from align.transfer.windows import FLOOR, Scores
+from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, find_words, read_markup, readable, words_in
+from align.transfer.windows import FLOOR, Scores, Window
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
@@ -119,6 +123,8 @@ IDLE = (
     ),
     Idle(READING, lambda args: args.links, "has no effect with --links"),
     Idle((*READING, "links", "split", "report", "review"), lambda args: args.strip, "has no effect with --strip"),
+    Idle(("words",), lambda args: args.strip or is_document(args.input or ""), "requires a target on each line"),
+    Idle(("words",), lambda args: args.links and args.words == "pieces", "of pieces needs a model: leave out --links"),
     Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
@@ -145,6 +151,7 @@ class Options(Asked):
         keep: names of elements that are not translated.
         attributes: names of attributes that are translated.
         column: of CoNLL-U, which has the labels.
+        words: what is a word, one of `align.models.divide.CUTS`.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
@@ -158,6 +165,7 @@ class Options(Asked):
     keep: tuple[str, ...]
     attributes: tuple[str, ...]
     column: str
+    words: str
     links: str | None
     split: bool
     strip: bool
@@ -197,6 +205,7 @@ def build_parser() -> Parser:
         help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
         "--print-scores. Without it a model aligns the lines",
     )
+    add_words_option(group, "words that tags and labels are put around")
     add_bad_lines_option(
         group,
         "a line that has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes",
@@ -304,6 +313,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     args = parser.parse_command(arguments)
     if args.tags is None and args.html_file is not None:
         args.tags = "html"
+    check_words(parser, args)
     parser.refuse_idle(args, IDLE)
     return options_of(
         Options,
@@ -354,13 +364,33 @@ class Tagged(NamedTuple):
         pair: the words of both sides, as a model is to read them.
         scores: of its links, where they are given.
         repaired: what was removed from the target, or rewritten in it.
+        words: start and end of the words of both sides; None for those between spaces.
     """
 
     pair: Pair
     source: Markup | Labelled | Annotated | Page
     target: str
-    scores: dict[tuple[int, int], float]
+    scores: Mapping[tuple[int, int], float]
     repaired: Repaired = Repaired("")
+    words: tuple[Sequence[Window], Sequence[Window]] | None = None
+
+    def divided(self, pair: Pair, scores: Mapping[tuple[int, int], float]) -> Tagged:
+        """Return the same line in other words, those of a pair, with their scores; words of columns stay."""
+        escaped = isinstance(self.source, Markup) and self.source.escaped
+        targets = find_words(pair.target, self.target, escaped)
+        if isinstance(self.source, Labelled):
+            line = " ".join(self.source.words)
+            starts = [start for start, _ in words_in(line)]
+            numbers = [bisect_right(starts, start) - 1 for start, _ in find_words(pair.source, line, False)]
+            joined: dict[tuple[int, int], float] = {}
+            for (i, j), score in scores.items():
+                joined[numbers[i], j] = max(score, joined.get((numbers[i], j), 0.0))
+            pair, scores = replace(pair, source=self.source.words), joined
+            return self._replace(pair=pair, scores=scores, words=([], targets))
+        plain = self.source.plain if isinstance(self.source, Markup | Annotated) else ""
+        sources = find_words(pair.source, plain, escaped)
+        source = self.source.with_words(sources) if isinstance(self.source, Markup) else self.source
+        return self._replace(pair=pair, source=source, scores=scores, words=(sources, targets))
 
 
 class TaggedText:
@@ -406,7 +436,12 @@ class TaggedText:
                 if item.pair.blank and self.bad.blank:
                     yield item
                     continue
-                yield item._replace(scores=_read_scores(line, item.pair, shown, number))
+                pair = item.pair
+                if options.words != "spaces":
+                    source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
+                    pair = Pair(source, target, number)
+                scores = _read_scores(line, pair, shown, number)
+                yield item._replace(scores=scores) if pair is item.pair else item.divided(pair, scores)
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
         if self._options.tags in COLUMNS:
@@ -598,18 +633,24 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
             from align.models.translate import translate
 
             found = translate(aligner, pairs, options.search, announce, progress.batch)
-        else:
+        elif options.words == "spaces":
             found = aligner(pairs, announce, progress.batch)
+        else:
+            found = align_unspaced(aligner, pairs, options.words, announce, progress.batch)
         with closing(found):
             for alignment in found:
                 item = kept.popleft()
                 if alignment.skipped:
                     results.write(text.blank(item, alignment.skipped), {})
                     continue
+                if options.words != "spaces":
+                    item = item.divided(alignment.pair, alignment.scores)
+                    results.write(item, item.scores)
+                    continue
                 results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     except PairError as error:
         raise error.in_file(text.name) from None
-    return sign(aligner, choices, options.search)
+    return sign(aligner, choices, options.search, options.words)
 
 
 def _translated(item: Tagged, alignment: Alignment) -> Tagged:
@@ -639,7 +680,8 @@ class Results:
     def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
         """Write a target with the tags of its source."""
         if isinstance(item.source, Markup):
-            placed = place_markup(item.source, item.target, scores, split=self._options.split)
+            words = item.words[1] if item.words else None
+            placed = place_markup(item.source, item.target, scores, words=words, split=self._options.split)
             text = placed.text
             rows = [one.to_dict() for one in placed.report]
             self._counts[LIKE] += count_lookalikes(item.source.tokens)
@@ -713,7 +755,8 @@ def _labels(
     words = item.pair.target
     if isinstance(source, Labelled) and not has_spans(options.tags, options.column):
         return _labels_of_words(item, source, scores, options)
-    spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans
+    sources, targets = item.words or (None, None)
+    spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans(sources)
     found = project_labels(spans, scores, len(item.pair.source), len(words))
     rows = [
         Placement(
@@ -726,7 +769,7 @@ def _labels(
         for one in found
     ]
     if isinstance(source, Annotated):
-        return write_annotated(source, item.target, found), rows
+        return write_annotated(source, item.target, found, targets), rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
     return format_labelled(Labelled(words, tuple(labels), source.comments), options.tags, options.column).removesuffix(
         "\n"

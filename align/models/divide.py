@@ -61,6 +61,12 @@ def split_by_icu(text: str) -> list[Span]:
     return _visible(list(WordBreaker(text, "en")))  # its own offsets count UTF-16 units
 
 
+def split_words_at(words: Iterable[str], cut: str) -> tuple[str, ...]:
+    """Cut words between spaces into "characters", or into words that "icu" finds."""
+    split = split_by_icu if cut == "icu" else split_characters
+    return tuple(word[begin:end] for word in words for begin, end in split(word))
+
+
 def _visible(segments: Sequence[str]) -> list[Span]:
     """Return the spans of the segments that are not white space."""
     ends = accumulate(map(len, segments))

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from align.core.errors import show_value
-from align.transfer.tags import words_in
 from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
 
 OUT = "O"
@@ -135,19 +134,13 @@ def write_bio(spans: Iterable[Span], words: int) -> list[str]:
     return labels
 
 
-def words_of_range(text: str, start: int, end: int) -> Window:
-    """Return the words that a range of characters overlaps.
+def words_of_range(words: Sequence[Window], start: int, end: int) -> Window:
+    """Return the words that a range of characters overlaps; (0, 0) without any.
 
-    Raises:
-        ValueError: it overlaps none.
+    Args:
+        words: start and end of each word.
+        start: first character.
+        end: the one after the last.
     """
-    inside = [n for n, (first, after) in enumerate(words_in(text)) if first < end and start < after]
-    if not inside or end <= start:
-        raise ValueError(f"no word at characters {start} to {end}")
-    return inside[0], inside[-1] + 1
-
-
-def range_of_words(text: str, words: Window) -> tuple[int, int]:
-    """Return the characters of a window of words, from the start of the first word to the end of the last."""
-    places = words_in(text)
-    return places[words[0]][0], places[words[1] - 1][1]
+    inside = [n for n, (first, after) in enumerate(words) if first < end and start < after]
+    return (inside[0], inside[-1] + 1) if inside and start < end else (0, 0)

@@ -44,6 +44,7 @@ def write_tags(
     places: Mapping[int, int],
     characters: Mapping[int, Window],
     *,
+    words: Sequence[Window] | None = None,
     apart: bool = False,
 ) -> str:
     """Write the tags of a line into another text.
@@ -54,9 +55,11 @@ def write_tags(
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
         characters: characters of the target that an element encloses, where these are known.
+        words: start and end of the text's words; by default those between spaces.
         apart: whether placeholders have spaces around them.
     """
-    return _Writer(markup, target, windows, places, characters, apart).write()
+    spans = words_in(target) if words is None else words
+    return _Writer(markup, target, spans, windows, places, characters, apart).write()
 
 
 class _Writer:
@@ -64,6 +67,7 @@ class _Writer:
         self,
         markup: Markup,
         target: str,
+        words: Sequence[Window],
         windows: Mapping[int, Sequence[Window]],
         places: Mapping[int, int],
         characters: Mapping[int, Window],
@@ -71,7 +75,7 @@ class _Writer:
     ) -> None:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
         self._characters, self._apart = characters, apart
-        self._words = words_in(target)
+        self._words = words
         self._own = _spans_of_tags(target, markup)
         self._done: list[str] = []
         self._at = 0
@@ -341,18 +345,24 @@ def place_markup(
     target: str,
     scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
     *,
+    words: Sequence[Window] | None = None,
     split: bool = False,
     outside: float = OUTSIDE,
     punctuation: float = PUNCTUATION,
 ) -> Transferred:
-    """Put the tags of a parsed sentence into its translation; see `transfer_markup`."""
-    table = Scores(scores, len(markup.words), len(words_in(target)))
-    placing = _Placing(markup, target, table, split, outside, punctuation)
+    """Put the tags of a parsed sentence into its translation; see `transfer_markup`.
+
+    Args:
+        words: start and end of the target's words; by default those between spaces.
+    """
+    spans = words_in(target) if words is None else words
+    table = Scores(scores, len(markup.words), len(spans))
+    placing = _Placing(markup, target, spans, table, split, outside, punctuation)
     placing.place()
     positions = placing.windows, placing.places, placing.characters
-    text = write_tags(markup, target, *positions)
+    text = write_tags(markup, target, *positions, words=spans)
     if markup.syntax.has_placeholders and not _is_intact(markup, target, text):
-        text = write_tags(markup, target, *positions, apart=True)
+        text = write_tags(markup, target, *positions, words=spans, apart=True)
     return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
 
 
@@ -386,17 +396,25 @@ class _Placing:
     """Finds the windows and places of one sentence's tags, by the numbers of elements' first tokens."""
 
     def __init__(
-        self, markup: Markup, target: str, scores: Scores, split: bool, outside: float, punctuation: float
+        self,
+        markup: Markup,
+        target: str,
+        spans: Sequence[Window],
+        scores: Scores,
+        split: bool,
+        outside: float,
+        punctuation: float,
     ) -> None:
         self._markup, self._scores, self._split = markup, scores, split
         self._outside, self._punctuation = outside, punctuation
-        self._words = [target[start:end] for start, end in words_in(target)]
+        self._words = [target[start:end] for start, end in spans]
         self._positions: defaultdict[str, list[int]] = defaultdict(list)
         for k, word in enumerate(self._words):
             self._positions[word].append(k)
         self._source = [markup.plain[start:end].lower() for start, end in markup.words]
         self._ends = sentence_ends(self._words)
-        self._target, self._spans = target, words_in(target)
+        self._target, self._spans = target, spans
+        self._borders = {offset for span in spans for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
         for k, word in enumerate(self._words):
             if kind := mark_kind(word):
@@ -491,7 +509,9 @@ class _Placing:
             while at >= 0:
                 end = at + len(content)
                 before, after = self._target[max(0, at - 1) : at], self._target[end : end + 1]
-                joined = _joined(before, content[0]) or _joined(content[-1], after)
+                joined = (_joined(before, content[0]) and at not in self._borders) or (
+                    _joined(content[-1], after) and end not in self._borders
+                )
                 (parts if joined else whole).append((at, end))
                 at = self._target.find(content, at + 1)
         return self._places_of[content]

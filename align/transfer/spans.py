@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from align.core.errors import show_value
 from align.core.formats import to_json
 from align.models.punctuation import closes, leading, opens, trailing, visible_edges
-from align.transfer.labels import Projected, Span, range_of_words, words_of_range
+from align.transfer.labels import Projected, Span, words_of_range
 from align.transfer.tags import words_in
+from align.transfer.windows import Window
 
 SPANS = "spans"
 
@@ -51,10 +52,14 @@ class Annotated(NamedTuple):
         """The words, split at spaces and line ends."""
         return split_text(self.text)
 
-    @property
-    def spans(self) -> list[Span]:
-        """The words that each label overlaps."""
-        return [Span(label, words_of_range(self.plain, begin, end)) for begin, end, label in self.labels]
+    def spans(self, words: Sequence[Window] | None = None) -> list[Span]:
+        """Return the words that each label overlaps.
+
+        Args:
+            words: start and end of each word; by default those between spaces.
+        """
+        words = words_in(self.plain) if words is None else words
+        return [Span(label, words_of_range(words, begin, end)) for begin, end, label in self.labels]
 
 
 def split_text(text: str) -> tuple[str, ...]:
@@ -93,7 +98,9 @@ def read_annotated(line: str) -> Annotated:
         if any("\ud800" <= character <= "\udfff" for character in side):
             raise ValueError("a text has half of a character, an escape from \\ud800 to \\udfff")
     annotated = Annotated(text, [_read_label(label, text) for label in labels], target, record)
-    assert len(annotated.spans) == len(labels)  # each has a word
+    for (begin, end, _), (_, words) in zip(annotated.labels, annotated.spans(), strict=True):
+        if words == (0, 0):
+            raise ValueError(f"no word at characters {begin} to {end}")
     return annotated
 
 
@@ -126,20 +133,28 @@ def _read_label(label_record: Sequence[Any] | Mapping[str, Any], text: str) -> t
     return begin, end, label
 
 
-def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) -> str:
+def write_annotated(
+    source: Annotated, target: str, found: Sequence[Projected], words: Sequence[Window] | None = None
+) -> str:
     """Return the line of a translation: the record of its source, without text, labels, `target` and token counts.
 
     Relations are preserved if they join two labels of the translation by their ids.
 
     Args:
         found: the projected labels; labels without a target are left out.
+        words: start and end of the target's words; by default those between spaces.
     """
     if not source.record:
         return ""
     name = _name_of_list(source.record)
+    plain = target.translate(_BREAKS)
+    places = words_in(plain) if words is None else words
     labels = [
         _with_edges(
-            label_record, *_edges(source.text[begin:end], target, projected.target), source.text[begin:end], target
+            label_record,
+            *_edges(source.text[begin:end], plain, places, projected.target),
+            source.text[begin:end],
+            target,
         )
         for label_record, (begin, end, _), projected in zip(source.record[name], source.labels, found, strict=True)
         if projected.target
@@ -170,15 +185,13 @@ def _with_edges(label: list[Any] | Mapping[str, Any], begin: int, end: int, labe
     return {**rest, **dict(zip(_edges_of(label), (begin, end), strict=True))}
 
 
-def _edges(labelled: str, target: str, words: tuple[int, int]) -> tuple[int, int]:
+def _edges(labelled: str, plain: str, places: Sequence[Window], window: Window) -> Window:
     """Return the characters of a window of words: punctuation at its edges only if the source's label has it too."""
-    plain = target.translate(_BREAKS)
-    begin, end = range_of_words(plain, words)
-    places = words_in(plain)
-    first, last = (plain[slice(*places[n])] for n in (words[0], words[1] - 1))
+    (begin, _), (_, end) = places[window[0]], places[window[1] - 1]
+    first, last = (plain[slice(*places[n])] for n in (window[0], window[1] - 1))
     before, after = visible_edges(labelled)
     if not opens(before):
         begin += leading(first)
     if not closes(after):
-        end -= trailing(last, words[1] == len(places))
+        end -= trailing(last, window[1] == len(places))
     return begin, end

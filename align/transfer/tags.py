@@ -11,14 +11,14 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape, unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 from xml.parsers import expat
 
-from align.core.text import normalize
+from align.core.text import find_spans, normalize
 
 Kind = Literal["text", "open", "close", "point"]
 
@@ -425,6 +425,7 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 _WORD = re.compile(r"[^ \t]+")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
 _SPACE = re.compile(r"[ \t\n]")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\f]")
 _SPACES = re.compile(
@@ -501,6 +502,13 @@ class Markup:
         """Return the words as a model reads them: without entities."""
         return readable((self.plain[start:end] for start, end in self.words), self.escaped)
 
+    def with_words(self, words: Sequence[tuple[int, int]]) -> Markup:
+        """Return the line with other words, given by their starts and ends in the plain text."""
+        plain, root = _tree(self.tokens)
+        _find_words(root, plain, words)
+        root.words = (0, len(words))
+        return replace(self, words=words, root=root)
+
     def edges(self, element: Element) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return where an element starts in its first word, and that word; where it ends in its last word, and that."""
         n = min(bisect_right(self.words, element.start, key=lambda span: span[1]), len(self.words) - 1)
@@ -523,11 +531,47 @@ class Markup:
 
 
 def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
-    """Replace entities in words, if `escaped`; a word that would get a space stays unchanged."""
+    """Replace entities of one character in words, if `escaped`; a word that would get a space stays unchanged."""
     if not escaped:
         return tuple(words)
-    decoded = ((word, unescape(word) if "&" in word else word) for word in words)
+    decoded = ((word, _ENTITY.sub(_character, word) if "&" in word else word) for word in words)
     return tuple(plain if plain and not _SPACE.search(plain) else word for word, plain in decoded)
+
+
+def _character(entity: re.Match[str]) -> str:
+    """Return the character of an entity; the entity itself if it stands for none, or for several."""
+    character = unescape(entity[0])
+    return character if len(character) == 1 else entity[0]
+
+
+def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int, int]]:
+    """Return the start and end of words in a text, as it is written.
+
+    Args:
+        words: the words in order, as a model reads them; they may touch each other.
+        text: the text.
+        escaped: whether the text has entities.
+
+    Raises:
+        ValueError: the text does not consist of the words.
+    """
+    if not (escaped and "&" in text):
+        return find_spans(words, text)
+    characters: list[str] = []
+    places: list[tuple[int, int]] = []
+    for start, end in words_in(text):
+        word = text[start:end]
+        (shown,) = readable([word], escaped)
+        at = 0
+        for entity in _ENTITY.finditer(word) if shown != word else ():
+            places += [(start + n, start + n + 1) for n in range(at, entity.start())]
+            at = entity.end() if len(_character(entity)) == 1 else entity.start()
+            if at == entity.end():
+                places.append((start + entity.start(), start + at))
+        places += [(start + n, start + n + 1) for n in range(at, end - start)]
+        places.append((end, end))
+        characters += shown, " "
+    return [(places[first][0], places[last - 1][1]) for first, last in find_spans(words, "".join(characters))]
 
 
 def words_in(text: str) -> list[tuple[int, int]]:
@@ -676,9 +720,9 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
     while waiting:
         element = waiting.pop()
         waiting.extend(element.children)
-        n, element.before, first = _around(element.start, plain, words, ends)
-        m, last, element.behind = _around(element.end, plain, words, ends)
-        inside = bool(element.before and first), bool(last and element.behind)
+        n, element.before, first, starts_inside = _around(element.start, plain, words, ends)
+        m, last, element.behind, ends_inside = _around(element.end, plain, words, ends)
+        inside = bool(starts_inside and element.before and first), bool(ends_inside and last and element.behind)
         cut = (
             inside[0] and has_letters(element.before) and has_letters(first),
             inside[1] and has_letters(last) and has_letters(element.behind),
@@ -694,9 +738,17 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
             element.remarks += (INSIDE,)
 
 
-def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequence[int]) -> tuple[int, str, str]:
-    """Return how many words end up to an offset of a text, and the visible text on its left and right."""
+def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequence[int]) -> tuple[int, str, str, bool]:
+    """Return how many words end up to an offset of a text, the visible text next to it, and whether it is in a word.
+
+    Where two words touch, as in text without spaces, only punctuation counts as text next to an offset.
+    """
     n = bisect_right(ends, at)
-    if n < len(words) and words[n][0] <= at:
-        return n, normalize(plain[words[n][0] : at]), normalize(plain[at : words[n][1]])
-    return n, normalize(plain[words[n - 1][0] : at]) if n and ends[n - 1] == at else "", ""
+    before = plain[words[n - 1][0] : at] if n and ends[n - 1] == at else ""
+    behind = plain[at : words[n][1]] if n < len(words) and words[n][0] <= at else ""
+    inside = bool(behind) and words[n][0] < at
+    if inside:
+        before = plain[words[n][0] : at]
+    elif before and behind:
+        before, behind = ("" if has_letters(text) else text for text in (before, behind))
+    return n, normalize(before), normalize(behind), inside

@@ -17,6 +17,9 @@ FLOOR = 0.01
 Window = tuple[int, int]
 """Range of words in a sentence: the first word, and the one after the last."""
 
+_NEVER = 1e9
+"""Cost of a word that a window contains only if it must."""
+
 FREE = -1
 """Span number of a target word that is in no window."""
 
@@ -167,7 +170,11 @@ def place_apart(
     for n, span in enumerate(spans):
         if windows[n] is None and any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span, outside)
-            if window := best_window(gains[n], region, (), bounds[n]):
+            window = best_window(gains[n], region, (), bounds[n])
+            if window and window.gain <= 0:  # words without links are no better
+                gains[n] = [gain if own else -_NEVER for gain, own in zip(gains[n], scores.inside(span), strict=True)]
+                window = best_window(gains[n], region, (), bounds[n])
+            if window:
                 firsts[n] = window
     for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n].gain, n)):
         best: Best | None = firsts[n]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,10 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags spans a --bad-lines blank", "--bad-lines requires tags, not labels"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
+        ("--tags html --words characters --translate a", "--words characters cannot be combined with --translate"),
+        ("--tags html --words pieces --links l a", "--words of pieces needs a model: leave out --links"),
+        ("--tags html --words pieces --strip a", "--words requires a target on each line"),
+        ("--words pieces a.xlf", "--words requires a target on each line"),
         ("--tags xml a --links -", "only one of the files can be stdin"),
     ],
 )
@@ -338,9 +343,9 @@ def test_pages_that_cannot_be_read(run: Callable[..., Result], write: Write) -> 
         run("--html-file", "q", "-t", "t", "--links", "l"), f"{blocks} has 2 lines, t has 3: line 3 has no other side"
     )
     write(**{"t": "a\n\n", "l": "0-0\n\n"})
-    arguments = ("--html-file", "q", "-t", "t", "--links", "l")
-    failed(run(*arguments), "error: t, line 2: the translation of a block is blank")
-    result = run(*arguments, "--bad-lines", "blank")
+    page = ("--html-file", "q", "-t", "t", "--links", "l")
+    failed(run(*page), "error: t, line 2: the translation of a block is blank")
+    result = run(*page, "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"<p>a<p>")
     for arguments, message in (
         ("--html-file q", "--html-file requires --translate, --strip, or a block's translation on each line of -t"),
@@ -391,3 +396,42 @@ def test_doubtful_lines_are_listed(run: Callable[..., Result], write: Write, tmp
     result = run("--tags", "html", "-s", "s", "-t", "t", "--links", "l", "--review", "s")
     assert result.code == 2
     assert "--review would replace the input s" in result.err
+
+
+JAPANESE = "本が好きだ。"
+
+
+def test_words_without_spaces(run: Callable[..., Result], write: Write) -> None:
+    html = f"我<b>爱</b>&amp;书。 ||| {JAPANESE}\n"
+    write(l="0-0 1-2 1-3 3-0 4-5\n")
+    words = "-q", "--words", "characters", "--links", "l"
+    printed(run(*words, "--tags", "html", stdin=html), "本が<b>好き</b>だ。")
+    record = json.dumps({"text": "我爱&书。", "labels": [[1, 2, "V"], [3, 4, "N"]], "target": JAPANESE})
+    printed(
+        run(*words, "--tags", "spans", stdin=record),
+        '{"text": "本が好きだ。", "labels": [[2, 4, "V"], [0, 1, "N"]]}',
+    )
+    write(s="我\tO\n爱&\tB-V\n书。\tO\n", t=JAPANESE + "\n")
+    printed(
+        run(*words, "--tags", "bio", "-s", "s", "-t", "t"),
+        *("本\tO", "が\tO", "好\tB-V", "き\tI-V", "だ\tO", "。\tO", ""),
+    )
+    write(l="0-0 1-6\n")
+    failed(run(*words, "--tags", "html", stdin=html), "error: l, line 1: link 1-6, and there are 5 and 6 words")
+
+
+@pytest.mark.parametrize("words", ["characters", "pieces"])
+def test_a_model_aligns_text_without_spaces(run: Callable[..., Result], words: str) -> None:
+    html = "Das <b>Haus</b>, 10&nbsp;m<sup>2</sup>.&amp; ||| The house, 10 m2.\n" * 40
+    result = run("--tags", "html", "--words", words, stdin=html)
+    assert result.out.decode().splitlines() == ["The <b>house</b>, 10 m<sup>2</sup>."] * 40
+    assert f"words:{words}" in result.err
+
+
+@pytest.mark.skipif(not find_spec("icu4py"), reason="needs icu4py")
+def test_words_of_a_dictionary(run: Callable[..., Result], write: Write) -> None:
+    write(l="0-0 1-6 2-2 3-3 4-4\n")
+    text = "我<b>喜欢</b>《红楼梦》。 ||| 私は紅楼夢が大好きです。\n"
+    printed(
+        run("-q", "--tags", "html", "--words", "icu", "--links", "l", stdin=text), "私は紅楼夢が<b>大好き</b>です。"
+    )

@@ -19,7 +19,7 @@ TEXTS = st.text("ab .,«»\n\r\t\xa0", min_size=1, max_size=12)
 def project(line: str, target: str, *words: tuple[int, int] | None) -> Any:
     """The line of a translation whose words have the labels, in order."""
     source = read_annotated(line)
-    spans = zip(source.labels, source.spans, words, strict=True)
+    spans = zip(source.labels, source.spans(), words, strict=True)
     found = [Projected(label, span.words, window, 1.0) for (_, _, label), span, window in spans]
     return json.loads(write_annotated(source, target, found))
 
@@ -29,7 +29,7 @@ def test_words_that_labels_reach_into() -> None:
     found = read_annotated(line)
     assert found.words == ("Frau", "Angela", "Merkel", "lacht")
     assert found.plain == "Frau Angela Merkel lacht"
-    assert found.spans == [Span("PER", (1, 3)), Span("X", (1, 2))]
+    assert found.spans() == [Span("PER", (1, 3)), Span("X", (1, 2))]
 
 
 @pytest.mark.parametrize("name", ["labels", "label", "entities", "spans"])

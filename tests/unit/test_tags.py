@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align import parse_pharaoh
+from align.transfer.markup import place_markup
 from align.transfer.tags import (
     KINDS,
     count_lookalikes,
+    find_words,
     halves,
     parse,
     parse_html,
     parse_placeholders,
     parse_xml,
     read_markup,
+    readable,
+    words_in,
 )
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
@@ -144,3 +150,47 @@ def test_a_declaration_that_is_none_is_a_comment() -> None:
 def test_too_many_tags_are_refused() -> None:
     with pytest.raises(ValueError, match="20,000 tags and 1,000 words"):
         read_markup("<b>x</b>" * 10000, "html", "y " * 1000)
+
+
+WORDS = st.lists(st.sampled_from(["a", "é", "我", "&amp;", "&lt", "&#252;", "&nbsp;", "&", "&acE;", " "]), max_size=12)
+
+
+@given(pieces=WORDS, cuts=st.sets(st.integers(1, 40)), escaped=st.booleans())
+def test_words_are_found_in_the_text_as_it_is_written(pieces: list[str], cuts: set[int], escaped: bool) -> None:
+    text = "".join(pieces)
+    words = readable([text[start:end] for start, end in words_in(text)], escaped)
+    smaller = [part for word in words for part in _cut(word, cuts)]
+    spans = find_words(smaller, text, escaped)
+    assert list(readable([text[start:end] for start, end in spans], escaped)) == smaller
+    assert "".join(text[start:end] for start, end in spans) == "".join(text.split(" "))
+
+
+def _cut(word: str, cuts: set[int]) -> list[str]:
+    ends = [0, *sorted(cut for cut in cuts if cut < len(word)), len(word)]
+    return [word[start:end] for start, end in pairwise(ends)]
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "target", "words_of_target", "links", "expected"),
+    [
+        (
+            "我<b>喜欢</b>书。",
+            "我 喜欢 书 。",
+            "本が好きだ。",
+            "本 が 好き だ 。",
+            "1-2 2-0 3-4",
+            "本が<b>好き</b>だ。",
+        ),
+        ("《<i>书</i>》", "《 书 》", "『本』", "『 本 』", "0-0 1-1 2-2", "『<i>本</i>』"),
+        ("<i>《书》</i>", "《 书 》", "『本』", "『 本 』", "0-0 1-1 2-2", "<i>『本』</i>"),
+        ("Q&amp;<b>A</b>我", "Q & A 我", "R&amp;A&lt;", "R & A <", "0-0 1-1 2-2", "R&amp;<b>A</b>&lt;"),
+        ("我<br>你", "我 你", "me you", "me you", "0-0 1-1", "me<br> you"),
+    ],
+)
+def test_tags_around_words_that_touch(
+    source: str, words: str, target: str, words_of_target: str, links: str, expected: str
+) -> None:
+    markup = read_markup(source, "html", target)
+    markup = markup.with_words(find_words(words.split(), markup.plain, markup.escaped))
+    spans = find_words(words_of_target.split(), target, markup.escaped)
+    assert place_markup(markup, target, parse_pharaoh(links), words=spans).text == expected

@@ -66,6 +66,7 @@ def test_spans_that_are_apart_are_apart_in_the_target(
         assert [j for j in range(target) if owner[j] == n] == (list(range(*window)) if window else [])
         if window is None and len(spans) == 1:
             assert not scores.linked(span)
+        assert window is None or any(scores.inside(span)[slice(*window)])
     split, owner = place_split(scores, spans, [(0, target)])
     for n, found in enumerate(split):
         assert [j for window in found for j in range(*window)] == [j for j in range(target) if owner[j] == n]
