@@ -111,6 +111,9 @@ def test_a_multilingual_model_reads_its_languages(bundled: Callable[[str], Path]
     assert (pieces.source_words[0], pieces.source_words[-1]) == (-1, -1)
     vocabulary = json.loads((folder / "target_vocabulary.json").read_text(encoding="utf-8"))
     assert [vocabulary[n] for n in recorder.start] == ["</s>", "__en__"]
+    (folder / "target_vocabulary.json").write_text(json.dumps(["x" if p == "__en__" else p for p in vocabulary]))
+    with pytest.raises(ModelError, match="its vocabulary has no __en__"):
+        load(folder, options=OPTIONS)
     with pytest.raises(ModelError, match="a model of 10 languages, and none is given"):
         load(folder)
     with pytest.raises(ModelError, match="a model of 10 languages, and xx is given"):
@@ -131,6 +134,10 @@ def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path, monk
     assert recorder.encode(Pair(("das",), ("the",), 1)).source_words == [0]
     pairs = [("das haus", "the house"), ("ein", "a")]
     assert [len(alignment.pair.target) for alignment in aligner(pairs)] == [2, 1]
+    (package / "metadata.json").write_text('{"from_code": "../x"}', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"metadata.json: '../x' is not a language code"):
+        load(package)
+    (package / "metadata.json").write_text('{"from_code": "de", "to_code": "en"}', encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.make_archive(str(tmp_path / "de_en"), "zip", tmp_path, package.name)
     archive = (tmp_path / "de_en.zip").rename(tmp_path / "de_en.argosmodel")
@@ -167,12 +174,30 @@ def test_archives_that_are_refused(
     assert not (tmp_path / "cache").exists() or not [*(tmp_path / "cache" / "extract-align" / "argos").iterdir()]
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_archives(method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises zlib's errors as they are, and unpacks blocks of other methods whole, of whatever size."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "a.argosmodel"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("model/model.bin", bytes(range(256)) * 4)
+    content = path.read_bytes()
+    at = 30 + len("model/model.bin")
+    path.write_bytes(content[:at] + b"\xff" * 9 + content[at + 9 :])
+    ours = "not a package that can be unpacked .Error -3"
+    with pytest.raises(ModelError, match=ours if method == zipfile.ZIP_DEFLATED else "compressed in a way"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"decoder_start_token": None}, "no decoder_start_token is given"),
         ({"eos_token": "<end>"}, "its vocabulary has no <end>"),
         ({"unk_token": 3}, "unk_token"),
+        ({"add_source_bos": True, "bos_token": "<begin>"}, "its vocabulary has no <begin>"),
+        ({"layer_norm_epsilon": float("nan")}, "it adds nan to the variance"),
+        ({"layer_norm_epsilon": -1.0}, "it adds -1 to the variance"),
     ],
 )
 def test_settings_that_do_not_fit(
@@ -206,6 +231,18 @@ def test_other_models_are_refused_by_name(bundled: Callable[[str], Path], tmp_pa
     refused(
         content.replace(b"encoder/layer_0/ffn/linear_0", b"encoder/layer_0/ffn/linear_9"), "it has no encoder.layers.0"
     )
+    at = content.index(b"encoder/num_heads\0") + 18
+    heads = struct.pack("<BBIf", 0, 0, 4, float("inf"))
+    refused(content[:at] + heads + content[at + 8 :], "weights and settings do not fit: cannot convert float infinity")
+    at = content.index(b"encoder/layer_0/ffn/linear_0/weight\0") + 36
+    rows, columns = struct.unpack_from("<II", content, at + 1)
+    rest = content[at + 14 + rows * columns :]
+    refused(content[:at] + struct.pack("<BBIb", 0, 1, 1, 1) + rest, "has no scale for each of its rows")
+    (folder / "model.bin").write_bytes(content)
+    pieces = json.loads((folder / "target_vocabulary.json").read_text(encoding="utf-8"))
+    (folder / "target_vocabulary.json").write_text(json.dumps([*pieces[:-1], "\ud800"]), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"target_vocabulary.json: not a vocabulary"):
+        load(folder, options=OPTIONS)
     (folder / "target_vocabulary.json").unlink()
     with pytest.raises(ModelError, match="no vocabulary"):
         load(folder, options=OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -151,10 +152,17 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     refused("3 pieces, but")
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
+    marian.write_npz(path, {**items, "decoder_ff_logit_out_b": items["decoder_ff_logit_out_b"] * np.nan}, settings)
+    with pytest.raises(ModelError, match="its output layer does not fit: bias has numbers that are not finite"):
+        list(translate(load(tmp_path, options=OPTIONS), ["das haus"], Search()))
+    marian.write_npz(path, items, settings)
     with pytest.raises(ModelError, match=r"no subwords next to the model"):
         load(tmp_path)
     np.savez(path, x=np.zeros(3, np.float32))
     refused("no settings (special:model.yml) in it")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("x.npy", bytes(1000))
+    refused("compressed in a way that is not read")
     path.write_bytes(path.read_bytes()[:99])
     refused("not a Marian model, or damaged")
     path.unlink()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from align.core.errors import ModelError, one_line, plural
@@ -22,6 +24,9 @@ _FILES = frozenset((
 
 _MOST_GROWTH = 20
 """Maximum size of these files, in sizes of the archive: weights hardly shrink."""
+
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Methods of compression that are read: zipfile unpacks others by the block, which may be a million times as large."""
 
 
 def unpack(package: Path) -> Path:
@@ -39,6 +44,8 @@ def unpack(package: Path) -> Path:
             members = dict(_members(archive))
             if "model/model.bin" not in members:
                 raise ModelError("no model/model.bin in it", file=str(package))
+            if any(member.compress_type not in METHODS for member in members.values()):
+                raise ModelError("compressed in a way that is not read", file=str(package))
             size = sum(member.file_size for member in members.values())
             if size > _MOST_GROWTH * package.stat().st_size:
                 raise ModelError(f"{plural(size, 'byte')} in it, too many for its size", file=str(package))
@@ -54,7 +61,9 @@ def unpack(package: Path) -> Path:
                 shutil.rmtree(temporary, ignore_errors=True)
                 if not folder.is_dir():  # another process may have unpacked it
                     raise
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+    except ModelError:
+        raise
+    except (OSError, ValueError, RuntimeError, EOFError, struct.error, zipfile.BadZipFile, zlib.error) as error:
         raise ModelError(f"not a package that can be unpacked ({one_line(error)})", file=str(package)) from None
     return folder
 

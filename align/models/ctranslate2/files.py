@@ -126,7 +126,7 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
     if scale is None or f"{name.removesuffix('weight')}weight_zero" in stored:
         raise ValueError(f"{shorten(name)} is quantised in a way that is not read")
     scale = scale.float().flatten()
-    if scale.numel() not in (1, len(tensor)) or not bool((scale.isfinite() & (scale != 0)).all()):
+    if scale.numel() not in (1, *tensor.shape[:1]) or not bool((scale.isfinite() & (scale != 0)).all()):
         raise ValueError(f"{shorten(name)} has no scale for each of its rows")
     return tensor.float() / scale.view(-1, *[1] * (tensor.dim() - 1))
 
@@ -146,6 +146,7 @@ def read_vocabulary(path: Path) -> list[str]:
     try:
         text = content.decode()
         pieces = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
+        json.dumps(pieces, ensure_ascii=False).encode()  # an escape may stand for half of a surrogate pair
     except (ValueError, RecursionError):
         raise ModelError("not a vocabulary of CTranslate2", file=str(path)) from None
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):

@@ -85,12 +85,13 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     ends = _Ends.of(settings, target, codes, from_zero, rows[1])
     special = [{n: piece for piece, n in ids.items() if _is_special(piece)} for ids in (source, target)]
     unknown = settings.word("unk_token", "<unk>")
-    for piece in (unknown, ends.piece):
-        if piece not in source or piece not in target:
+    begin = settings.word("bos_token", "<s>") if settings.switch("add_source_bos", False) else unknown
+    for piece in (unknown, ends.piece, begin):
+        if piece not in source or (piece not in target and piece != begin):
             raise ModelError(f"its vocabulary has no {shorten(piece) or 'empty piece'}", file=str(paths[0]))
     before = [source[codes[0]]] if codes else []
     if settings.switch("add_source_bos", False):
-        before.insert(0, source[settings.word("bos_token", "<s>")])
+        before.insert(0, source[begin])
     after = [source[ends.piece]] if ends.of_source else []
     subword_files = [rule.subword_file for rule in rules if rule.subword_file]
     spec = before, after, ends.start, [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
@@ -173,8 +174,9 @@ class _Ends(NamedTuple):
             hint = "convert the model again with the languages in its settings"
             raise ModelError("no decoder_start_token is given", file=settings.file, hint=hint)
         start = [rows] if from_zero else [target[piece] for piece in (first or end,) if piece in target]
-        if not start:
-            raise ModelError(f"its vocabulary has no {shorten(str(first))}", file=settings.file)
+        missing = str(first) if not start else codes[1] if codes and codes[1] not in target else None
+        if missing is not None:
+            raise ModelError(f"its vocabulary has no {shorten(missing)}", file=settings.file)
         # converters of OpenNMT say whether sources end; those of transformers leave it to the tokenizer
         ends = settings.switch("add_source_eos", False) or from_zero or codes is not None or first != "<s>"
         return cls(end, ends, [*start, *([target[codes[1]]] if codes else [])])
@@ -210,8 +212,11 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
     if package and chosen == [None, None]:
         metadata = Config(read_json(package / "metadata.json"), str(package / "metadata.json"))
         chosen = [metadata.word(name, "") or None for name in ("from_code", "to_code")]
-    for language in filter(None, chosen):
-        check_language(language)
+        try:
+            for language in filter(None, chosen):
+                check_language(language)
+        except ValueError as error:
+            raise ModelError(str(error), file=metadata.file) from None
     if len(codes) < 10:
         return (chosen[0] or "source", chosen[1] or "target"), None
     pieces: list[str] = []
@@ -292,7 +297,7 @@ def _build(
         raise ModelError(f"it has no {error.args[0]}", file=str(checkpoint)) from None
     except ModelError:
         raise
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError, RuntimeError) as error:  # of weights of odd shapes
         raise ModelError(f"weights and settings do not fit: {error}", file=str(checkpoint)) from None
 
 
@@ -355,7 +360,13 @@ def _output_layer(
     weight, bias = output
     if weight is None:
         weight = transformer.decoder.embedding.pieces[:rows]
-    if weight.dim() != 2 or (bias is not None and bias.shape != weight.shape[:1]):
-        raise ModelError("its output layer has another shape than its settings", file=str(checkpoint))
+    try:
+        weights = Weights({"weight": weight, **({} if bias is None else {"bias": bias})})
+        weight, bias = (
+            weights.take("weight", rows, transformer.decoder.embedding.pieces.shape[1]),
+            weights.optional("bias", rows),
+        )
+    except ValueError as error:
+        raise ModelError(f"its output layer does not fit: {error}", file=str(checkpoint)) from None
     device = transformer.device
-    return make_linear(weight.float().to(device), None if bias is None else bias.float().to(device), dtype=dtype)
+    return make_linear(weight.to(device), None if bias is None else bias.to(device), dtype=dtype)

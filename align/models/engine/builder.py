@@ -107,6 +107,8 @@ class _Builder:
         self._tied = weights.are_tied("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
         self._table_of_both: Tensor | None = None
         self._sides = {"encoder": architecture.encoder, "decoder": architecture.decoder}
+        if not 0 <= architecture.epsilon < 1:
+            raise ValueError(f"it adds {architecture.epsilon:g} to the variance in layer norms")
         for name, side in self._sides.items():
             if side.width % side.heads:
                 raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")

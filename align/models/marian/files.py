@@ -65,6 +65,8 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Tensor]]:
         members = archive.infolist()
         if len(members) > _MOST_ITEMS or sum(m.file_size for m in members) > _MOST_GROWTH * path.stat().st_size:
             raise ValueError("it would be many times as large as its file")
+        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+            raise ValueError("compressed in a way that is not read")  # zipfile unpacks these by the block, of any size
         for member in members:
             name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from align.core.errors import ModelError, shorten
+from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Dtype
 from align.models.detokenize import Detokenizer
 from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
@@ -236,7 +236,7 @@ def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
         "with projections of its recurrent units": settings.switch("transformer-rnn-projection"),
         "with several encoders": any("_enc2_" in name or name.startswith("encoder2_") for name in items),
         "with feed-forward networks of other than two layers": any(count not in (0, 2) for count in layers),
-        f"with operations {' and '.join(map(repr, operations))} around its layers": [
+        f"with operations {' and '.join(map(show_value, operations))} around its layers": [
             name.replace("d", "") for name in operations
         ]
         not in (["", "an"], ["n", "a"]),
@@ -346,6 +346,9 @@ def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Line
     else:
         weight = items.get("decoder_ff_logit_out_Wt", _table(items, "decoder"))
     bias = items.get("decoder_ff_logit_out_b", torch.zeros(rows)).flatten()
-    if weight.shape != (rows, settings.number("dim-emb")) or bias.shape != (rows,):
-        raise ModelError("its output layer has another shape than its settings", file=str(checkpoint))
-    return make_linear(weight.float().contiguous().to(device), bias.float().to(device), dtype=dtype)
+    try:
+        weights = Weights({"weight": weight, "bias": bias})
+        weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
+    except ValueError as error:
+        raise ModelError(f"its output layer does not fit: {error}", file=str(checkpoint)) from None
+    return make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
