@@ -6,15 +6,20 @@ import re
 from dataclasses import dataclass, field
 
 from align.core.errors import DataError, show_value
-from align.transfer.segments import Document, Segment
+from align.transfer.segments import Document, Segment, text_encoding
 
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)")
+_ESCAPE = re.compile(r"((?:\\(?:x[0-9A-Fa-f]{1,2}|[0-7]{1,3}))+)|\\(.)")
+_BYTE = re.compile(r"\\(x?)([0-9A-Fa-f]+)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPED = {ord(character): f"\\{letter}" for letter, character in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
+_ESCAPED = {
+    **{control: f"\\{control:03o}" for control in (*range(32), 127)},
+    **{ord(character): f"\\{letter}" for letter, character in _ESCAPES.items()},
+    **{34: '\\"', 92: "\\\\"},
+}
 
 _LINE = re.compile(r"[^\n]*\n?")
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[([0-9]{1,3})\])?[ \t]*(?=\")")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*$')
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*$')
 _CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
 _ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
@@ -27,14 +32,17 @@ WIDTH = 79
 """Columns of a wrapped line, as gettext's programs write it."""
 
 
-def unescape(text: str) -> str:
-    """Return the text of a string between quotes."""
+def unescape(text: str, encoding: str = "utf-8") -> str:
+    """Return the text of a string between quotes; numbers in it stand for bytes.
+
+    Raises:
+        UnicodeDecodeError: the bytes are not of the encoding.
+    """
 
     def character(match: re.Match[str]) -> str:
-        code = match[1]
-        if code[0] == "x" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
+        if match[1]:
+            return bytes(int(n, 16 if x else 8) & 255 for x, n in _BYTE.findall(match[1])).decode(encoding)
+        return _ESCAPES.get(match[2], match[2])
 
     return _ESCAPE.sub(character, text)
 
@@ -53,8 +61,8 @@ class _Entry:
     texts: dict[str, list[str]] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def text(self, key: str) -> str:
-        return "".join(map(unescape, self.texts.get(key, ())))
+    def text(self, key: str, encoding: str) -> str:
+        return "".join(unescape(text, encoding) for text in self.texts.get(key, ()))
 
 
 def _decode(data: bytes, file: str) -> tuple[str, str]:
@@ -63,7 +71,7 @@ def _decode(data: bytes, file: str) -> tuple[str, str]:
     declared = _CHARSET.search(head)
     encoding = declared[1].decode() if declared and declared[1] != b"CHARSET" else "utf-8"
     try:
-        text = data.decode(encoding)
+        text = data.decode(text_encoding(encoding))
         same = text.encode(encoding) == data
     except LookupError:
         raise DataError(f"unknown encoding {show_value(encoding)}", file=file) from None
@@ -92,12 +100,16 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
     ending = "\r\n" if "\r\n" in text[:10000] else "\n"
     segments: list[Segment] = []
     for unit, entry in enumerate(entries):
-        if entry.fuzzy or not entry.text("msgid"):
+        try:
+            texts = {key: entry.text(key, encoding) for key in entry.texts}
+        except UnicodeDecodeError:
+            raise DataError(f"escapes of bytes that are not {encoding}", file=file, line=entry.line) from None
+        if entry.fuzzy or not texts["msgid"]:
             continue
         forms = [key for key in entry.spans if key.startswith("msgstr")]
         for key in forms:
             plural = "msgid_plural" in entry.texts and (key != "msgstr[0]" or len(forms) == 1)
-            source, target = entry.text("msgid_plural" if plural else "msgid"), entry.text(key) or None
+            source, target = texts["msgid_plural" if plural else "msgid"], texts[key] or None
             if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
                 source = _NUMBER.sub("", source)
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")

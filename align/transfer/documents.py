@@ -16,9 +16,9 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
-from align.core.errors import DataError, show_value
+from align.core.errors import DataError, shorten, show_value
 from align.transfer.catalogs import read_catalog
-from align.transfer.segments import Document, Segment
+from align.transfer.segments import Document, Segment, text_encoding
 from align.transfer.tags import halves, parse
 
 LARGEST = 256 << 20
@@ -31,6 +31,14 @@ _SKIPPED = ("alt-trans", "matches", "ignorable", "note", "notes", "header", "glo
 """Elements of XLIFF whose sources and targets are not those of a unit."""
 
 _LANGUAGE = ("xml:lang", "lang")
+
+_FIRST_BYTES = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    b"<\0": "utf-16-le",
+    b"\0<": "utf-16-be",
+}
+"""Encodings that a file shows without its declaration."""
 
 
 @dataclass(slots=True)
@@ -78,9 +86,7 @@ class _Reader:
         self._inner = 0
         self._variant = ""
         self._after: list[Callable[[int], None]] = []
-        self.encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
-        if self.encoding == "utf-16":
-            self.encoding = "utf-16-le" if data[:2] == codecs.BOM_UTF16_LE else "utf-16-be"
+        self.encoding = _FIRST_BYTES.get(data[:2], "utf-8")
         self._parser = parser = expat.ParserCreate()
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.XmlDeclHandler, parser.StartDoctypeDeclHandler = self._declare, self._refuse
@@ -121,9 +127,11 @@ class _Reader:
     def _declare(self, version: str, encoding: str | None, standalone: int) -> None:
         if encoding and not self.encoding.startswith("utf-16"):
             try:
-                self.encoding = codecs.lookup(encoding).name
+                self.encoding = text_encoding(encoding)
             except LookupError:
                 raise self._error(f"unknown encoding {show_value(encoding)}") from None
+            if self._data.startswith(codecs.BOM_UTF8) and self.encoding != "utf-8":
+                raise self._error(f"it declares {show_value(encoding)}, and begins as UTF-8")
 
     def _refuse(self, name: str, system: str | None, public: str | None, declares: int) -> None:
         if declares:
@@ -275,7 +283,7 @@ def _choose_languages(reader: _Reader, languages: tuple[str | None, str | None],
         raise DataError("no source language", file=file, hint="‹source_lang›")
     targets = [name for name in names if not _speaks(name, main)]
     if not target and len(targets) > 1:
-        listed = ", ".join(targets[:8])
+        listed = ", ".join(shorten(name, 40) for name in targets[:8])
         raise DataError(f"translations in {len(targets)} languages: {listed}", file=file, hint="‹target_lang›")
     return main, target or ""
 
@@ -320,8 +328,10 @@ def _read_unit(reader: _Reader, unit: _Unit, number: int) -> list[_Row]:
         return []
     sources = _divide(reader, divided) if divided else []
     if target and reader.content(target).strip():
-        targets = {piece.key: piece for piece in _divide(reader, target)}
-        if not sources or not targets:
+        pieces = _divide(reader, target)
+        targets = {piece.key: piece for piece in pieces}
+        unique = len(targets) == len(pieces) and len({piece.key for piece in sources}) == len(sources)
+        if not sources or not targets or not unique:
             return [_whole(reader, source, target, number)]
         return [
             _Row(

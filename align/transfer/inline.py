@@ -17,7 +17,7 @@ from align.transfer.markup import Placement, place_markup
 from align.transfer.tags import Kind, Syntax, Token, halves, markup_of, parse, readable, words_in
 
 MOST = 2000
-"""Limit of tags in a segment; the time to place them grows with its square."""
+"""Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
 
 LAYERS = 8
 """Limit of layers; elements that overlap beyond it are placed by their halves."""
@@ -104,11 +104,10 @@ class Inline:
         if xml and "<![CDATA[" in target:
             raise ValueError("a CDATA section in the translation")
         tokens = [token for token in parse(source, tags) if not (xml and token.text.startswith(("<!--", "<?")))]
-        if sum(token.kind != "text" for token in tokens) > MOST:
+        self._tokens, self._there = tokens, parse(target, tags)
+        if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
             raise ValueError(f"more than {MOST:,} tags")
-        self._tokens = tokens
         self._partners = _partners(self._tokens)
-        self._there = parse(target, tags)
         self._matches = self._match()
         self._new = {n for n, token in enumerate(self._tokens) if token.kind != "text"} - set(self._matches.values())
         self.missing = len(self._new)

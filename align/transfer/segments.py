@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import codecs
+import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 _Data = TypeVar("_Data", bytes, str)
+
+
+def text_encoding(name: str) -> str:
+    """Return Python's name of an encoding, which must contain ASCII, and write nothing else as ASCII.
+
+    Others, such as punycode and unicode_escape, are no encodings of files, and some take the square of a file's time.
+
+    Raises:
+        LookupError: it is unknown, or another.
+    """
+    try:
+        encoding = codecs.lookup(name).name
+        plain, *others = (text.encode(encoding, "ignore") for text in (string.printable, "é", "€", "中"))
+    except UnicodeError:
+        raise LookupError(name) from None
+    if plain != string.printable.encode() or any(other.isascii() for other in others if other):
+        raise LookupError(name)
+    return encoding
 
 
 @dataclass(frozen=True, slots=True)

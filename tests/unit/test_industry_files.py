@@ -290,6 +290,11 @@ XLIFF = '<xliff version="1.2"><file><body><trans-unit><source>{}</source></trans
         ("a.tmx", "<html/>", "an element 'html', not xliff or tmx"),
         ("a.xlf", '<?xml version="1.0" encoding="x"?><xliff/>', "unknown encoding 'x'"),
         ("a.xlf", '<?xml version="1.0" encoding="shift_jis"?><xliff/>', "an encoding that is not read"),
+        ("a.xlf", '<?xml version="1.0" encoding="punycode"?><xliff/>', "unknown encoding 'punycode'"),
+        ("a.xlf", '\ufeff<?xml version="1.0" encoding="koi8-r"?><xliff/>', "declares 'koi8-r', and begins as UTF-8"),
+        ("a.po", 'msgid ""\nmsgstr "charset=unicode_escape\\n"\n', "unknown encoding 'unicode_escape'"),
+        ("a.po", 'msgid ""\nmsgstr "charset=undefined\\n"\n', "unknown encoding 'undefined'"),
+        ("a.po", 'msgid "a"\nmsgstr "\\303"\n', "line 1: escapes of bytes that are not utf-8"),
         ("a.tmx", OMEGAT.replace("EN-US", "fr", 1).replace('"DE"><seg>Nur', '"it"><seg>Nur'), "in 2 languages"),
         ("a.tmx", OMEGAT.replace('srclang="DE"', 'srclang="*all*"'), "no source language"),
         ("a.po", 'msgid "a\n', "line 1: neither a keyword nor a string"),
@@ -311,6 +316,7 @@ def test_entities_of_a_document_type_elsewhere_are_text() -> None:
     ("source", "target", "message"),
     [
         ("<x/>" * (MOST + 1), "a", "more than 2,000 tags"),
+        ("a", "<x/>" * (MOST + 1), "more than 2,000 tags"),
         ("<x/> a", "<![CDATA[a]]>", "a CDATA section"),
         ("<x/> a", "\U000f0000", "private use"),
     ],
@@ -318,6 +324,28 @@ def test_entities_of_a_document_type_elsewhere_are_text() -> None:
 def test_segments_that_are_left(source: str, target: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Inline(source, target, "xml")
+
+
+def test_numbers_of_po_are_bytes() -> None:
+    text = 'msgid "a\\303\\xBC %s\\007"\nmsgstr "b"\n'
+    (segment,) = read_document(text.encode(), "a.po").segments
+    assert segment.source == "aü %s\a"
+    document = read_document(text.encode(), "a.po")
+    assert document.fill(["ü\x1b%s\a"]).decode() == text.replace('"b"', '"ü\\033%s\\a"')
+
+
+def test_utf_16_without_a_mark() -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        data = TIKAL.replace("UTF-8", "utf-16", 1).encode(encoding)
+        document = read_document(data, "a.xlf")
+        assert document.fill([None] * len(document.segments)) == data
+
+
+def test_segments_with_the_same_number_are_one() -> None:
+    text = SDL.replace('mid="2"', 'mid="1"')
+    segment, *_ = read_document(text.encode(), "a.sdlxliff").segments
+    assert segment.source == 'Ein <g id="5">Haus</g>. Ein Baum.'
+    assert segment.target == SDL.split("<target>")[1].split("</target>")[0].replace('mid="2"', 'mid="1"')
 
 
 def test_elements_that_are_not_translated() -> None:
