@@ -18,7 +18,7 @@ from align.io.reader import name_shown
 from align.io.signature import sign
 from align.transfer.documents import LARGEST, read_document
 from align.transfer.inline import Inline
-from align.transfer.markup import Placement
+from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
 from align.transfer.segments import Segment
 
@@ -31,6 +31,7 @@ class _Run:
         self.targets: list[str | None] = [None] * len(segments)
         self.counts: Counter[str] = Counter()
         self.rows: list[dict[str, Any]] = []
+        self.failures: dict[int, str] = {}
         self.lacking: list[int] = []
         self.empty: list[int] = []
         for n, segment in enumerate(segments):
@@ -46,7 +47,7 @@ class _Run:
             inline = Inline(segment.source, target, segment.tags)
         except ValueError as error:
             if count:
-                self.counts[f"left as it is: {error}"] += 1
+                self._leave(n, str(error))
             return None
         return inline if inline.missing else None
 
@@ -70,7 +71,7 @@ class _Run:
                 for alignment in alignments:
                     n, inline = waiting.popleft()
                     if alignment.skipped:
-                        self.counts[f"left as it is: {alignment.skipped}"] += 1
+                        self._leave(n, alignment.skipped)
                     else:
                         target, placements = inline.place(alignment.scores)
                         self._note(n, target, placements, "completed")
@@ -92,7 +93,7 @@ class _Run:
                 try:
                     page = Page(segment.source, segment.tags, keep=(), line=segment.line)
                 except ValueError as error:
-                    self.counts[f"left as it is: {error}"] += 1
+                    self._leave(n, str(error))
                     continue
                 waiting.append(n)
                 yield page
@@ -108,7 +109,7 @@ class _Run:
                 for translation in translations:
                     n = waiting.popleft()
                     if translation.skipped:
-                        self.counts[f"left as it is: {translation.skipped}"] += 1
+                        self._leave(n, translation.skipped)
                     else:
                         placements = [row for rows in translation.report for row in rows]
                         self._note(n, translation.text, placements, "translated")
@@ -116,6 +117,19 @@ class _Run:
         except PairError as error:
             raise error.in_file(self._file) from None
         return choices
+
+    def _leave(self, n: int, why: str) -> None:
+        """Leave a segment as it is, and count why."""
+        self.failures[n] = f"left as it is: {why}"
+        self.counts[self.failures[n]] += 1
+
+    def doubtful(self) -> Iterator[str]:
+        """Yield the lines of a list of segments that are left, or have a tag whose place is doubtful."""
+        rows = {row["id"]: row["tags"] for row in self.rows}
+        for n, segment in enumerate(self._segments):
+            sides = segment.source, self.targets[n] or segment.target or ""
+            if line := review_line(n + 1, rows.get(n + 1, ()), sides, self.failures.get(n)):
+                yield line
 
     def _note(self, n: int, target: str, placements: Sequence[Placement], kind: str) -> None:
         """Keep the translation of a segment, and count and list its tags."""
@@ -134,7 +148,11 @@ class _Run:
 
 
 def transfer_document(
-    program: str, asked: Asked, file: str, tags: str | None, output: str | None, report: str | None
+    program: str,
+    asked: Asked,
+    file: str,
+    tags: str | None,
+    outputs: tuple[str | None, str | None, str | None],
 ) -> None:
     """Put the tags of a document's sources into its translations, and write it.
 
@@ -142,10 +160,11 @@ def transfer_document(
         program: name for messages.
         asked: the models; with a search, segments without a translation are translated.
         tags: one of `align.transfer.tags.KINDS`; None for those of the kind of document.
-        output: file to write; None for stdout.
-        report: file for the places of tags, as JSON lines.
+        outputs: file to write, None for stdout; file for the places of tags, as JSON lines, if any; file for doubtful
+            segments, if any.
     """
     shown = name_shown(file)
+    output, report, review = outputs
     if os.stat(file).st_size > LARGEST:
         raise DataError(f"more than {LARGEST >> 20} MiB", file=shown)
     with open(file, "rb") as stream:
@@ -175,6 +194,9 @@ def transfer_document(
             with open_output(report) as out:
                 for row in sorted(run.rows, key=lambda row: row["id"]):
                     out.write(f"{to_json(row)}\n".encode())
+        if review:
+            with open_output(review) as out:
+                out.writelines(line.encode() for line in run.doubtful())
     progress.write(f"{program}: {run.summary()}")
     if signature:
         progress.write(signature)

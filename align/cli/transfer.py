@@ -70,10 +70,11 @@ from align.transfer.columns import (
     read_labelled,
 )
 from align.transfer.documents import is_document
+from align.transfer.inline import Inline
 from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
-from align.transfer.markup import DOUBTFUL, UNLINKED, Placement, place_markup
+from align.transfer.markup import UNLINKED, Placement, place_markup, review_line
 from align.transfer.pages import KEEP, Page
-from align.transfer.repair import Repaired, repair_target
+from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
 from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, find_words, read_markup, readable, words_in
 from align.transfer.windows import FLOOR, Scores, Window
@@ -83,7 +84,12 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align transfer"
 
-REMARKS = {"extra": "in the target only", "removed": "removed", "rewritten": "rewritten"}
+REMARKS = {
+    "extra": "in the target only",
+    "removed": "removed",
+    "rewritten": "rewritten",
+    "unrepaired": "not repaired",
+}
 """Remarks on tags and placeholders of the target that are not as in the source, by their names in the report."""
 
 LIKE = "like placeholders, left as text"
@@ -117,7 +123,7 @@ EXAMPLES = """examples:
 IDLE = (
     *WORKERS_IDLE,
     Idle(
-        ("links", "split", "strip", "review"),
+        ("links", "split", "strip", "repair", "placeholder", "keep", "attributes", "bad_lines"),
         lambda args: is_document(args.input or ""),
         "requires lines, not a document",
     ),
@@ -132,6 +138,7 @@ IDLE = (
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("placeholder", "repair"), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("repair",), lambda args: args.translate or args.strip, "requires a target"),
+    Idle(("split",), lambda args: args.repair, "repeats tags: leave out --repair"),
     Idle(("repair",), lambda args: args.links, "aligns with a model: leave out --links"),
     Idle(("keep",), lambda args: not args.translate, "requires --translate"),
     Idle(("attributes",), lambda args: args.html_file is None and not args.translate, "requires a page to translate"),
@@ -368,7 +375,7 @@ class Tagged(NamedTuple):
     """
 
     pair: Pair
-    source: Markup | Labelled | Annotated | Page
+    source: Markup | Inline | Labelled | Annotated | Page
     target: str
     scores: Mapping[tuple[int, int], float]
     repaired: Repaired = Repaired("")
@@ -376,6 +383,9 @@ class Tagged(NamedTuple):
 
     def divided(self, pair: Pair, scores: Mapping[tuple[int, int], float]) -> Tagged:
         """Return the same line in other words, those of a pair, with their scores; words of columns stay."""
+        if isinstance(self.source, Inline):
+            self.source.use_words(pair.source, pair.target)
+            return self._replace(pair=pair, scores=scores)
         escaped = isinstance(self.source, Markup) and self.source.escaped
         targets = find_words(pair.target, self.target, escaped)
         if isinstance(self.source, Labelled):
@@ -476,21 +486,30 @@ class TaggedText:
             return self._annotated(source, target, number)
         if self._options.search:
             return Tagged(Pair((), (), number), self._page(source, syntax, number), "", {})
-        repaired = Repaired(target)
         if self.page and not target.strip(" \t") and not self._options.strip:
             self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
         try:
             if self._options.repair:
-                repaired = repair_target(source, target, syntax)
-                target = repaired.text
+                return self._repair(source, target, syntax, number)
             by_model = self._options.links is None and not self._options.strip
             markup = read_markup(source, syntax, target, as_words=by_model)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
             markup, target = read_markup("", syntax), ""
-        return Tagged(
-            Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}, repaired
-        )
+        return _tagged(markup, target, number)
+
+    def _repair(self, source: str, target: str, syntax: Syntax, number: int) -> Tagged:
+        """Return a pair whose target has no other tags than its source.
+
+        Raises:
+            ValueError: its tags cannot be read.
+        """
+        repaired = repair_target(source, target, syntax)
+        markup = read_repaired(source, repaired.text, syntax)
+        if isinstance(markup, Inline):
+            pair = Pair(markup.source_words, markup.target_words, number)
+            return Tagged(pair, markup, repaired.text, {}, repaired)
+        return _tagged(markup, repaired.text, number)._replace(repaired=repaired)
 
     def _page(self, line: str, syntax: Syntax, number: int) -> Page:
         """Return a line to translate, cut into segments."""
@@ -516,7 +535,13 @@ class TaggedText:
     def blank(self, item: Tagged, why: str) -> Tagged:
         """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
         self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
-        return self._make("", "", item.pair.id) if isinstance(item.source, Markup | Page) else item
+        return self._make("", "", item.pair.id) if isinstance(item.source, Markup | Inline | Page) else item
+
+
+def _tagged(markup: Markup, target: str, number: int) -> Tagged:
+    """Return a pair of the words that a model reads."""
+    pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), number)
+    return Tagged(pair, markup, target, {})
 
 
 def read_page(options: Options) -> Page:
@@ -571,7 +596,8 @@ def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
     if len(options.files) == 1 and is_document(options.files[0]):
-        transfer_document(PROGRAM, options, options.files[0], options.tags or None, options.output, options.report)
+        outputs = options.output, options.report, options.review
+        transfer_document(PROGRAM, options, options.files[0], options.tags or None, outputs)
         return
     check_input(options)
     text = TaggedText(options)
@@ -679,14 +705,15 @@ class Results:
 
     def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
         """Write a target with the tags of its source."""
-        if isinstance(item.source, Markup):
-            words = item.words[1] if item.words else None
-            placed = place_markup(item.source, item.target, scores, words=words, split=self._options.split)
-            text = placed.text
-            rows = [one.to_dict() for one in placed.report]
+        if isinstance(item.source, Markup | Inline):
+            text, placements = self._place(item, item.source, scores)
+            rows = [placement.to_dict() for placement in placements]
             self._counts[LIKE] += count_lookalikes(item.source.tokens)
             source = "".join(token.text for token in item.source.tokens)
-            lists = {"extra": item.source.extra, "removed": item.repaired.removed, "rewritten": item.repaired.rewritten}
+            lists = item.repaired.lists() if self._options.repair else {"extra": item.source.extra}
+            if self._options.repair and (missing := missing_tags(source, text, item.source.syntax)):
+                text, rows = item.target, []
+                lists["unrepaired"] = (*lists["unrepaired"], *missing)
         else:
             assert not isinstance(item.source, Page)
             text, rows = _labels(item, item.source, scores, self._options)
@@ -696,6 +723,15 @@ class Results:
         else:
             self._texts.append(text)
         self._count(item.pair.id, rows, (source, text), lists)
+
+    def _place(
+        self, item: Tagged, source: Markup | Inline, scores: Mapping[tuple[int, int], float]
+    ) -> tuple[str, Sequence[Placement]]:
+        """Return a target with the tags of its source, and where each is."""
+        if isinstance(source, Inline):
+            return source.place(scores)
+        words = item.words[1] if item.words else None
+        return place_markup(source, item.target, scores, words=words, split=self._options.split)
 
     def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -724,11 +760,9 @@ class Results:
         lists: Mapping[str, Sequence[str]] = EMPTY,
     ) -> None:
         """Count the tags of a line, write their positions to the report, and the line to the list of doubtful ones."""
-        confidence = min((row["confidence"] for row in rows), default=1.0)
-        if self._review and confidence < DOUBTFUL:
-            remarks = ", ".join(dict.fromkeys(remark for row in rows for remark in row["remarks"]))
-            cells = (str(number), f"{confidence:.2f}", remarks, *sides)
-            self._review.write(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode())
+        failed = REMARKS["unrepaired"] if lists.get("unrepaired") else None
+        if self._review and (line := review_line(number, rows, sides, failed)):
+            self._review.write(line.encode())
         if self._report:
             more = {name: [*texts] for name, texts in lists.items() if texts}
             self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from align.transfer.markup import Placement, place_markup
-from align.transfer.tags import Kind, Syntax, Token, halves, markup_of, parse, readable, words_in
+from align.transfer.tags import Kind, Syntax, Token, find_words, halves, markup_of, readable, words_in
 
 MOST = 2000
 """Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
@@ -47,7 +47,7 @@ def _identity(token: Token) -> str:
     return token.key or token.text
 
 
-def _partners(tokens: Sequence[Token]) -> dict[int, int]:
+def partners(tokens: Sequence[Token]) -> dict[int, int]:
     """Return the closing token of each opening one; pairs of native codes may overlap others."""
     pairs = halves([token if not _is_code(token) else token._replace(kind="point") for token in tokens])
     opened: dict[str, list[int]] = defaultdict(list)
@@ -86,10 +86,14 @@ class Inline:
     Args:
         source: as it is written in its file.
         target: its translation as it is written.
-        tags: one of `align.transfer.tags.KINDS`.
+        tags: one of `align.transfer.tags.KINDS`, or a syntax.
+        comments: whether comments and processing instructions of XML are placed.
 
     Attributes:
+        tokens: tokens of the source.
+        syntax: what its tags look like.
         missing: number of tags that the translation does not contain.
+        extra: tags and placeholders that the translation has and the source does not.
         source_words: words of the source, as a model reads them.
         target_words: words of the translation without tags.
 
@@ -97,36 +101,49 @@ class Inline:
         ValueError: a text cannot be parsed, or has too many tags.
     """
 
-    def __init__(self, source: str, target: str, tags: str) -> None:
-        xml = tags.startswith("xml")
+    def __init__(self, source: str, target: str, tags: str | Syntax, *, comments: bool = False) -> None:
+        self.syntax = syntax = Syntax.of(tags)
+        xml = syntax.tags == "xml"
         if _PRIVATE.search(source + target):
             raise ValueError("characters for private use from U+F0000")
         if xml and "<![CDATA[" in target:
             raise ValueError("a CDATA section in the translation")
-        tokens = [token for token in parse(source, tags) if not (xml and token.text.startswith(("<!--", "<?")))]
-        self._tokens, self._there = tokens, parse(target, tags)
+        tokens = syntax.parse(source)
+        if xml and not comments:
+            tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
+        self.tokens, self._there = tokens, syntax.parse(target)
         if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
             raise ValueError(f"more than {MOST:,} tags")
-        self._partners = _partners(self._tokens)
+        self._partners = partners(tokens)
         self._matches = self._match()
-        self._new = {n for n, token in enumerate(self._tokens) if token.kind != "text"} - set(self._matches.values())
+        unknown = (token for m, token in enumerate(self._there) if token.kind != "text" and m not in self._matches)
+        self.extra = tuple(token.text for token in unknown)
+        self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - set(self._matches.values())
         self.missing = len(self._new)
-        syntax = replace(Syntax.of(tags), placeholders=False)  # a character stands for each
+        syntax = replace(syntax, placeholders=False, pattern=None)  # a character stands for each
         self._layers = [markup_of(layer, syntax) for layer in self._split()]
         self.source_words = self._layers[0].readable()
         self.escaped = self._layers[0].escaped
-        plain = _flatten(_text_of(self._there))
-        self.target_words = readable((plain[a:b] for a, b in words_in(plain)), self.escaped)
+        self._plain = _flatten(_text_of(self._there))
+        self._words = words_in(self._plain)
+        self.target_words = readable((self._plain[a:b] for a, b in self._words), self.escaped)
+
+    def use_words(self, source: Sequence[str], target: Sequence[str]) -> None:
+        """Count other words than those between spaces; see `align.transfer.tags.find_words`."""
+        plain = self._layers[0].plain
+        words = find_words(source, plain, self.escaped)
+        self._layers = [layer.with_words(words) for layer in self._layers]
+        self._words = find_words(target, self._plain, self.escaped)
 
     def _match(self) -> dict[int, int]:
         """Return the number of the source token for each token of the translation that the source has too."""
         numbers: dict[str, list[int]] = defaultdict(list)
-        ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self._tokens[n])}
-        for n, token in reversed([*enumerate(self._tokens)]):
+        ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
+        for n, token in reversed([*enumerate(self.tokens)]):
             if token.kind != "text" and n not in ends:
                 numbers[_identity(token)].append(n)
         matches: dict[int, int] = {}
-        pairs = _partners(self._there)
+        pairs = partners(self._there)
         for m, token in enumerate(self._there):
             same = numbers.get(_identity(token)) if token.kind != "text" else None
             if same and _is_code(token):
@@ -144,8 +161,8 @@ class Inline:
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap; a character stands for each."""
         pairs = {n: m for n, m in self._partners.items() if n in self._new and m in self._new}
-        elements = [(n, m) for n, m in pairs.items() if not _is_code(self._tokens[n])]
-        codes = sorted((n, m) for n, m in pairs.items() if _is_code(self._tokens[n]))
+        elements = [(n, m) for n, m in pairs.items() if not _is_code(self.tokens[n])]
+        codes = sorted((n, m) for n, m in pairs.items() if _is_code(self.tokens[n]))
         numbers = self._new
         for count in range(1, LAYERS + 1):
             accepted, rest = elements, []
@@ -164,7 +181,7 @@ class Inline:
         """Return the tokens of a layer: text, and a character for each tag."""
         starts = {m: n for n, m in pairs.items()}
         tokens = []
-        for n, token in enumerate(self._tokens):
+        for n, token in enumerate(self.tokens):
             if token.kind == "text":
                 tokens.append(token._replace(text=_flatten(token.text)))
             elif n in numbers and _is_code(token):
@@ -183,27 +200,25 @@ class Inline:
             scores: scores of links between `source_words` and `target_words`, or a set of links.
         """
         there = self._there
-        plain = _text_of(there)
-        flat = _flatten(plain)
         items = [
             _Item("point" if _is_code(token) else token.kind, token.text, self._matches.get(m, -1 - m))
             for m, token in enumerate(there)
         ]
-        pairs = _partners(there)
+        pairs = partners(there)
         paired = {*pairs, *pairs.values()}
         for m, item in enumerate(items):
             if item.kind in ("open", "close") and m not in paired:
                 item.kind = "point"
-        merging = _Merging(items, self._tokens, self._partners)
+        merging = _Merging(items, self.tokens, self._partners)
         report: list[Placement] = []
         for markup in self._layers:
-            placed = place_markup(markup, flat, scores)
+            placed = place_markup(markup, self._plain, scores, words=self._words)
             report += [row._replace(tag=self._restore(row.tag)) for row in placed.report]
-            merging.add(placed.text, flat)
+            merging.add(placed.text, self._plain)
         return "".join(item.text for item in merging.items), report
 
     def _restore(self, text: str) -> str:
-        return _PRIVATE.sub(lambda match: self._tokens[ord(match[0]) - FIRST].text, text)
+        return _PRIVATE.sub(lambda match: self.tokens[ord(match[0]) - FIRST].text, text)
 
 
 class _Merging:

@@ -274,6 +274,24 @@ UNLINKED, NO_ROOM = "no link", "no room"
 """Remarks on a tag that is placed."""
 
 
+def review_line(
+    number: int, rows: Sequence[Mapping[str, Any]], sides: tuple[str, str], failed: str | None = None
+) -> str:
+    """Return the line of a list of doubtful lines; an empty one if no tag's place is doubtful.
+
+    Args:
+        number: of the line or segment.
+        rows: its placements, as `Placement.to_dict` returns them.
+        sides: the source, and the output.
+        failed: why it could not be done, if so.
+    """
+    confidence = 0.0 if failed is not None else min((row["confidence"] for row in rows), default=1.0)
+    if confidence >= DOUBTFUL:
+        return ""
+    remarks = ", ".join(dict.fromkeys([*([failed] if failed else []), *(r for row in rows for r in row["remarks"])]))
+    return "\t".join(" ".join(cell.split()) for cell in (str(number), f"{confidence:.2f}", remarks, *sides)) + "\n"
+
+
 class Placement(NamedTuple):
     """The position of a tag in the target.
 

@@ -373,15 +373,19 @@ class Syntax:
         """Whether the text has placeholders of any kind."""
         return self.placeholders or self.pattern is not None
 
-    def parse(self, text: str) -> list[Token]:
+    def parse(self, text: str, parse_tags: Callable[[str], list[Token]] | None = None) -> list[Token]:
         """Return the tokens of a text.
+
+        Args:
+            text: the text.
+            parse_tags: returns the tokens of a text with tags; by default `parse_xml` or `parse_html`.
 
         Raises:
             ValueError: the tags cannot be parsed.
         """
         if not self.tags:
             return parse_placeholders(text, self.placeholders, self.pattern)
-        parse_tags = parse_xml if self.tags == "xml" else parse_html
+        parse_tags = parse_tags or (parse_xml if self.tags == "xml" else parse_html)
         if not self.has_placeholders:
             return parse_tags(text)
         masked = text

@@ -67,8 +67,10 @@ def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
 def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.xlf"
     path.write_text(XLIFF, encoding="utf-8")
-    result = run("--translate", path, "-o", tmp_path / "b.xlf")
+    result = run("--translate", path, "-o", tmp_path / "b.xlf", "--review", tmp_path / "doubtful.tsv")
     assert result.code == 0
+    rows = [line.split("\t") for line in (tmp_path / "doubtful.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [row[1:3] for row in rows if row[1] == "0.00"] == [["0.00", "left as it is: a CDATA section in the translation"]]
     assert "4 segments, 3 tags placed, 1 completed, 1 left as it is: a CDATA section" in result.err
     lines = (tmp_path / "b.xlf").read_text(encoding="utf-8").splitlines()
     assert lines[3] == f"  <target>{PLACED}</target>"
@@ -112,6 +114,11 @@ def test_what_cannot_be_done(run: Callable[..., Result], tmp_path: Path) -> None
     for option, message in (
         (("--split",), "--split requires lines, not a document"),
         (("--tags", "spans"), "--tags spans reads lines, not a document"),
+        (("--repair",), "--repair requires lines, not a document"),
+        (("--placeholder", "x"), "--placeholder requires lines, not a document"),
+        (("--translate", "--keep", "a"), "--keep requires lines, not a document"),
+        (("--translate", "--attributes", "a"), "--attributes requires lines, not a document"),
+        (("--bad-lines", "blank"), "--bad-lines requires lines, not a document"),
         (("--links", "l"), "--links requires lines, not a document"),
     ):
         result = run(*option, path)

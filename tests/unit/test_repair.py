@@ -6,13 +6,14 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from align import transfer_markup
+from align.transfer.inline import MOST, Inline
 from align.transfer.markup import place_markup
-from align.transfer.repair import repair_target
-from align.transfer.tags import Syntax, parse, read_markup, words_in
+from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
+from align.transfer.tags import Syntax, parse, parse_xml, read_markup, words_in
 
 BOTH = "html,placeholders"
 
@@ -37,21 +38,122 @@ def test_only_what_the_source_has_stays(
     source: str, target: str, tags: str, text: str, removed: list[str], rewritten: list[str]
 ) -> None:
     repaired = repair_target(source, target, tags)
-    assert repaired == (text, tuple(removed), tuple(rewritten))
+    assert repaired == Repaired(text, tuple(removed), tuple(rewritten))
     assert read_markup(source, tags, text).extra == ()
-    assert repair_target(source, text, tags) == (text, (), ())
+    assert repair_target(source, text, tags) == Repaired(text)
+
+
+MESSAGE = "{{n, plural, one {{# Datei von {{name}}}} other {{{}}}}}".format
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tags", "expected"),
+    [
+        (  # native code is not doubled
+            'Das <ph id="1">{0}</ph> Haus.',
+            'The <ph id="1">{0}</ph> house.',
+            "xml,placeholders",
+            Repaired('The <ph id="1">{0}</ph> house.'),
+        ),
+        ("Das <x id='1'/> Haus.", "The x 1 house.", "xml", Repaired("The x 1 house.")),
+        *(
+            ("<b>Das</b> <i>Haus</i> ist.", "<b>The <i>house</b> is</i>.", tags, Repaired(text, ("<i>", "</i>")))
+            for tags, text in (("xml", "<b>The house</b> is."), ("html", "<b>The house</b> is."))
+        ),
+        ("<b>Das</b> &amp;", "a & <b>b < c", "xml", Repaired("a &amp; b &lt; c", ("<b>",), ("&", "<"))),
+        ("Yüzde 80 %s", "%80 %s", "placeholders", Repaired("%80 %s", extra=("%80",))),
+        ("%1 zu 80 %", "%80 %1 %2", "placeholders", Repaired("%80 %1", ("%2",), extra=("%80",))),
+        (
+            MESSAGE("# Dateien von {name}"),
+            MESSAGE("# files"),
+            "placeholders",
+            Repaired(MESSAGE("# files"), unrepaired=("{name} of other",)),
+        ),
+    ],
+)
+def test_careless_translations(source: str, target: str, tags: str, expected: Repaired) -> None:
+    assert repair_target(source, target, tags) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tags", "message"),
+    [
+        ("<b>a</b>", "<b a", "xml", "an incomplete tag in the translation"),
+        (MESSAGE("a"), MESSAGE("a")[:-1], "placeholders", "the ICU message `{n,plural,` is not as in the source"),
+        ("a", "<x/>" * (MOST + 1), "xml", "more than 2,000 tags"),
+        ('<ph id="1">a</ph>', '<ph id="1">a <x>', "xml", "native code without an end"),
+        ("a " + MESSAGE("b"), "a " + MESSAGE("b") + " {m, plural, other {", "placeholders", "is not complete"),
+    ],
+)
+def test_translations_that_cannot_be_repaired(source: str, target: str, tags: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        repair_target(source, target, tags)
+
+
+XML = st.sampled_from(
+    [
+        "Haus",
+        "alt.",
+        "&amp;",
+        '<x id="2"/>',
+        '<ph id="3">{0}</ph>',
+        "<b>ein</b>",
+        '<g id="1">der <b>Hund</b></g>',
+        "<!--c-->",
+    ]
+)
+
+
+@given(parts=st.lists(XML, max_size=6), changes=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=4))
+@example(parts=["<b>ein</b>", "Haus", "<b>ein</b>"], changes=[(3, 20), (8, 2)])
+def test_a_repaired_line_is_well_formed_and_has_every_tag_once(
+    parts: list[str], changes: list[tuple[int, int]]
+) -> None:
+    source = " ".join(parts)
+    pieces = re.findall(r"<[^>]*>|[^<]+", source)
+    for first, second in changes:  # move, repeat or cut what a translator may
+        if pieces:
+            piece = pieces[first % len(pieces)]
+            at = second % (len(pieces) + 1)
+            if second % 3:
+                pieces.remove(piece)
+            pieces.insert(at, piece[: -1 - first % 2] if second % 5 == 0 else piece)
+    try:
+        repaired = repair_target(source, "".join(pieces), "xml")
+    except ValueError:
+        return
+    markup = read_repaired(source, repaired.text, "xml")
+    if isinstance(markup, Inline):
+        words = len(markup.source_words), len(markup.target_words)
+        text = markup.place({(n, n) for n in range(min(words))})[0]
+    else:
+        words = len(markup.words), len(words_in(repaired.text))
+        text = place_markup(markup, repaired.text, {(n, n) for n in range(min(words))}).text
+    before, after = (
+        Counter(token.identity for token in parse_xml(side) if token.kind != "text") for side in (source, text)
+    )
+    assert before == after or missing_tags(source, text, "xml")
+    assert not after - before
+
+
+def test_the_time_of_a_repair_is_linear() -> None:
+    source = " ".join(f"<b>w{n}</b> %s" for n in range(MOST // 3))
+    target = source.replace("<b>", "< B >").replace("%s", "% s")
+    repaired = repair_target(source, target, BOTH)
+    assert (repaired.text, len(repaired.rewritten)) == (source, 2 * (MOST // 3))
 
 
 def test_more_placeholders() -> None:
     syntax = Syntax.of("html", re.compile(r"\[id\d\]|⟦\d⟧"))
     repaired = repair_target("[id0]a ⟦1⟧ %s <b>c</b>", "[ID0]x %s <b>⟦7⟧</b>", syntax)
-    assert repaired == ("[id0]x %s <b></b>", ("⟦7⟧",), ("[ID0]",))
+    assert repaired == Repaired("[id0]x %s <b></b>", ("⟦7⟧",), ("[ID0]",))
     assert place_markup(read_markup("a ⟦1⟧ b", syntax), "x y", {(0, 0): 1, (1, 1): 1}).text == "x ⟦1⟧ y"
 
 
 PART = st.sampled_from(
     ["Haus", "ist", "alt.", "%s", "{0}", "<br>", "&amp;", "(%d)", "100", "<b>ein</b>", "<i>{x} an</i>"]
 )
+EXTRA = {"%": "%c", "{": "{9}", "<": "<u>"}
 DAMAGE = st.sampled_from(["", "", "", "", "drop", "double", "upper", "spaces", "extra"])
 
 
@@ -63,7 +165,7 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
         tokens = [token.text for token in parse(part, BOTH) if token.kind != "text"]
         for text in tokens[:1]:
             new = {"drop": "", "double": text * 2, "upper": text.upper(), "spaces": f"{text[0]} {text[1:]}"}
-            part = part.replace(text, new.get(damage, text + "%c"), 1) if damage else part
+            part = part.replace(text, new.get(damage, text + EXTRA[text[0]]), 1) if damage else part
         damaged.append(part)
     repaired = repair_target(source, " ".join(damaged), BOTH)
     markup = read_markup(source, BOTH, repaired.text)
