@@ -70,7 +70,9 @@ def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
     result = run("--translate", path, "-o", tmp_path / "b.xlf", "--review", tmp_path / "doubtful.tsv")
     assert result.code == 0
     rows = [line.split("\t") for line in (tmp_path / "doubtful.tsv").read_text(encoding="utf-8").splitlines()]
-    assert [row[1:3] for row in rows if row[1] == "0.00"] == [["0.00", "left as it is: a CDATA section in the translation"]]
+    assert [row[1:3] for row in rows if row[1] == "0.00"] == [
+        ["0.00", "left as it is: a CDATA section in the translation"]
+    ]
     assert "4 segments, 3 tags placed, 1 completed, 1 left as it is: a CDATA section" in result.err
     lines = (tmp_path / "b.xlf").read_text(encoding="utf-8").splitlines()
     assert lines[3] == f"  <target>{PLACED}</target>"

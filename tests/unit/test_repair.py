@@ -151,7 +151,7 @@ def test_more_placeholders() -> None:
 
 
 PART = st.sampled_from(
-    ["Haus", "ist", "alt.", "%s", "{0}", "<br>", "&amp;", "(%d)", "100", "<b>ein</b>", "<i>{x} an</i>"]
+    ["Haus", "ist", "alt.", "%s", "{0}", "<br>", "&amp;", "(%d)", "100,", "<b>ein</b>", "<i>{x} an</i>"]
 )
 EXTRA = {"%": "%c", "{": "{9}", "<": "<u>"}
 DAMAGE = st.sampled_from(["", "", "", "", "drop", "double", "upper", "spaces", "extra"])
@@ -175,9 +175,9 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
         Counter(token.text for token in parse(side, BOTH) if token.kind != "text") for side in (source, text)
     )
     assert before == after
-    assert [word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", text).split() if word.isalpha()] == [
-        word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", source).split() if word.isalpha()
-    ]
+    assert [
+        word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", text).split() if word.isalpha() and word not in "sd"
+    ] == [word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", source).split() if word.isalpha()]
 
 
 @pytest.mark.parametrize(
