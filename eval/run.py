@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "defaults": EXPERIMENT,
     "dtypes": (*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
     "doubts": EXPERIMENT,
+    "ensembles": (*EXPERIMENT, LINKS),
     "worth": (*EXPERIMENT, LINKS),
     "spans": (*EXPERIMENT, LINKS),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),

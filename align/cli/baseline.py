@@ -23,7 +23,7 @@ from align.cli.args import (
     whole_number,
     with_lines,
 )
-from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
+from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
 from align.cli.loading import ModelRequest, Models, load_models
 from align.cli.parser import Idle, Parser
 from align.core.formats import FORMATS, WITH_WORDS
@@ -31,6 +31,7 @@ from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
 from align.core.types import Alignment, Links, Pair, Settings, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
+from align.evaluation.ensemble import MEAN, share_of_directions
 from align.io.checks import open_text
 from align.io.reader import Input
 from align.io.signature import signature
@@ -126,10 +127,11 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("two directions")
     group.add_argument(
         "--symmetrize",
-        choices=(*ALL_METHODS, *DIRECTIONS),
+        choices=(*ALL_METHODS, MEAN, *DIRECTIONS),
         default=DEFAULT_METHOD,
         metavar="HOW",
-        help=f"{', '.join(ALL_METHODS)}; forward, reverse: one direction, as it is",
+        help=f"{', '.join(ALL_METHODS)}; {MEAN}: all links, as 0-1:0.5 in one direction and 0-1:1 in both; forward, "
+        "reverse: one direction, as it is",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
@@ -209,7 +211,9 @@ def align_statistically(options: Options) -> None:
         open_output(options.output) as out,
         open_pairs_and_run(options, recorder) as (pairs, tool_run),
     ):
-        summary = write_unscored(alignments(pairs, tool_run.links, options.method), out, options.format, progress)
+        summary = write_alignments(
+            alignments(pairs, tool_run.links, options.method), out, options.format, progress, options.method == MEAN
+        )
     progress.write(f"{PROGRAM}: {summary}")
     progress.write(sign_tool(options, recorder, tool_run.trained))
 
@@ -241,6 +245,9 @@ def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:
     """Yield links of both directions, symmetrised, or those of one."""
     for pair, (forward, reverse) in zip(pairs, links, strict=False):
+        if method == MEAN:
+            yield Alignment(pair, share_of_directions(forward, reverse))
+            continue
         chosen = {"forward": forward, "reverse": reverse}.get(method)
         both = symmetrize(forward, reverse, method) if chosen is None else chosen
         yield Alignment(pair, dict.fromkeys(both, 1.0))

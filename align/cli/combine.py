@@ -1,10 +1,12 @@
-"""`extract-align combine`: two files of links, one for each direction, symmetrised line by line."""
+"""`extract-align combine`: files of links of one text, symmetrised or averaged line by line."""
 
 from __future__ import annotations
 
+import argparse
+import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from align.cli.args import (
@@ -14,14 +16,17 @@ from align.cli.args import (
     add_signature_option,
     check_files,
     new_parser,
+    number_up_to,
     options_of,
 )
-from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.parser import Parser
+from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
+from align.cli.parser import Idle, Parser
+from align.core.errors import show_value
 from align.core.symmetrize import DEFAULT_METHOD
-from align.core.types import Alignment, Links, Pair, TextWarning
+from align.core.types import THRESHOLD, Alignment, Links, Pair, TextWarning
 from align.evaluation.dialects import ALL_METHODS, better_readings, read_two, symmetrize
-from align.io.reader import name_shown, open_lines, read_lines
+from align.evaluation.ensemble import MEAN, mean_links, read_scored
+from align.io.reader import in_step, name_shown, open_lines, read_lines
 from align.io.signature import signature
 
 PROGRAM = "extract-align combine"
@@ -33,7 +38,15 @@ EXAMPLES = """examples:
   extract-align combine de-en.links en-de.links > both.links   both source first, a line for a line
   extract-align combine fwd.talp rev.talp --reverse-swapped --symmetrize lilt-grow-diag-final
   extract-align combine fwd.jsonl.gz rev.jsonl.gz --symmetrize intersection -o both.links.gz
+  extract-align combine --symmetrize mean --weights 2,1,1 soft.links giza.links giza-of-words.links   scores, averaged
 """
+
+
+IDLE = (
+    SIGNATURE_IDLE,
+    Idle(("threshold", "weights", "scores"), lambda args: args.symmetrize != MEAN, f"requires --symmetrize {MEAN}"),
+    Idle(("reverse_swapped",), lambda args: args.symmetrize == MEAN, f"has no effect with --symmetrize {MEAN}"),
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +54,20 @@ class Options:
     """What `extract-align combine` is asked for.
 
     Attributes:
+        files: of links.
         swapped: whether the reverse file has the target side first.
-        method: a key of `align.evaluation.dialects.ALL_METHODS`.
+        method: a key of `align.evaluation.dialects.ALL_METHODS`, or MEAN.
+        weights: of the files for the mean; empty for equal ones.
+        threshold: links have a mean score above it.
+        scores: whether to write mean scores.
     """
 
-    files: tuple[str, str]
+    files: tuple[str, ...]
     swapped: bool
     method: str
+    weights: tuple[float, ...]
+    threshold: float
+    scores: bool
     format: str
     output: str | None
     signature: bool
@@ -58,7 +78,7 @@ def build_parser() -> Parser:
     """All options."""
     parser = new_parser(
         PROGRAM,
-        "Symmetrises two files of word alignments, one for each direction, without a model.",
+        "Symmetrises two files of word alignments, one for each direction, or averages any number of files.",
         EXAMPLES,
         ("symmetrize", "output", "format"),
     )
@@ -66,17 +86,39 @@ def build_parser() -> Parser:
     add_quiet_option(parser)
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument(
-        "forward",
-        metavar="FWD",
-        help="forward links, source first: Pharaoh, talp or JSON lines; possible links (0p1) count as links",
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="links of one text, source first: Pharaoh, talp or JSON lines; possible links (0p1) count as links. To be "
+        "symmetrised: forward links, then reverse links",
     )
-    group.add_argument("reverse", metavar="REV", help="reverse links of the same text, counting from the same number")
     group.add_argument(
-        "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
+        "--reverse-swapped",
+        action="store_true",
+        help="the second file has the target side first, as lilt's .reverse files",
     )
     group = parser.add_argument_group("method")
     group.add_argument(
-        "--symmetrize", choices=tuple(ALL_METHODS), default=DEFAULT_METHOD, metavar="HOW", help=", ".join(ALL_METHODS)
+        "--symmetrize",
+        choices=(*ALL_METHODS, MEAN),
+        default=DEFAULT_METHOD,
+        metavar="HOW",
+        help=f"{', '.join(ALL_METHODS)}; {MEAN}: link words whose mean score is above --threshold; links without a "
+        "score count 1, and a file without links in a line does not count there",
+    )
+    group.add_argument(
+        "--threshold",
+        type=number_up_to(1),
+        default=THRESHOLD,
+        metavar="T",
+        help="of the mean, from 0 to 1",
+    )
+    group.add_argument(
+        "--weights",
+        type=read_weights,
+        default=(),
+        metavar="W,W",
+        help="weight of each file in the mean (default: equal)",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
@@ -87,15 +129,32 @@ def build_parser() -> Parser:
         default="pharaoh",
         help="pharaoh: 0-based source-target; talp: the same, all sure",
     )
+    group.add_argument("--print-scores", dest="scores", action="store_true", help="mean scores, as 0-1:0.83")
     return parser
+
+
+def read_weights(text: str) -> tuple[float, ...]:
+    """Read numbers above 0 with commas between."""
+    try:
+        weights = tuple(map(float, text.split(",")))
+    except ValueError:
+        weights = ()
+    if not weights or not all(0 < weight < math.inf for weight in weights):
+        raise argparse.ArgumentTypeError(f"expected numbers above 0 with commas between, found {show_value(text)}")
+    return weights
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """The command line, checked."""
     args = parser.parse_command(arguments)
-    files = (args.forward, args.reverse)
+    files = tuple(args.files)
+    mean = args.symmetrize == MEAN
+    if len(files) < 2 or (len(files) > 2 and not mean):
+        parser.error("expected two or more files of links" if mean else "expected two files: forward and reverse links")
+    if args.weights and len(args.weights) != len(files):
+        parser.error(f"{len(args.weights)} weights for {len(files)} files")
     check_files(parser, files, args.output)
-    parser.refuse_idle(args, [SIGNATURE_IDLE])
+    parser.refuse_idle(args, IDLE)
     return options_of(
         Options,
         args,
@@ -107,15 +166,30 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
 
 def combine(options: Options) -> None:
     """Symmetrise the files, and say on stderr what was done."""
-    sign = signature({"method": "combine", "symmetrize": options.method})
+    parts: dict[str, str | Sequence[str] | None] = {"method": "combine", "symmetrize": options.method}
+    if options.method == MEAN:
+        weights = [f"{weight:g}" for weight in options.weights] or ["1"] * len(options.files)
+        parts |= {"weights": ",".join(weights), "threshold": f"{options.threshold:g}"}
+    sign = signature(parts)
     if options.signature:
         with open_output(None) as out:
             out.write(sign.encode() + b"\n")
         return
     with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(options.output) as out:
-        summary = write_unscored(combined(options), out, options.format, progress)
+        alignments = averaged(options) if options.method == MEAN else combined(options)
+        summary = write_alignments(alignments, out, options.format, progress, options.scores)
     progress.write(f"{PROGRAM}: {summary}")
     progress.write(sign)
+
+
+def averaged(options: Options) -> Iterator[Alignment]:
+    """Yield the links whose mean score in all files is above the threshold."""
+    names = [name_shown(name) for name in options.files]
+    with ExitStack() as stack:
+        streams = [stack.enter_context(open_lines(name)) for name in options.files]
+        scores = [read_scored(read_lines(*both), both[1]) for both in zip(streams, names, strict=True)]
+        for number, lines in enumerate(in_step(scores, names), 1):
+            yield Alignment(Pair((), (), number), mean_links(lines, options.threshold, options.weights))
 
 
 def combined(options: Options) -> Iterator[Alignment]:

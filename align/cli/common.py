@@ -237,8 +237,10 @@ class Progress:
             self._bar = None
 
 
-def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress) -> str:
-    """Write a line for each alignment whose links have no scores.
+def write_alignments(
+    alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress, scores: bool = False
+) -> str:
+    """Write a line for each alignment, with the scores of links if these are meaningful.
 
     Returns:
         How many there were, for a message.
@@ -246,7 +248,7 @@ def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, 
     blank = 0
     progress.begin(0, 1, lambda: None, "working …")
     for alignment in alignments:
-        write_links(out, alignment, format)
+        write_links(out, alignment, format, scores)
         blank += not alignment.scores
         progress.add()
     return f"{plural(progress.lines, 'line')}, {blank:,} without links, {progress.rate:,.0f} lines/s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections import Counter
@@ -26,6 +27,7 @@ from align.cli.args import (
     add_threshold_options,
     add_translate_options,
     add_workers_option,
+    check_files,
     check_results,
     check_translate,
     new_parser,
@@ -35,11 +37,12 @@ from align.cli.args import (
     write_translation,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
+from align.cli.ensemble import TOOLS, describe, join, open_partners
 from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
 from align.core.stream import OnBatch
-from align.core.symmetrize import DIRECTIONS
+from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.checks import open_text
 from align.io.manifest import Record, Stamp
@@ -47,6 +50,7 @@ from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
 from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
 from align.io.signature import sign
+from align.transfer.windows import FLOOR
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -73,6 +77,7 @@ IDLE = (
     Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
     *REVERSE_IDLE,
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
+    Idle(("ensemble",), lambda args: args.translate or args.resume, "cannot be combined with --translate or --resume"),
     Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
 )
 
@@ -84,6 +89,8 @@ class Options(Asked):
     Attributes:
         keyboard: whether someone types it.
         words: what is a word, one of `align.models.divide.CUTS`.
+        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
+        mean_threshold: links have a mean score above it.
     """
 
     input: Input
@@ -94,6 +101,8 @@ class Options(Asked):
     format: str
     scores: bool
     words: str
+    ensemble: tuple[str, ...]
+    mean_threshold: float
     signature: bool
 
 
@@ -112,6 +121,7 @@ def build_parser() -> Parser:
     add_model_options(parser)
     add_threshold_options(parser)
     add_direction_options(parser)
+    add_ensemble_option(parser)
     add_translate_options(parser)
     group = add_speed_options(
         parser,
@@ -119,6 +129,37 @@ def build_parser() -> Parser:
     )
     add_workers_option(group)
     return parser
+
+
+def add_ensemble_option(parser: Parser) -> None:
+    """Add the option for other aligners' links."""
+    group = parser.add_argument_group("ensemble")
+    group.add_argument(
+        "--ensemble",
+        action="append",
+        metavar="WITH",
+        help=f"link words whose mean of the soft score and a partner's is above --threshold. WITH is a statistical "
+        f"aligner that is run on this text ({', '.join(TOOLS)}; on the model's pieces, in both directions), or a file "
+        "of links with or without scores; may be repeated",
+    )
+
+
+def check_ensemble(parser: Parser, args: argparse.Namespace, text: Input) -> None:
+    """Refuse partners that cannot be averaged with, and let the model write all soft scores, with exit code 2."""
+    args.mean_threshold = args.threshold
+    if not args.ensemble:
+        return
+    if args.threshold is None:
+        parser.error("--threshold none has no effect with --ensemble, which needs one")
+    if args.reverse_model and args.symmetrize not in (None, SOFT):
+        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {args.symmetrize}")
+    tools = [name for name in args.ensemble if name in TOOLS]
+    if tools and "-" in text.files:
+        parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
+    if tools and args.words != "spaces":
+        parser.error(f"--ensemble {tools[0]} links words between spaces: leave out --words")
+    check_files(parser, (*text.files, *(name for name in args.ensemble if name not in TOOLS)), args.output)
+    args.threshold = FLOOR
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
@@ -133,6 +174,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     check_results(parser, args, text)
     check_translate(parser, args)
+    check_ensemble(parser, args, text)
     return options_of(
         Options,
         args,
@@ -140,6 +182,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
         bad_list=args.bad_lines_file,
+        ensemble=tuple(args.ensemble or ()),
     )
 
 
@@ -210,7 +253,7 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign(load_aligner(PROGRAM, options), (), options.search, options.words).encode() + b"\n")
+                out.write(sign_results(load_aligner(PROGRAM, options), (), options).encode() + b"\n")
             return
         inputs = [stamp(name) for name in options.input.files]
         with open_text(options.input) as text:
@@ -225,6 +268,7 @@ class Extraction:
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         options, progress, blocks = self._options, self._progress, results.blocks
+        describe(options.ensemble)  # an error if one is missing
         aligner = load_aligner(PROGRAM, options)
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
@@ -248,9 +292,17 @@ class Extraction:
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
         progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
         try:
-            alignments = align_as(options, aligner, pairs, announce, progress.batch)
-            with closing(alignments):  # at once: workers end with it
-                for alignment in alignments:
+            with ExitStack() as stack:
+                partners = None
+                if options.ensemble:
+                    encode, threads = aligner.forward.recorder.encode, options.models.threads or os.cpu_count() or 1
+                    partners = stack.enter_context(open_partners(options.ensemble, options.input, encode, threads))
+                alignments = align_as(options, aligner, pairs, announce, progress.batch)
+                stack.enter_context(closing(alignments))  # at once: workers end with it
+                results_of_all: Iterator[Alignment] = alignments
+                if partners:
+                    results_of_all = join(alignments, text.name, partners, options.mean_threshold)
+                for alignment in results_of_all:
                     reason = results.write(alignment)
                     counts[reason] += 1
                     progress.add()
@@ -266,7 +318,7 @@ class Extraction:
         if not (options.bad_list or options.keyboard):
             text.bad.warn()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
-        progress.write(sign(aligner, choices, options.search, options.words))
+        progress.write(sign_results(aligner, choices, options))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
@@ -303,6 +355,14 @@ def align_as(
 
         return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
     return aligner(pairs, on_choice, on_batch)
+
+
+def sign_results(aligner: Aligner, choices: Sequence[Choice], options: Options) -> str:
+    """Return the signature of the output."""
+    if not options.ensemble:
+        return sign(aligner, choices, options.search, options.words)
+    parts = {"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"}
+    return sign(aligner, choices, options.search, options.words, parts)
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:

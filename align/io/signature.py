@@ -103,8 +103,18 @@ def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> 
     return "|".join(fields)
 
 
-def sign(aligner: Aligner, choices: Sequence[Choice] = (), search: Search | None = None, words: str = "spaces") -> str:
-    """Return the signature of an aligner's links, with the result of "auto" in each direction once it is known."""
+def sign(
+    aligner: Aligner,
+    choices: Sequence[Choice] = (),
+    search: Search | None = None,
+    words: str = "spaces",
+    after: Parts | None = None,
+) -> str:
+    """Return the signature of an aligner's links, with the result of "auto" in each direction once it is known.
+
+    Args:
+        after: parts that follow this package's version.
+    """
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
     more = {"translate": str(search)} if search else {}
@@ -114,7 +124,7 @@ def sign(aligner: Aligner, choices: Sequence[Choice] = (), search: Search | None
     for model in reverse:
         more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
     recorder = forward.recorder
-    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))
+    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more), after=after)
 
 
 def read_choice(record: Any) -> Choice:

@@ -142,7 +142,7 @@ def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("forward",), "the following arguments are required: REV"),
+        ((), "the following arguments are required: FILE"),
         (("-", "-"), "only one of the files can be stdin"),
         ((*BOTH, "-f", "jsonl"), "invalid choice: 'jsonl' (choose from 'pharaoh', 'talp')"),
         ((*BOTH, "--symmetrize", "forward"), "invalid choice: 'forward'"),
@@ -172,3 +172,46 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], write: Callab
 def test_other_programs_formats_are_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(forward="0-0\n", reverse="A-0\t0-0\n")
     failed(run("forward", "reverse"), "reverse, line 1: fairseq's output (A-0 TAB links): `grep ^A-")
+
+
+# Means
+
+
+def test_means_of_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(third='0-0:0.4 1-1:0.9\n\n{"links": [[1, 1]], "scores": [0.8]}\n')
+    mean = "-q", "--symmetrize", "mean"
+    files = *BOTH, "third"
+    assert run(*mean, *files) == (0, b"0-0 1-1\n\n1-1\n", "")
+    assert run(*mean, *files, "--print-scores", "--threshold", "0.3").out == (
+        b"0-0:0.80 1-1:0.97 1-2:0.33 2-1:0.33\n\n0-0:0.33 1-1:0.60\n"
+    )
+    assert run(*mean, *files, "--weights", "1,1,8").out == b"0-0 1-1\n\n1-1\n"
+    assert run(*mean, *files, "--weights", "8,1,1").out == b"0-0 1-1 2-1\n\n0-0\n"
+    assert run(*mean, *files, "--signature").out.startswith(b"align|combine|mean|weights:1,1,1|threshold:0.5|")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("forward", "expected two files: forward and reverse links"),
+        ("forward reverse forward", "expected two files: forward and reverse links"),
+        ("forward --symmetrize mean", "expected two or more files of links"),
+        ("forward reverse --symmetrize mean --weights 1", "1 weights for 2 files"),
+        (
+            "forward reverse --symmetrize mean --weights 1,0",
+            "expected numbers above 0 with commas between, found '1,0'",
+        ),
+        ("forward reverse --weights 1,2", "--weights requires --symmetrize mean"),
+        ("forward reverse --threshold 0.4", "--threshold requires --symmetrize mean"),
+        ("forward reverse --reverse-swapped --symmetrize mean", "has no effect with --symmetrize mean"),
+    ],
+)
+def test_wrong_use_of_means(run: Callable[..., Result], arguments: str, message: str) -> None:
+    result = run(*arguments.split())
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err
+
+
+def test_means_of_files_of_other_lengths(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(short="0-0\n")
+    failed(run(*BOTH, "short", "--symmetrize", "mean"), "short")

@@ -47,6 +47,7 @@ RUNS = {
     ),
     f"dtypes {EXPERIMENT} --lines 60": ("toy.dtypes", "# dtypes|"),
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
+    f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
 }

@@ -1,0 +1,89 @@
+"""`extract-align --ensemble`: average the soft scores of a text with the links of other aligners."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from align.core.errors import LinksError
+from align.core.types import Alignment, Pair, Pieces
+from align.evaluation.ensemble import MeanScores, mean_links, read_scored, share_of_directions
+from align.io.checks import open_text
+from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
+
+TOOLS = ("giza", "eflomal", "fast_align")
+"""Statistical aligners that can be run on the text, by their names in `align.baselines.tools`."""
+
+
+@contextmanager
+def open_partners(
+    names: Sequence[str], text: Input, cut: Callable[[Pair], Pieces], threads: int
+) -> Iterator[list[tuple[str, Iterator[MeanScores]]]]:
+    """Open the scores of partners' links of each line, with names for messages.
+
+    Args:
+        names: names of TOOLS, or files of links.
+        text: the text, which a tool is trained on and aligns.
+        cut: `Recorder.encode` of the model whose pieces a tool gets.
+        threads: maximum number of a tool's threads.
+    """
+    with ExitStack() as stack:
+        partners: list[tuple[str, Iterator[MeanScores]]] = []
+        for name in names:
+            if name in TOOLS:
+                from align.baselines.tools import open_run
+
+                pairs = stack.enter_context(open_text(text))
+                run = stack.enter_context(open_run(name, pairs, threads=threads, cut=cut))
+                partners.append((name, (share_of_directions(*both) for both in run.links)))
+            else:
+                lines = read_lines(stack.enter_context(open_lines(name)), name_shown(name))
+                partners.append((name_shown(name), read_scored(lines, name_shown(name))))
+        yield partners
+
+
+def join(
+    alignments: Iterator[Alignment],
+    name: str,
+    partners: Sequence[tuple[str, Iterator[MeanScores]]],
+    threshold: float,
+) -> Iterator[Alignment]:
+    """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are.
+
+    Raises:
+        DataError: a partner has another number of lines.
+        LinksError: a link of a partner is to a word that does not exist.
+    """
+    names = [name, *(partner for partner, _ in partners)]
+    for number, (alignment, *scores) in enumerate(in_step([alignments, *(lines for _, lines in partners)], names), 1):
+        if alignment.skipped or alignment.pair.blank:
+            yield alignment
+            continue
+        for partner, links in zip(names[1:], scores, strict=True):
+            check_range(links, alignment.pair, partner, number)
+        yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold))
+
+
+def check_range(links: Mapping[tuple[int, int], float], pair: Pair, name: str, line: int) -> None:
+    """Refuse a link to a word that does not exist."""
+    sizes = len(pair.source), len(pair.target)
+    for i, j in links:
+        if i >= sizes[0] or j >= sizes[1]:
+            what = f"link {i}-{j}, and there are {sizes[0]:,} and {sizes[1]:,} words"
+            raise LinksError(what, file=name, line=line, hint="links count from 0, source first")
+
+
+def describe(names: Sequence[str]) -> list[str]:
+    """Return a name of each partner for signatures: that of a tool with its version, or the digest of a file."""
+    described = []
+    for name in names:
+        if name in TOOLS:
+            from align.baselines.tools import describe_tool
+
+            described.append(describe_tool(name))
+        else:
+            with open(name, "rb") as stream:
+                described.append(f"links@{hashlib.sha256(stream.read()).hexdigest()[:7]}")
+    return described

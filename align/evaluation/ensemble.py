@@ -1,0 +1,60 @@
+"""Average the scores of several aligners' links: aligners that make different errors are better together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from align.core.errors import LinksError
+from align.evaluation.link_formats import parse_scored
+
+MEAN = "mean"
+"""Name of the method among those that combine links."""
+
+MeanScores = dict[tuple[int, int], float]
+"""Scores of links (source word, target word)."""
+
+
+def mean_links(
+    scores: Sequence[Mapping[tuple[int, int], float]], threshold: float, weights: Sequence[float] = ()
+) -> MeanScores:
+    """Return the links whose mean score exceeds a threshold.
+
+    An aligner without any link in a pair, which it may not have read, does not count.
+
+    Args:
+        scores: scores of each aligner's links; a link that it does not have scores 0.
+        threshold: from 0 to 1.
+        weights: of each aligner; by default all are equal.
+    """
+    sums: defaultdict[tuple[int, int], float] = defaultdict(float)
+    total = 0.0
+    for links, weight in zip(scores, weights or [1.0] * len(scores), strict=True):
+        if links:
+            total += weight
+        for link, score in links.items():
+            sums[link] += weight * score
+    means = {link: value / total for link, value in sums.items()} if total else {}
+    return {link: mean for link, mean in sorted(means.items()) if mean > threshold}
+
+
+def share_of_directions(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]) -> MeanScores:
+    """Return 1 for each link of both directions, and 0.5 for each of one."""
+    first, second = frozenset(forward), frozenset(reverse)
+    return {link: 1.0 if link in first and link in second else 0.5 for link in sorted(first | second)}
+
+
+def read_scored(lines: Iterable[str], name: str) -> Iterator[MeanScores]:
+    """Read the scores of links of each line; see `align.evaluation.link_formats.parse_scored`.
+
+    Raises:
+        LinksError: a line does not hold links, or a score is above 1; names file and line.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            scores = parse_scored(line)
+        except ValueError as error:
+            raise LinksError(str(error), file=name, line=number) from None
+        if any(score > 1 for score in scores.values()):
+            raise LinksError("a score above 1", file=name, line=number)
+        yield scores
