@@ -33,7 +33,7 @@ NOT_RUN = {
         "trains for an hour",
         "needs a binarised text of your own",
     ],
-    "docs/two-directions.md": ["eflomal draws random samples"],
+    "docs/two-directions.md": ["eflomal draws random samples", "needs MGIZA"],
     "docs/your-model.md": [
         "needs a model of your own",
         "installs from a package index",
