@@ -347,13 +347,13 @@ def test_pages_that_cannot_be_read(run: Callable[..., Result], write: Write) -> 
     failed(run(*page), "error: t, line 2: the translation of a block is blank")
     result = run(*page, "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"<p>a<p>")
-    for arguments, message in (
+    for line, message in (
         ("--html-file q", "--html-file requires --translate, --strip, or a block's translation on each line of -t"),
         ("--html-file q -s q -t t", "--html-file reads the source, with HTML tags: leave out -s"),
         ("--html-file q --tags xml --strip", "--html-file reads the source, with HTML tags: leave out --tags"),
         ("--strip q", "the following arguments are required: --tags"),
     ):
-        result = run(*arguments.split())
+        result = run(*line.split())
         assert result.code == 2
         assert message in result.err
 

@@ -94,10 +94,11 @@ class RootNorm:
     """Layer normalisation by the root of the mean square alone (Zhang and Sennrich 2019)."""
 
     weight: Tensor
+    epsilon: float = 1e-6
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return the normalised `[N, D]`."""
-        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-6)
+        """Return the normalised `[..., D]`."""
+        return functional.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -382,7 +383,7 @@ class Block:
         before: whether the norm comes before (pre-norm) or after the sum (post-norm).
         out: the projection whose output is added to the residual.
         inner_norm: applied before the projection, if any (fairseq's `scale_fc`).
-        outer_norm: applied after the projection, if any (`scale_attn`).
+        outer_norm: applied after the projection, if any (fairseq's `scale_attn`, Gemma).
         residual_scale: factor of the residual, if any (`scale_resids`).
     """
 
@@ -390,7 +391,7 @@ class Block:
     before: bool
     out: Projection
     inner_norm: Norm | None = None
-    outer_norm: Norm | None = None
+    outer_norm: Norm | RootNorm | None = None
     residual_scale: Tensor | None = None
 
     def enter(self, x: Tensor) -> Tensor:
