@@ -83,7 +83,7 @@ def save_tokenizer(folder: Path, template: str | None = CHAT) -> int:
     )
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "tokenizer_class": "LlamaTokenizer"}
+    config = {"bos_token": "<s>", "eos_token": "</s>", "tokenizer_class": "LlamaTokenizer"}
     if template is not None:
         config["chat_template"] = template
     (folder / "tokenizer_config.json").write_text(json.dumps(config))

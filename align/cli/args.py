@@ -178,12 +178,15 @@ def add_output_option(group: Any) -> None:
     )
 
 
-def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL, use: str = "") -> None:
+def add_model_options(
+    parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL, use: str = "", causal: bool = True
+) -> None:
     """Add the model and its languages.
 
     Args:
         default: what is taken where no model is named.
         use: what the model is for, if that is not the program's purpose.
+        causal: whether it may be decoder-only.
     """
     group = parser.add_argument_group(f"model{use}")
     group.add_argument(
@@ -194,6 +197,8 @@ def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MO
         "`extract-align models describe` stores what its files do not say",
     )
     add_languages(group)
+    if causal:
+        add_template(group)
 
 
 def add_languages(group: Any) -> None:
@@ -205,6 +210,17 @@ def add_languages(group: Any) -> None:
         help="source language, as in dict.LANG.txt, or the Hugging Face model's own code, such as deu_Latn",
     )
     group.add_argument("--target-lang", metavar="LANG", type=language_code, help="target language")
+
+
+def add_template(group: Any) -> None:
+    """Add the prompt of a decoder-only model."""
+    group.add_argument(
+        "--template",
+        metavar="TEMPLATE",
+        help="prompt of a decoder-only model: chat, tower, alma, x-alma, eurollm, translategemma, or a text with "
+        "{source}, {source_lang}, {target_lang} and, if it is no message for the model's chat template, {target} at "
+        "its end (default: chat)",
+    )
 
 
 def add_null_option(group: Any) -> None:

@@ -87,10 +87,13 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     Args:
         reverse_settings: for the reverse model; without them it gets the same.
     """
-    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
+    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES}, template=args.template)
     reverse = None
     if args.reverse_model:
-        languages = ModelOptions(source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang)
+        template = args.template if args.reverse_model == args.model else None
+        languages = ModelOptions(
+            source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang, template=template
+        )
         reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages)
     return Models(
         ModelRequest(args.model, settings, options),

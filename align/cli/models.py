@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from align.cli.about import list_models
-from align.cli.args import add_languages, new_parser
+from align.cli.args import add_languages, add_template, new_parser
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.parser import Idle, Parser
 from align.core.errors import ModelError
@@ -101,6 +101,7 @@ def build_command(name: str) -> Parser:
         metavar="TEXT",
         help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
     )
+    add_template(group)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but warnings and errors")
     return parser
 

@@ -105,6 +105,7 @@ READING = (
     *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
     *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
     *LANGUAGES,
+    "template",
 )
 
 EXAMPLES = """examples:

@@ -42,7 +42,7 @@ EXAMPLES = """examples:
   extract-align view links -s test.de -t test.en -m de-en -o page.html   and the attention of each layer and head
 """
 
-_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *LANGUAGES)
+_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *LANGUAGES, "template")
 
 IDLE = (
     Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),

@@ -193,16 +193,19 @@ def align_unspaced(
 
 
 def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:
+    from align.models.causal.model import CausalRecorder  # imports torch
+
     pieces, spelt = recorder.encode(pair), recorder.spell(pair)
     source, target = divide(pair.source, spelt[0], words), divide(pair.target, spelt[1], words)
     new = replace(pair, source=source.words, target=target.words)
     if new.blank:
         return _Divided(new, Pair((), (), pair.id), (source, target))
     source_units, target_units = iter(source.pieces), iter(target.pieces)
+    end = len(pieces.source) - (len(pieces.target) if isinstance(recorder, CausalRecorder) else 0)
     model_pair = IdPair.of(
-        pieces.source,
+        pieces.source[:end],
         pieces.target,
-        [None if word < 0 else next(source_units) for word in pieces.source_words],
+        [None if word < 0 else next(source_units) for word in pieces.source_words[:end]],
         [next(target_units) for _ in pieces.target],
         pair.id,
     )

@@ -18,6 +18,7 @@ from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
 from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
+from align.models.causal.model import CausalRecorder
 from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
 from align.models.fairseq.model import load_fairseq
@@ -192,6 +193,9 @@ def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
     """Check that a recorder belongs to the folder's backend and has the cells that its calibration names."""
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
+    if folder.options.template and not isinstance(recorder, CausalRecorder):
+        message, hint = "only decoder-only models read a template", "leave out ‹template›"
+        raise ModelError(message, file=str(folder.root), hint=hint)
     for cell in folder.calibration.values():
         if cell not in all_cells(recorder):
             raise ModelError(

@@ -46,6 +46,8 @@ class ModelOptions:
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
         source_prefix: text that a Hugging Face model reads before each source, such as T5's
             "translate English to German: "; "" for none. Its words count as NULL.
+        template: prompt of a decoder-only model: a key of `align.models.causal.template.PRESETS`, or a text with
+            {source}; see `read_template` there.
         reverse_of: (source, target) languages of the forward model, if this is the reverse model. A multilingual model
             then uses them swapped, in its own codes, unless another option names its languages.
 
@@ -63,6 +65,7 @@ class ModelOptions:
     subwords: str | None = None
     subword_files: Sequence[Path | str] | None = None
     source_prefix: str | None = None
+    template: str | None = None
     reverse_of: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -72,8 +75,9 @@ class ModelOptions:
         for language in (self.source_lang, self.target_lang):
             if language is not None:
                 check_language(language)
-        if self.source_prefix is not None and not isinstance(self.source_prefix, str):
-            raise TypeError(f"source_prefix is a text; not {show_value(self.source_prefix)}")
+        for name in ("source_prefix", "template"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise TypeError(f"{name} is a text; not {show_value(value)}")
         if isinstance(self.subword_files, str | Path):
             raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
@@ -115,14 +119,14 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[S
         content = parse_toml(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
-        check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix"))
+        check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
         check_names("[calibration]", stored, get_args(Position))
         for position, cells in stored.items():
             check_names(f"[calibration.{position}]", cells, get_args(Score))
             for score, cell in cells.items():
                 check_names(f"{score} in [calibration.{position}]", cell, ("layer", "head"))
         files = _files_in(path.parent, text.pop("subwords_file", None))
-        prefix = text.pop("source_prefix", None)
+        prefix, template = text.pop("source_prefix", None), text.pop("template", None)
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
@@ -130,7 +134,7 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[S
         languages: tuple[str | None, str | None] = (None, None)
         if "source" in content or "target" in content:
             languages = check_language(content["source"]), check_language(content["target"])
-        options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix)
+        options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix, template=template)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
             for position, cells in stored.items()
@@ -150,7 +154,7 @@ def format_model_toml(options: ModelOptions, calibration: Mapping[tuple[Score, P
     names = {"source": options.source_lang, "target": options.target_lang}
     lines = [f"{name} = {json.dumps(language)}" for name, language in names.items() if language is not None]
     files = [Path(file).name for file in options.subword_files or ()]
-    values = {name: getattr(options, name) for name in (*_CHOICES, "source_prefix")}
+    values = {name: getattr(options, name) for name in (*_CHOICES, "source_prefix", "template")}
     values["subwords_file"] = files[0] if len(files) == 1 else files or None
     if text := [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]:
         lines += ["", "[text]", *text]

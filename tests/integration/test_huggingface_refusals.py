@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, load
 from align.core.errors import KindError, ModelError
+from align.models.causal.families import KINDS as LANGUAGE_MODELS
 from align.models.huggingface.families import DECODERS, ENCODERS, FAMILIES, NOT_READ
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change
@@ -45,14 +46,14 @@ def without_weights(folder: Path, *others: str) -> None:
 
 ADVICE = "download the model again: hf download NAME"
 NOT_YET = "this kind of encoder-decoder Transformer is not read yet"
-NO_CROSS = "a language model has no cross-attention: align its translations with a translation model of these languages"
+NO_FAMILY = "this family of language models is not read: align its translations with a translation model of these"
 
 
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
         ("nllb-moe", NOT_YET),
-        ("llama", NO_CROSS),
+        ("gpt2", NO_FAMILY),
         ("xlm-roberta", "an encoder has no cross-attention"),
         ("IndicTrans", "an IndicTrans2 model: code in its repository prepares its text, and such code is never run"),
         ("own", "a model of type own: links need an encoder-decoder Transformer"),
@@ -62,13 +63,16 @@ def test_types_of_model(opus: Path, kind: str, why: str) -> None:
     change(opus, "config.json", model_type=kind)
     message = refusal(opus)
     assert why in message
-    assert message.endswith("these are read: bart, fsmt, m2m_100, marian, mbart, mt5, pegasus, t5, umt5")
+    known = (
+        "bart, fsmt, gemma2, gemma3, gemma3_text, llama, m2m_100, marian, mbart, mistral, mt5, pegasus, qwen2, qwen3, "
+    )
+    assert message.endswith(f"these are read: {known}t5, umt5")
     with pytest.raises(KindError):
         load(opus)
 
 
 def test_a_type_is_in_one_list() -> None:
-    lists = [DECODERS, ENCODERS, NOT_READ, frozenset(FAMILIES)]
+    lists = [DECODERS, ENCODERS, NOT_READ, frozenset(FAMILIES), frozenset(LANGUAGE_MODELS)]
     assert sum(map(len, lists)) == len(frozenset().union(*lists))
 
 

@@ -72,7 +72,7 @@ def add_common_options(parser: Parser) -> None:
     group = parser.add_argument_group("output")
     add_table_options(group)
     group.add_argument("--plots", metavar="PREFIX", type=file_prefix, help="draw figures: PREFIX.NAME.png and .pdf")
-    add_model_options(parser)
+    add_model_options(parser, causal=False)
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument(
@@ -199,8 +199,11 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
         raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
     from align.analysis.models.masking import is_pruned
+    from align.models.causal.model import CausalRecorder
 
     recorder: Any = aligner.forward.recorder  # its type depends on the backend
+    if isinstance(recorder, CausalRecorder):
+        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.models.forward.name)
     if whole and is_pruned(recorder.transformer):
         message = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(message, file=common.models.forward.name)

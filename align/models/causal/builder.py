@@ -26,10 +26,10 @@ def build_causal(
     Raises:
         ValueError: weights are missing, of another size, or left.
     """
-    return _Builder(shape, Weights(_renamed(weights), UNUSED), device, dtype).build()
+    return _Builder(shape, Weights(renamed(weights), UNUSED), device, dtype).build()
 
 
-def _renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return weights without the beginnings of their names."""
     renamed = {}
     for name in list(weights):

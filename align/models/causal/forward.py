@@ -171,6 +171,32 @@ class Layer:
         inner = self.feed_forward_block
         return inner.leave(self.feed_forward(inner.enter(x)), x), shown
 
+    def advance(self, x: Tensor, angles: Angles, cache: Keys | None) -> tuple[Tensor, Keys]:
+        """Return the layer's output for further pieces `[B L, D]`, and the keys and values of all so far.
+
+        Args:
+            cache: keys and values of the pieces before `[B, G, P, d]`.
+        """
+        attention, block = self.attention, self.attention_block
+        length = len(angles[0])
+        batch = len(x) // length
+        repeated = angles[0].repeat(batch, 1, 1), angles[1].repeat(batch, 1, 1)
+        projected = attention.project(block.enter(x), repeated)
+        query, key, value = (part.view(batch, length, *part.shape[1:]).transpose(1, 2) for part in projected)
+        if cache is not None:
+            key, value = torch.cat((cache[0], key), 2), torch.cat((cache[1], value), 2)
+        places = torch.arange(key.shape[2] - length, key.shape[2], device=x.device)[None]
+        context = attention.attend(query, key, value, places).transpose(1, 2).reshape(len(x), -1)
+        x = block.leave(context, x)
+        inner = self.feed_forward_block
+        return inner.leave(self.feed_forward(inner.enter(x)), x), (key, value)
+
+
+Keys = tuple[Tensor, Tensor]
+"""Keys and values of a layer `[B, G, S, d]`."""
+
+Cache = list[Keys]
+"""Those of each layer; empty before the first piece."""
 
 Recorded = tuple[Tensor | None, CrossAttention | None]
 
@@ -213,14 +239,36 @@ class CausalTransformer:
         sequences = self._arrange(ids, lengths, targets)
         flat = torch.cat((ids[0, : sequences.shared], sequences.rest.flatten(ids[:, sequences.shared :, None])[:, 0]))
         x: Tensor | None = self.embedding.vectors(flat)
-        turns = [sequences.positions[:, None].float() * speeds for speeds in self.frequencies]
-        angles = [(turn.cos()[:, None], turn.sin()[:, None]) for turn in turns]
+        angles = self._angles(sequences.positions)
         for number, layer in enumerate(self.layers[: layers[-1]], 1):
             assert x is not None
             at = angles[layer.attention.rotation]
             x, shown = layer.record(x, sequences, at, number if number in layers else None, number == layers[-1])
             if shown is not None:
                 yield shown
+
+    @torch.inference_mode()
+    def advance(self, ids: Tensor, cache: Cache) -> Tensor:
+        """Return the vectors that predict the next piece of each sequence `[B, D]`, before the last norm.
+
+        Args:
+            ids: pieces after those in the cache `[B, L]`.
+            cache: filled on the way.
+        """
+        batch, length = ids.shape
+        begin = cache[0][0].shape[2] if cache else 0
+        positions = torch.arange(begin, begin + length, device=ids.device)
+        angles = self._angles(positions)
+        x = self.embedding.vectors(ids.flatten())
+        for number, layer in enumerate(self.layers):
+            before = cache[number] if begin else None
+            x, keys = layer.advance(x, angles[layer.attention.rotation], before)
+            cache[number : number + 1] = [keys]
+        return x.view(batch, length, -1)[:, -1]
+
+    def _angles(self, positions: Tensor) -> list[Angles]:
+        turns = [positions[:, None].float() * speeds for speeds in self.frequencies]
+        return [(turn.cos()[:, None], turn.sin()[:, None]) for turn in turns]
 
     def _arrange(self, ids: Tensor, lengths: Tensor, targets: Tensor) -> Sequences:
         before = lengths - targets - 1  # place of the last piece before the target

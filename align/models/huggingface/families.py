@@ -13,6 +13,7 @@ from torch import Tensor
 
 from align.core.errors import KindError, ModelError, shorten
 from align.core.types import Dtype
+from align.models.causal.families import KINDS as LANGUAGE_MODELS
 from align.models.engine.builder import Architecture, Positions, Side, build_transformer
 from align.models.engine.forward import Transformer
 from align.models.engine.linear import Activation
@@ -95,12 +96,11 @@ NOT_READ = frozenset({
 """Encoder-decoder models of transformers that cannot be read yet."""
 
 DECODERS = frozenset({
-    "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3",
-    "gemma3_text", "gemma3n", "gpt2", "gpt_neo", "gpt_neox", "gpt_oss", "granite", "llama", "llama4", "mistral",
-    "mistral3", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
-    "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm",
+    "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma3n", "gpt2", "gpt_neo",
+    "gpt_neox", "gpt_oss", "granite", "llama4", "mistral3", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3",
+    "qwen2_moe", "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm",
 })  # fmt: skip
-"""Language models without an encoder."""
+"""Language models without an encoder that cannot be read; `align.models.causal.families` has those that can."""
 
 ENCODERS = frozenset({
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "modernbert",
@@ -118,11 +118,11 @@ def refuse_kind(kind: str, file: str) -> KindError:
     elif kind in NOT_READ:
         why = "this kind of encoder-decoder Transformer is not read yet"
     elif kind in DECODERS:
-        why = "a language model has no cross-attention: align its translations with a translation model of these "
+        why = "this family of language models is not read: align its translations with a translation model of these "
         why += "languages, such as OPUS-MT or NLLB"
     elif kind in ENCODERS:
         why = "an encoder has no cross-attention"
-    known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # not a model_type
+    known = (*(name for name in FAMILIES if name not in ("mbart-50", "small100")), *LANGUAGE_MODELS)
     return KindError(message, known, why=why, file=file)
 
 

@@ -14,6 +14,8 @@ from weakref import WeakValueDictionary
 from align.core.errors import ModelError, shorten
 from align.core.text import split_words
 from align.core.types import Dtype, TextWarning
+from align.models.causal.families import KINDS as CAUSAL_KINDS
+from align.models.causal.model import CausalRecorder, load_causal
 from align.models.engine.forward import Transformer
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import (
@@ -47,7 +49,9 @@ MBART_50_ONLY = ("gl_ES", "sl_SI")
 """Languages of mBART-50 that mBART-25 does not have."""
 
 
-def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
+def load_huggingface(
+    folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32"
+) -> ModelRecorder | CausalRecorder:
     """Load a model that transformers saved, with its vocabularies.
 
     Two models of the same files, such as a multilingual one in both directions, share their weights.
@@ -66,6 +70,8 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     root = folder.root
     file = str(root / "config.json")
     config = Config(read_json(root / "config.json"), file)
+    if config.kind in CAUSAL_KINDS:
+        return load_causal(folder, device, dtype)
     kind = _kind(config, root, folder.text_root)
     vocabulary = read_vocabulary(folder.text_root, kind)
     family = _family(kind, folder.text_root, vocabulary)

@@ -1,0 +1,279 @@
+"""Load decoder-only models that translate: one forced pass over prompt and translation shows what targets attend to.
+
+Its input is a sequence: a prompt with the source in it, and the target. Row t reads piece t and predicts piece t+1, so
+that the row of the last piece before the target has the role of `</s>` in a decoder. The columns of the source's pieces
+belong to its words; all others, of the rest of the prompt and of the target so far, are NULL.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+from weakref import WeakValueDictionary
+
+from align.core.backend import Translator
+from align.core.errors import ModelError, PairError, shorten
+from align.core.scores import NULL, PAD
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, Span
+from align.models.causal.builder import build_causal
+from align.models.causal.families import read_architecture, text_config
+from align.models.causal.forward import CausalTransformer
+from align.models.causal.search import GreedyTranslator
+from align.models.causal.template import PRESETS, Template, read_template, token_of
+from align.models.folder import ModelFolder
+from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
+from align.models.huggingface.files import model_weight_files, read_model_weights
+from align.models.huggingface.tokenizer_json import JsonTokenizer, read_tokenizer
+from align.models.recorder import file_digest, fingerprint, load_again, remember
+
+USUAL_POSITIONS = 4096
+"""Limit of pieces of prompt and translation where config.json has none."""
+
+
+def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> CausalRecorder:
+    """Load a decoder-only model, its tokenizer and the template of its prompts.
+
+    Two models of the same files, such as one in both directions, share their weights.
+
+    Args:
+        folder: the model's files, and the user's options.
+        device: "cpu", or "cuda" and the like.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
+
+    Raises:
+        ValueError: a file is missing or damaged; the message names it and the reason.
+    """
+    root, file = folder.root, str(folder.root / "config.json")
+    config = Config(read_json(root / "config.json"), file)
+    languages = _languages(folder)
+    pattern = folder.options.template or "chat"
+    template = read_template(folder.text_root, pattern, languages)
+    if not (folder.text_root / "tokenizer.json").is_file():
+        hint = "save the model's fast tokenizer with save_pretrained() of transformers"
+        raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
+    text = Text(read_tokenizer(folder.text_root / "tokenizer.json"), template, tokenizer_config(folder.text_root))
+    transformer = _transformer(folder, config, device, dtype)
+    limit = unlearned_positions(text_config(config), USUAL_POSITIONS)
+    files = [root / "config.json", folder.text_root / "tokenizer.json", *model_weight_files(folder)]
+    known = (languages[0] or "source", languages[1] or "target")
+    spec = template.parts, template.chat, text.before, [file_digest(path) for path in files]
+    recorder = CausalRecorder(
+        transformer,
+        text,
+        origin=(folder.absolute(), device, dtype),
+        name=f"huggingface:{'-'.join(known)}@{fingerprint((), repr(spec))}",
+        languages=known,
+        described=f"as it is, in the prompt {pattern if pattern in PRESETS else shorten(repr(pattern))}",
+        limit=limit,
+    )
+    remember(recorder, folder, device, dtype)
+    return recorder
+
+
+def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:
+    """Return the languages of the options, or those of the forward model swapped."""
+    options = folder.options
+    source, target = reversed(options.reverse_of or (None, None))
+    if (source, target) == ("target", "source"):  # of a forward model whose languages are not known
+        source = target = None
+    return options.source_lang or source, options.target_lang or target
+
+
+_transformers: WeakValueDictionary[Hashable, CausalTransformer] = WeakValueDictionary()
+"""Models in use, by the files that they were read from, device and dtype."""
+
+
+def _transformer(folder: ModelFolder, config: Config, device: str, dtype: Dtype) -> CausalTransformer:
+    """Return the Transformer in a folder; the same object if its files are already in use.
+
+    Raises:
+        ModelError: settings and weights do not fit each other, or one of the files is damaged.
+    """
+    paths = [folder.root / "config.json", *model_weight_files(folder)]
+    if missing := next((path for path in paths if not path.is_file()), None):
+        raise ModelError("no such file", file=str(missing))
+    key = tuple((path.resolve(), path.stat().st_mtime_ns, path.stat().st_size) for path in paths), device, dtype
+    transformer = _transformers.get(key)
+    if transformer is None:
+        if config.inner("quantization_config").content:
+            message = "its weights are quantised, which is not read: take the model that they were made of"
+            raise ModelError(message, file=config.file)
+        shape = read_architecture(config)
+        try:
+            transformer = build_causal(shape, read_model_weights(folder, mapped=True), device, dtype)
+        except ModelError as error:
+            raise error if error.file else error.in_file(config.file) from None
+        except ValueError as error:
+            message = f"weights and configuration do not fit: {error}"
+            raise ModelError(message, file=str(folder.checkpoint)) from None
+        _transformers[key] = transformer
+    return transformer
+
+
+class Text:
+    """The text processing of a decoder-only model.
+
+    Attributes:
+        before: ids that the tokenizer adds before a text; chat templates write them by themselves.
+        ends: ids that end a translation.
+    """
+
+    def __init__(self, tokenizer: JsonTokenizer, template: Template, settings: Config) -> None:
+        self.tokenizer, self.template = tokenizer, template
+        before = list(tokenizer.surroundings[0]) if tokenizer.surroundings else []
+        begin = tokenizer.ids.get(token_of(settings, "bos_token") or "")
+        adds = settings.content.get("add_bos_token")
+        if adds is True and not before and begin is not None:
+            before = [begin]
+        self.before = [] if template.chat or adds is False else before
+        marks = (token_of(settings, "eos_token"), "</s>", "<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|endoftext|>")
+        self.ends = sorted({tokenizer.ids[mark] for mark in marks if mark in tokenizer.ids})
+        unknown = getattr(tokenizer.tokenizer.model, "unk_token", None)
+        self.unk: int = tokenizer.ids.get(unknown or "", -1)
+
+    def encode(self, source: Sequence[str], target: Sequence[str] | None) -> tuple[list[int], list[int], list[int]]:
+        """Return the ids of a prompt and its target, and the word of each piece in the source and in the target.
+
+        A piece belongs to a side if it holds one of its characters, and there to the word of the first of these.
+
+        Args:
+            source: words of the source.
+            target: words of the target; None for a prompt that the model is to continue.
+        """
+        prompt = self.template.fill(" ".join(source), None if target is None else " ".join(target))
+        encoding = self.tokenizer.tokenizer.encode(prompt.text, add_special_tokens=False)
+        nothing = [NULL] * len(self.before)
+        sides = ((source, prompt.source), (target or (), prompt.target))
+        words_of = [nothing + _words_of(words, span, encoding.offsets) for words, span in sides]
+        return [*self.before, *encoding.ids], words_of[0], words_of[1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids without special pieces."""
+        return str(self.tokenizer.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+def _words_of(words: Sequence[str], span: Span, offsets: Sequence[Span]) -> list[int]:
+    """Return the word of each piece of a text, NULL outside the words.
+
+    Args:
+        words: in order; the span is that of these words with a space between each two.
+        offsets: characters of each piece.
+    """
+    starts = list(accumulate((len(word) + 1 for word in words[:-1]), initial=span[0]))
+    ends = [start + len(word) for start, word in zip(starts, words, strict=True)] if words else []
+    numbers = []
+    for begin, end in offsets:
+        word = bisect_right(ends, max(begin, span[0]))  # the first one that ends after the piece begins
+        inside = begin < end and begin < span[1] and end > span[0]
+        numbers.append(min(word, len(words) - 1) if inside and words else NULL)
+    return numbers
+
+
+class CausalRecorder:
+    """Records the attention of a decoder-only model to the source in its prompt; see `Recorder` for the attributes.
+
+    Its `Pieces` have the whole sequence as their source, in which only pieces of the source have a word, and the pieces
+    at its end as their target. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        transformer: CausalTransformer,
+        text: Text,
+        *,
+        origin: tuple[ModelFolder, str, Dtype],
+        name: str,
+        languages: tuple[str, str],
+        described: str,
+        limit: int,
+    ) -> None:
+        self.transformer, self.prompts, self.origin = transformer, text, origin
+        self.name, self.languages, self.text = name, languages, described
+        self.layers, self.heads = len(transformer.layers), transformer.heads
+        self.device: str = str(transformer.device)
+        self.dtype: str = origin[2]
+        self.pad, self.unk = 0, text.unk
+        self.max_positions = (limit, limit)
+        self.raw = True
+        self.backend = name.partition(":")[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model was loaded from, not its weights."""
+        return load_again, (load_causal, self.name, *self.origin)
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """Yield the attention of some layers (from 1), lowest first; see `AttentionRecorder.record`."""
+        lengths, targets = ((words != PAD).sum(1) for words in (batch.source_words, batch.target_words))
+        source, lengths, targets = (part.to(self.device) for part in (batch.source, lengths, targets))
+        yield from self.transformer.record(source, lengths, targets, sorted(layers))
+
+    def encode(self, pair: Pair) -> Pieces:
+        """Return the pieces of a pair; a pair without a target gives the prompt of its translation."""
+        if isinstance(pair, IdPair):
+            return self._pieces_of_ids(pair)
+        ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
+        first = next((n for n, word in enumerate(target_words) if word != NULL), len(ids))
+        return self._checked(Pieces(ids, source_words, ids[first:], target_words[first:], _sizes(pair)), pair)
+
+    def _pieces_of_ids(self, pair: IdPair) -> Pieces:
+        """Return the pieces of a pair given as ids: a prompt, and what was generated, with or without the prompt.
+
+        Ids before the first word of the target, such as those of reasoning, are read as a part of the prompt.
+
+        Raises:
+            PairError: it is not known which ids of the prompt are the source's.
+        """
+        if pair.source_words is None or pair.target_words is None:
+            message = "the words of ids are missing: give the word of each id, and None outside source and translation"
+            raise PairError(message, line=pair.id)
+        target, words = list(pair.target_ids), list(pair.target_words)
+        if tuple(target[: len(pair.source_ids)]) == pair.source_ids:
+            target, words = target[len(pair.source_ids) :], words[len(pair.source_ids) :]
+        places = [n for n, word in enumerate(words) if word is not None]
+        first, end = (places[0], places[-1] + 1) if places else (0, 0)
+        ids = [*pair.source_ids, *target[:end]]
+        source_words = [NULL if word is None else word for word in pair.source_words]
+        source_words += [NULL] * end
+        target_words = [NULL if word is None else word for word in words[first:end]]
+        return self._checked(Pieces(ids, source_words, target[first:end], target_words, _sizes(pair)), pair)
+
+    def _checked(self, pieces: Pieces, pair: Pair) -> Pieces:
+        """Return pieces whose ids the model has.
+
+        Raises:
+            PairError: it lacks one, or nothing is before the target.
+        """
+        rows = len(self.transformer.embedding.pieces)
+        if max(pieces.source, default=0) >= rows:
+            raise PairError(f"the pair has id {max(pieces.source):,}, the model has {rows:,}, from 0", line=pair.id)
+        if len(pieces.source) == len(pieces.target) and pieces.target:
+            raise PairError("nothing is before the target, whose first piece could be predicted by it", line=pair.id)
+        return pieces
+
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the written form of the pieces of each word: characters that they hold, for `--words`."""
+        pieces = self.encode(pair)
+        spelt: list[list[list[str]]] = []
+        token = self.prompts.tokenizer.tokenizer.id_to_token
+        for ids, words, count in (
+            (pieces.source, pieces.source_words, pieces.words[0]),
+            (pieces.target, pieces.target_words, pieces.words[1]),
+        ):
+            of_words: list[list[str]] = [[] for _ in range(count)]
+            for n, word in zip(ids, words, strict=True):
+                if word != NULL:
+                    of_words[word].append(str(token(n)))
+            spelt.append(of_words)
+        return spelt[0], spelt[1]
+
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """Return a translator with this model, by greedy search."""
+        text, longest = self.prompts, self.max_positions[0]
+        return GreedyTranslator(self.transformer, self.origin, text.decode, text.ends, longest, search, batch_tokens)
+
+
+def _sizes(pair: Pair) -> tuple[int, int]:
+    return len(pair.source), len(pair.target)

@@ -1,0 +1,195 @@
+"""Templates of prompts: what a language model reads before and after a source, and where the source stands in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from align.core.errors import ModelError, shorten
+from align.core.types import Span
+from align.models.causal.render import render
+from align.models.huggingface.config import Config, read_json, tokenizer_config
+from align.models.languages import base_language
+
+TOWER = "Translate the following text from {source_lang} into {target_lang}.\n{source_lang}: {source}\n{target_lang}:"
+ALMA = "Translate this from {source_lang} to {target_lang}:\n{source_lang}: {source}\n{target_lang}:"
+EUROLLM = (
+    "Translate the following {source_lang} source text to {target_lang}:\n{source_lang}: {source} \n{target_lang}: "
+)
+
+TRANSLATEGEMMA = "translategemma"
+"""Preset whose chat template takes the source and the codes of the languages, and writes the request itself."""
+
+PRESETS = {
+    "chat": TOWER,
+    "tower": TOWER,
+    "alma": f"{ALMA} {{target}}",
+    "x-alma": ALMA,
+    "eurollm": EUROLLM,
+    TRANSLATEGEMMA: "{source}",
+}
+"""Patterns of published translators; "chat" is for other models with a chat template."""
+
+NAMES = {
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian", "bg": "Bulgarian",
+    "bn": "Bengali", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish", "de": "German",
+    "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
+    "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician", "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi",
+    "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian", "is": "Icelandic", "it": "Italian",
+    "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "km": "Khmer", "kn": "Kannada", "ko": "Korean", "lo": "Lao",
+    "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi",
+    "ms": "Malay", "mt": "Maltese", "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "no": "Norwegian",
+    "pa": "Punjabi", "pl": "Polish", "ps": "Pashto", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
+    "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "so": "Somali", "sq": "Albanian", "sr": "Serbian",
+    "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
+    "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
+}  # fmt: skip
+"""Names of languages as they stand in prompts, in English; other codes stand for themselves."""
+
+_FIELD = re.compile(r"\{(source|target|(?:source|target)_(?:lang|code))\}")
+
+_MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
+"""Stand for the source, to find it in what a chat template writes."""
+
+LONGEST_PATTERN = 10_000
+
+
+class Prompt(NamedTuple):
+    """A text for a model, with the characters of source and target; the target ends it."""
+
+    text: str
+    source: Span
+    target: Span
+
+
+@dataclass(frozen=True)
+class Template:
+    """The text around sources.
+
+    Attributes:
+        parts: text before, between and after the places of the source; of several places the last one counts.
+        chat: whether a chat template wrote it, with the special pieces at its beginning.
+    """
+
+    parts: tuple[str, ...]
+    chat: bool
+
+    def fill(self, source: str, target: str | None) -> Prompt:
+        """Return the prompt of a source, with its translation or, for a model to continue, without."""
+        prompt = source.join(self.parts)
+        end = len(prompt) - len(self.parts[-1])
+        if target is None:
+            prompt, target = prompt if self.chat else prompt.rstrip(" "), ""
+        return Prompt(prompt + target, (end - len(source), end), (len(prompt), len(prompt) + len(target)))
+
+
+def read_template(root: Path, pattern: str, languages: tuple[str | None, str | None]) -> Template:
+    r"""Return the template of a model.
+
+    Args:
+        root: folder with the tokenizer's files.
+        pattern: a key of PRESETS, or a text with {source} in which \n stands for a line's end. If it has {target}, it
+            is the text as it is; otherwise it is a user's message, and the model's chat template adds the rest.
+            {source_lang} and {target_lang} are English names of languages, {source_code} and {target_code} their codes.
+        languages: codes or names of source and target language, if they are known.
+
+    Raises:
+        ModelError: the pattern has no source, or needs a language that is not known; or the chat template is missing,
+            damaged, or changes its source.
+    """
+    text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
+    fields = _FIELD.findall(text)
+    if len(text) > LONGEST_PATTERN or "source" not in fields:
+        message = f"the template {shorten(pattern)!r} has no {{source}}, and is none of {', '.join(PRESETS)}"
+        raise ModelError(message, file=str(root))
+    whole = "target" in fields
+    if whole and (fields.count("target") > 1 or fields[-1:] == ["source"] or not _is_last(text)):
+        raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
+    if pattern == TRANSLATEGEMMA:
+        fields += ["source_lang", "target_lang"]
+    for side, language in zip(("source", "target"), languages, strict=True):
+        if language is None and {f"{side}_lang", f"{side}_code"} & {*fields}:
+            hint = f"give ‹{side}_lang›, such as de or German"
+            raise ModelError(f"its template needs the {side} language", file=str(root), hint=hint)
+    values = _values(languages)
+    pieces = _FIELD.split(text.removesuffix("{target}"))  # text and fields in turn
+    parts = [""]
+    for piece, is_field in zip(pieces, [False, True] * len(pieces), strict=False):
+        if is_field and piece == "source":
+            parts.append("")
+        else:
+            parts[-1] += values[piece] if is_field else piece
+    return (
+        Template(tuple(parts), False) if whole else _chat(root, parts, languages if pattern == TRANSLATEGEMMA else None)
+    )
+
+
+def _is_last(text: str) -> bool:
+    return text.endswith("{target}")
+
+
+def _values(languages: tuple[str | None, str | None]) -> dict[str, str]:
+    values = {}
+    for side, language in zip(("source", "target"), languages, strict=True):
+        values[f"{side}_code"] = language or ""
+        values[f"{side}_lang"] = NAMES.get(base_language(language), language) if language else ""
+    return values
+
+
+def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | None] | None) -> Template:
+    """Return the template that a model's chat template makes of a user's message.
+
+    Args:
+        parts: text around the source in the message.
+        languages: codes that the message names by itself, for TranslateGemma; else None.
+    """
+    template, variables, file = _read_chat_template(root)
+
+    def write(source: str) -> str:
+        content: Any = source.join(parts)
+        if languages is not None:
+            source_code, target_code = languages
+            content = [
+                {"type": "text", "source_lang_code": source_code, "target_lang_code": target_code, "text": content}
+            ]
+        return render(template, {**variables, "messages": [{"role": "user", "content": content}]}, file)
+
+    written = tuple(write(_MARK).split(_MARK))
+    if len(written) < 2 or write(_PROBE) != _PROBE.join(written):
+        raise ModelError("its chat template leaves out the source, or changes it", file=file)
+    return Template(written, True)
+
+
+def _read_chat_template(root: Path) -> tuple[str, dict[str, Any], str]:
+    """Return a model's chat template, the values of its names, and its file.
+
+    Raises:
+        ModelError: there is none.
+    """
+    settings = tokenizer_config(root)
+    template, file = settings.content.get("chat_template"), settings.file
+    path = root / "chat_template.jinja"
+    if path.is_file():
+        with path.open("rb") as stream:
+            template, file = stream.read(1 << 20).decode(errors="replace"), str(path)
+    elif (path := root / "chat_template.json").is_file():
+        template, file = read_json(path).get("chat_template"), str(path)
+    if isinstance(template, list):
+        named = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
+        template = named.get("default")
+    if not isinstance(template, str):
+        hint = "give ‹template›, a text with {source} and {target}"
+        raise ModelError("the model has no chat template", file=file, hint=hint)
+    special = {name: token_of(settings, name) for name in settings.content if name.endswith("_token")}
+    tokens = {name: token for name, token in special.items() if token is not None}
+    return template, {**tokens, "add_generation_prompt": True, "enable_thinking": False}, file
+
+
+def token_of(settings: Config, name: str) -> str | None:
+    """Return a special token of tokenizer_config.json, such as `bos_token`; None if there is none."""
+    value = settings.content.get(name)
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else None

@@ -1,0 +1,294 @@
+"""Alignments by decoder-only models, from a folder to links: spans, positions, both directions, translation."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from align import Aligner, Cell, IdPair, Pair, load, translate, two_way
+from align.core.errors import ModelError, PairError
+from align.core.scores import collate
+from align.core.types import Search
+from align.models.causal.model import CausalRecorder
+from align.models.model_toml import ModelOptions
+from tests import causal
+
+pytest.importorskip("transformers", reason="needs transformers, which writes the models")
+
+SOURCE = ["das", "haus", "ist", "alt", "und", "gross"]
+TARGET = ["the", "house", "is", "old", "and", "big"]
+PATTERN = "German: {source}\\nEnglish: {target}"
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A folder with a random model, and the model."""
+    folder = tmp_path_factory.mktemp("models") / "llama"
+    return folder, causal.save(folder)
+
+
+def open_model(
+    folder: Path, template: str | None = None, languages: tuple[str, str] = ("de", "en"), **named: Any
+) -> Aligner:
+    return load(folder, options=ModelOptions(*languages, template=template), **named)
+
+
+def recorder_of(aligner: Aligner) -> CausalRecorder:
+    recorder = aligner.forward.recorder
+    assert isinstance(recorder, CausalRecorder)
+    return recorder
+
+
+@pytest.mark.parametrize("template", ["chat", PATTERN])
+@pytest.mark.parametrize("position", ["input", "output"])
+def test_links_are_those_of_a_naive_argmax(llama: tuple[Path, Any], template: str, position: str) -> None:
+    folder, model = llama
+    settings: dict[str, Any] = {"score": "weight", "threshold": None, "layer": 2, "head": 3, "position": position}
+    for null in ("eos", "mask"):
+        aligner = open_model(folder, template, null=null, **settings)
+        pieces = recorder_of(aligner).encode(Pair(tuple(SOURCE), tuple(TARGET), 1))
+        with torch.inference_mode():
+            weights = model(torch.tensor([pieces.source]), output_attentions=True).attentions[1][0, 2]
+        before = len(pieces.source) - len(pieces.target)
+        links = set()
+        for j in range(len(TARGET)):
+            scores = [0.0] * (len(SOURCE) + 1)  # the last one is NULL
+            for n, word in enumerate(pieces.target_words):
+                if word == j:
+                    row = weights[before + n - (position == "output")]
+                    for column, source_word in enumerate(pieces.source_words):
+                        scores[source_word] += float(row[column])
+            best = max(range(len(SOURCE) + (null == "eos")), key=scores.__getitem__)
+            if best < len(SOURCE):
+                links.add((best, j))
+        assert aligner.align(SOURCE, TARGET).links == links
+
+
+def test_pieces_and_words_of_prompts(llama: tuple[Path, Any]) -> None:
+    def words(source: str, target: str, template: str) -> list[tuple[str, int]]:
+        recorder = recorder_of(open_model(llama[0], template))
+        pieces = recorder.encode(Pair(tuple(source.split()), tuple(target.split()), 1))
+        token = recorder.prompts.tokenizer.tokenizer.id_to_token
+        assert pieces.source[len(pieces.source) - len(pieces.target) :] == pieces.target
+        return [(token(n), word) for n, word in zip(pieces.source, pieces.source_words, strict=True)]
+
+    # the source's words occur in the prompt, and in the translation
+    assert words("das haus", "das haus", "das haus {source} = das haus {target}") == [
+        ("<s>", -1), ("▁das", -1), ("▁haus", -1), ("▁das", 0), ("▁haus", 1), *[("▁", -1), ("<0x3D>", -1)],
+        ("▁das", -1), ("▁haus", -1), ("▁das", -1), ("▁haus", -1),
+    ]  # fmt: skip
+    # the prompt's own words occur in the source; the last of two places counts
+    assert words("is the is", "see", "is {source} the is {source} the {target}") == [
+        ("<s>", -1), ("▁is", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1),
+        ("▁is", 0), ("▁the", 1), ("▁is", 2), ("▁the", -1), ("▁see", -1),
+    ]  # fmt: skip
+    # pieces that begin before the source or end after it hold characters of it
+    assert ("▁sehen", 0) in words("seh", "old", "the {source}en {target}")
+    assert ("▁house", 0) in words("use", "old", "the ho{source} {target}")
+
+
+def test_positions_are_not_off_by_one(tmp_path: Path) -> None:
+    """Every piece attends to the same piece, its copy, in a model whose weights are set by hand."""
+    size = causal.save_tokenizer(tmp_path)
+    ids = json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"]
+    shape = {"hidden_size": 32, "num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 1}
+    rotation = {"rope_type": "default", "rope_theta": 1e8}  # no rotation to speak of in the last pairs of numbers
+    model = causal.make_model("llama", size, rope_parameters=rotation, **shape)
+    words = SOURCE[:4]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        for n, word in enumerate(words):
+            model.model.embed_tokens.weight[ids[f"\u2581{word}"], 10 + n] = 1
+        layer = model.model.layers[0]
+        layer.input_layernorm.weight.fill_(1)
+        for projection in (
+            layer.self_attn.q_proj,
+            layer.self_attn.k_proj,
+            layer.self_attn.v_proj,
+            layer.self_attn.o_proj,
+        ):
+            projection.weight.copy_(2 * torch.eye(32))
+    model.save_pretrained(tmp_path)
+    for score in ("weight", "norm"):
+        for position, expected in (
+            ("input", {(3, 0), (0, 1), (2, 2), (1, 3)}),
+            ("output", {(3, 1), (0, 2), (2, 3)}),
+        ):
+            aligner = open_model(tmp_path, score=score, position=position, null="mask", threshold=None, layer=1, head=1)
+            links = aligner.align(words, ["alt", "das", "ist", "haus"]).links
+            assert {link for link in links if link[1] or position == "input"} == expected
+
+
+def test_a_batch_gives_what_single_pairs_give(llama: tuple[Path, Any]) -> None:
+    aligner = open_model(llama[0], "chat", threshold=0.1)
+    pairs = [(SOURCE[:n], TARGET[: 1 + n % 4]) for n in range(1, 7)] + [(SOURCE, TARGET), ([], TARGET), (["é"], ["ü"])]
+    together = [alignment.scores for alignment in aligner(pairs)]
+    for (source, target), scores in zip(pairs, together, strict=True):
+        assert aligner.align(source, target).scores == pytest.approx(scores, abs=1e-5)
+
+
+def test_no_tensor_holds_the_attention_of_all_layers(llama: tuple[Path, Any]) -> None:
+    recorder = recorder_of(open_model(llama[0], PATTERN))
+    batch = collate([recorder.encode(Pair(tuple(SOURCE * 8), tuple(TARGET * 8), 1))], recorder.pad)
+    largest = 0
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            result = func(*args, **(kwargs or {}))
+            for part in result if isinstance(result, tuple | list) else [result]:
+                largest = max(largest, part.numel() if isinstance(part, torch.Tensor) else 0)
+            return result
+
+    with Sizes():
+        layers = [attention.weights.shape for attention in recorder.record(batch, [1, 2, 3, 4])]
+    steps, length = batch.target.shape[1] + 1, batch.source.shape[1]
+    assert layers == [(1, 6, steps, length)] * 4
+    assert largest < 1.5 * 6 * steps * length
+
+
+def test_both_directions_of_one_model_share_its_weights(llama: tuple[Path, Any]) -> None:
+    forward = open_model(llama[0], "alma")
+    swapped = ModelOptions(template="alma", reverse_of=forward.forward.recorder.languages)
+    reverse = load(llama[0], options=swapped)
+    assert reverse.forward.recorder.languages == ("en", "de")
+    assert recorder_of(reverse).transformer is recorder_of(forward).transformer
+    assert recorder_of(reverse).prompts.template.parts[0] == "Translate this from English to German:\nEnglish: "
+    both = two_way(forward, reverse)
+    assert all(0 <= i < 6 and 0 <= j < 6 for i, j in both.align(SOURCE, TARGET))
+    again = pickle.loads(pickle.dumps(both))
+    assert again.align(SOURCE, TARGET).scores == both.align(SOURCE, TARGET).scores
+
+
+def test_layer_and_head_are_chosen_by_lexical_consistency(llama: tuple[Path, Any]) -> None:
+    choices: list[Any] = []
+    aligner = open_model(llama[0], PATTERN)
+    pairs = [(SOURCE[n % 3 :], TARGET[n % 3 :]) for n in range(60)]
+    assert len(list(aligner(pairs, on_choice=choices.extend))) == 60
+    assert "by lexical consistency over 60 pairs" in str(choices[0])
+    assert choices[0].place.input in [Cell(n, head) for n in range(1, 5) for head in ("all", *range(1, 7))]
+
+
+def test_ids_with_their_words_give_the_links_of_the_text(llama: tuple[Path, Any]) -> None:
+    aligner = open_model(llama[0], PATTERN, threshold=0.1)
+    pieces = recorder_of(aligner).encode(Pair(tuple(SOURCE), tuple(TARGET), 1))
+    end = len(pieces.source) - len(pieces.target)
+    prompt, prompt_words = pieces.source[:end], [None if word < 0 else word for word in pieces.source_words[:end]]
+    generated, words = [*pieces.target, 2], [*pieces.target_words, None]
+    expected = aligner.align(SOURCE, TARGET).scores
+    assert aligner.align_ids(prompt, generated, prompt_words, words).scores == expected
+    whole = [None] * len(prompt) + words
+    assert aligner.align_ids(prompt, [*prompt, *generated], prompt_words, whole).scores == expected
+    thoughts = aligner.align_ids(prompt, [20, 21, *generated], prompt_words, [None, None, *words])
+    assert len(thoughts.pair.target) == len(TARGET)
+    with pytest.raises(PairError, match="the words of ids are missing"):
+        aligner.align_ids(prompt, generated)
+    with pytest.raises(PairError, match="the pair has id 5,000, the model has"):
+        aligner.align_ids([*prompt, 5000], generated, [*prompt_words, None], words)
+    assert next(aligner([IdPair.of(prompt, generated, prompt_words, words)])).scores == expected
+
+
+@pytest.mark.parametrize("name", ["llama", "llama 3", "gemma2", "gemma3", "qwen3"])
+def test_translations_are_those_of_greedy_search_in_transformers(tmp_path: Path, name: str) -> None:
+    model = causal.save(tmp_path, name)
+    recorder = recorder_of(open_model(tmp_path))
+    sources = [recorder.encode(Pair(tuple(SOURCE[:n]), (), n)).source for n in (1, 2, 2, 6)]
+    search = Search(max_len_a=0, max_len_b=12)
+    translations = recorder.translator(search, 1000)(sources)
+    for source, words in zip(sources, translations, strict=True):
+        own = model.generate(
+            torch.tensor([source]), attention_mask=torch.ones(1, len(source)), do_sample=False, max_new_tokens=12,
+            min_new_tokens=1, eos_token_id=recorder.prompts.ends,
+        )[0, len(source) :].tolist()  # fmt: skip
+        text = recorder.prompts.tokenizer.tokenizer.decode(own, skip_special_tokens=True)
+        assert words == tuple(" ".join(text.splitlines()).split())
+
+
+def test_translate_and_align(llama: tuple[Path, Any]) -> None:
+    aligner = open_model(llama[0])
+    (alignment,) = translate(aligner, [" ".join(SOURCE)], Search(max_len_a=0, max_len_b=8))
+    assert alignment.pair.source == tuple(SOURCE)
+    assert all(0 <= j < len(alignment.pair.target) for _, j in alignment)
+
+
+def change(folder: Path, name: str = "config.json", **settings: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+def cut_short(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
+def empty_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+
+
+def settings(**changed: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder, **changed)
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "heads": (settings(num_key_value_heads=4), "config.json: 6 heads of width 4 with 4 key"),
+    "many layers": (settings(num_hidden_layers=10**6), "config.json: its num_hidden_layers is"),
+    "missing layers": (settings(num_hidden_layers=9), "it has no layers.4"),
+    "fewer layers": (settings(num_hidden_layers=3), "layers.3"),
+    "huge width": (settings(hidden_size=10**9), "config.json: its hidden_size is"),
+    "width": (settings(hidden_size=10**5, head_dim=4), "where its settings make"),
+    "positions": (settings(rope_parameters={"rope_type": "yarn"}), "config.json: its positions are scaled by yarn"),
+    "activation": (settings(hidden_act="exec"), "config.json: its activation is exec"),
+    "quantised": (settings(quantization_config={"bits": 4}), "config.json: its weights are quantised"),
+    "family": (settings(model_type="gpt2"), "a model of type gpt2"),
+    "weights": (cut_short, "model.safetensors: not safetensors"),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
+    "tokenizer": (empty_tokenizer, "tokenizer.json: its model is not"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_folders(tmp_path: Path, name: str) -> None:
+    causal.save(tmp_path)
+    spoil, message = HOSTILE[name]
+    spoil(tmp_path)
+    with pytest.raises(ModelError) as caught:
+        open_model(tmp_path, "chat")
+    assert message in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_no_code_of_a_folder_runs(tmp_path: Path) -> None:
+    causal.save(tmp_path)
+    (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    change(tmp_path, auto_map={"AutoModelForCausalLM": "modeling_own.Model"})
+    aligner = open_model(tmp_path)
+    recorder_of(aligner).translator(Search(max_len_b=2, max_len_a=0), 100)([[5, 6]])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_template_for_an_encoder_decoder_is_refused() -> None:
+    with pytest.raises(ModelError, match="only decoder-only models read a template"):
+        load("de-en", options=ModelOptions(template="chat"))
+
+
+def test_a_language_that_is_missing_is_named(llama: tuple[Path, Any]) -> None:
+    with pytest.raises(ModelError, match="its template needs the source language: give source_lang"):
+        load(llama[0])
+
+
+def test_bfloat16_gives_nearly_the_same_scores(llama: tuple[Path, Any]) -> None:
+    exact, short = (
+        open_model(llama[0], PATTERN, dtype=dtype, layer=2, head=3, position="input")
+        for dtype in ("float32", "bfloat16")
+    )
+    a, b = (torch.tensor(aligner.word_scores(SOURCE, TARGET)) for aligner in (exact, short))
+    assert torch.allclose(a, b, rtol=0.2, atol=0.2 * float(a.max()))
+    assert not torch.equal(a, b)

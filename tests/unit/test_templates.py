@@ -1,0 +1,141 @@
+"""Prompts of language models: presets, chat templates, and where the source stands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.core.errors import ModelError
+from align.models.causal import render as rendering
+from align.models.causal.render import render
+from align.models.causal.template import PRESETS, Template, read_template
+
+pytest.importorskip("jinja2", reason="needs jinja2, which renders chat templates")
+
+TURNS = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] | trim }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+GERMAN_ENGLISH = ("de", "en")
+
+
+def with_template(folder: Path, template: object, **settings: object) -> Path:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, **settings}))
+    return folder
+
+
+def test_prompts_of_presets(tmp_path: Path) -> None:
+    with_template(tmp_path, TURNS)
+
+    def prompt(name: str) -> str:
+        return read_template(tmp_path, name, GERMAN_ENGLISH).fill("Das Haus", "The house").text
+
+    assert prompt("tower") == (
+        "<|im_start|>user\nTranslate the following text from German into English.\nGerman: Das Haus\nEnglish:"
+        "<|im_end|>\n<|im_start|>assistant\nThe house"
+    )
+    assert prompt("alma") == "Translate this from German to English:\nGerman: Das Haus\nEnglish: The house"
+    assert "Translate the following German source text to English:\nGerman: Das Haus \nEnglish:" in prompt("eurollm")
+    assert prompt("chat") == prompt("tower")
+    assert set(PRESETS) == {"chat", "tower", "alma", "x-alma", "eurollm", "translategemma"}
+
+
+def test_a_chat_template_that_takes_codes(tmp_path: Path) -> None:
+    template = (
+        "{{ bos_token }}{% for message in messages %}{% set part = message['content'][0] %}From "
+        "{{ part['source_lang_code'] }} to {{ part['target_lang_code'] }}:\n{{ part['text'] | trim }}\n{% endfor %}"
+    )
+    with_template(tmp_path, template, bos_token={"content": "<bos>"})
+    filled = read_template(tmp_path, "translategemma", ("de", "en-GB")).fill("Das Haus", "The house")
+    assert filled.text == "<bos>From de to en-GB:\nDas Haus\nThe house"
+
+
+@given(
+    st.lists(st.sampled_from(["German:", "{source}", "Das", "{target}", "\n", "English:"]), min_size=1).map(" ".join),
+    st.text("abc {}", min_size=1),
+)
+def test_the_span_is_the_sources_whatever_it_says(source: str, target: str) -> None:
+    template = Template(("German: ", " again German: ", "\nEnglish: "), chat=False)
+    text, (begin, end), (first, last) = template.fill(source, target)
+    assert (text[begin:end], text[first:last]) == (source, target)
+    assert text[:begin].endswith(" again German: ")
+    assert last == len(text)
+
+
+def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_begins_with(tmp_path: Path) -> None:
+    template = read_template(tmp_path, r"{source_code}: {source}\n{target_code}: {target}", GERMAN_ENGLISH)
+    assert template.fill("a", None).text == "de: a\nen:"
+    assert template.fill("a", "b").text == "de: a\nen: b"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "languages", "message"),
+    [
+        ("towers", GERMAN_ENGLISH, "the template 'towers' has no {source}, and is none of chat, tower, alma"),
+        ("{source} {target} {target}", GERMAN_ENGLISH, "does not end with its only {target}"),
+        ("{target} {source}", GERMAN_ENGLISH, "does not end with its only {target}"),
+        ("{source} = {target}.", GERMAN_ENGLISH, "does not end with its only {target}"),
+        ("alma", (None, "en"), "its template needs the source language"),
+        ("translategemma", ("de", None), "its template needs the target language"),
+    ],
+)
+def test_patterns_that_are_refused(
+    tmp_path: Path, pattern: str, languages: tuple[str | None, str | None], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message.replace("{", r"\{")):
+        read_template(tmp_path, pattern, languages)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (None, "the model has no chat template"),
+        ("{{ 'x' }}", "leaves out the source, or changes it"),
+        ("{{ messages[0]['content'] | upper }}", "leaves out the source, or changes it"),
+        ("{% if", "cannot be rendered"),
+        ("{{ raise_exception('no users here') }}", "no users here"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "cannot be rendered"),
+        ("{{ messages.append(1) }}", "cannot be rendered"),
+        ("{% for n in range(100000) %}{{ 'aaaaaaaaaaaaaaaa' }}{% endfor %}", "more than 1,048,576 characters"),
+        ("{{ 'a' * 10 ** 11 }}", "memory"),
+    ],
+)
+def test_chat_templates_that_are_refused(tmp_path: Path, template: object, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        read_template(with_template(tmp_path, template), "chat", GERMAN_ENGLISH)
+    assert caught.value.file == str(tmp_path / "tokenizer_config.json")
+
+
+def test_a_template_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "SECONDS", 0.5)
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(ModelError, match="it needs more than"):
+        render(endless, {}, "tokenizer_config.json")
+
+
+def test_files_of_a_chat_template(tmp_path: Path) -> None:
+    with_template(tmp_path, [{"name": "tool", "template": "x"}, {"name": "default", "template": TURNS}])
+    assert read_template(tmp_path, "{source}", (None, None)).parts[0] == "<|im_start|>user\n"
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0]['content'] }} = ")
+    assert read_template(tmp_path, "{source}", (None, None)).parts == ("", " = ")
+
+
+def test_prompts_are_those_of_transformers(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    from tests import causal
+
+    causal.save_tokenizer(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    message = PRESETS["tower"].format(source_lang="German", target_lang="English", source="das haus <|end|>")
+    for thinking in ("", "{% if enable_thinking is defined and not enable_thinking %}<|answer|>{% endif %}"):
+        template = causal.CHAT + thinking
+        with_template(tmp_path, template, bos_token="<s>")
+        own = tokenizer.apply_chat_template(
+            [{"role": "user", "content": message}], chat_template=template, add_generation_prompt=True,
+            tokenize=False, enable_thinking=False,
+        )  # fmt: skip
+        assert read_template(tmp_path, "tower", GERMAN_ENGLISH).fill("das haus <|end|>", "").text == own
