@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from align.cli.about import list_models
 from align.cli.args import add_languages, add_template, new_parser
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.parser import Idle, Parser
-from align.core.errors import ModelError
-from align.core.types import TextWarning
+from align.core.backend import Recorder
+from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
+from align.core.errors import ModelError, plural
+from align.core.types import Cell, Pair, Position, Score, TextWarning
 from align.io.output import existing_mode, replace_file
+from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
 from align.models.model_toml import ModelOptions, format_model_toml, parse_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
@@ -28,10 +31,15 @@ EXAMPLES = """examples:
   extract-align models   the bundled models and their folders
   extract-align models describe de-en   languages, layers, heads, and how its text is prepared
   extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
+  extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
   extract-align models describe t5-small --source-prefix 'translate English to German: '
 """
 
-IDLE = (Idle(("subword_files",), lambda args: args.subwords == "none", "has no effect with --subwords none"),)
+IDLE = (
+    Idle(("subword_files",), lambda args: args.subwords == "none", "has no effect with --subwords none"),
+    Idle(("source",), lambda args: not args.target, "requires -t"),
+    Idle(("target", "heads"), lambda args: not args.source, "requires -s"),
+)
 
 
 @dataclass(frozen=True)
@@ -40,11 +48,15 @@ class Description:
 
     Attributes:
         options: properties of its text to store; None where they stay as they are.
+        texts: files of source and target to choose layers and heads by, which are stored too.
+        heads: file for a list of all heads.
     """
 
     model: str
     options: ModelOptions
     quiet: bool
+    texts: tuple[str, str] | None = None
+    heads: str | None = None
 
 
 def build_parser() -> Parser:
@@ -102,6 +114,20 @@ def build_command(name: str) -> Parser:
         help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
     )
     add_template(group)
+    group = parser.add_argument_group("layers and heads")
+    group.add_argument(
+        "-s",
+        "--source",
+        metavar="FILE",
+        help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
+        "by lexical consistency, for texts that are too short to choose by",
+    )
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences")
+    group.add_argument(
+        "--heads",
+        metavar="FILE",
+        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but warnings and errors")
     return parser
 
@@ -121,7 +147,9 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, IDLE)
     names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
-    return Description(args.model, ModelOptions(**{name: getattr(args, name) for name in names}), args.quiet)
+    options = ModelOptions(**{name: getattr(args, name) for name in names})
+    texts = (args.source, args.target) if args.source else None
+    return Description(args.model, options, args.quiet, texts, args.heads)
 
 
 def describe(description: Description) -> None:
@@ -134,6 +162,9 @@ def describe(description: Description) -> None:
     from align.models.load import BACKENDS, load
 
     recorder = load(description.model, options=description.options).forward.recorder
+    calibration: dict[tuple[Score, Position], Cell] = {}
+    if description.texts:
+        calibration = calibrate(recorder, read_text(*description.texts), description.heads)
     source, target = recorder.languages
     rows = {
         "model": recorder.name,
@@ -142,18 +173,59 @@ def describe(description: Description) -> None:
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
-    if description.options != ModelOptions():
+    if description.options != ModelOptions() or calibration:
         patterns = {name: backend.files for name, backend in BACKENDS.items()}
         folder = find_model(description.model, description.options, patterns)
-        path = store(description, folder, recorder.languages)
+        path = store(description, folder, recorder.languages, calibration)
         if not description.quiet:
             say(f"{PROGRAM}: {path} is written")
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def store(description: Description, folder: ModelFolder, languages: tuple[str, str]) -> Path:
-    """Write the options to the model's model.toml, together with those that are there; return its path.
+def calibrate(recorder: Recorder, pairs: Sequence[Pair], heads: str | None) -> dict[tuple[Score, Position], Cell]:
+    """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
+
+    Args:
+        heads: file for a list of single heads with that of their norms; None for no list.
+
+    Raises:
+        ModelError: the text has too few pairs.
+    """
+    from align.core.choice import all_cells, consistency_of
+    from align.core.scores import Reader
+    from align.core.stream import encode
+
+    encoded = [item for pair in pairs[:CHOOSING_PAIRS] if (item := encode(recorder, pair, "blank")).pieces]
+    if len(encoded) < MIN_PAIRS:
+        raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
+    cells, positions = all_cells(recorder), get_args(Position)
+    chosen: dict[tuple[Score, Position], Cell] = {}
+    rows: list[tuple[float, str]] = []
+    for score in get_args(Score):
+        values = consistency_of(Reader(recorder, score), encoded, dict.fromkeys(positions, cells))
+        for position in positions:
+            chosen[score, position] = cells[int(values[position].argmax())]
+            if score == "norm":
+                rows += [
+                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n")
+                    for cell, value in zip(cells, values[position].tolist(), strict=True)
+                    if cell.head != "all"
+                ]
+    if heads:
+        lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
+        with replace_file(heads, mode=existing_mode(heads)) as out:
+            out.write("".join(("layer\thead\tscore\tposition\n", *lines)).encode())
+    return chosen
+
+
+def store(
+    description: Description,
+    folder: ModelFolder,
+    languages: tuple[str, str],
+    chosen: Mapping[tuple[Score, Position], Cell],
+) -> Path:
+    """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
 
     Everything is read and checked before the first file is written; no file is replaced but model.toml.
     """
@@ -180,7 +252,7 @@ def store(description: Description, folder: ModelFolder, languages: tuple[str, s
         names = [root / Path(file).name for file in options.subword_files or ()]
         options = replace(options, dictionaries=None, subword_files=names or None)
     stored, calibration = read_model_toml(path)
-    text = format_model_toml(override(stored, options), calibration).encode()
+    text = format_model_toml(override(stored, options), {**calibration, **chosen}).encode()
     parse_model_toml(text, path)
     for name, content in {**copies, path: text}.items():
         with replace_file(str(name), mode=existing_mode(str(name))) as out:

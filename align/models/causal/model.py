@@ -66,11 +66,16 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         origin=(folder.absolute(), device, dtype),
         name=f"huggingface:{'-'.join(known)}@{fingerprint((), repr(spec))}",
         languages=known,
-        described=f"as it is, in the prompt {pattern if pattern in PRESETS else shorten(repr(pattern))}",
+        described=f"as it is, in the prompt {_shown(pattern)}",
         limit=limit,
     )
     remember(recorder, folder, device, dtype)
     return recorder
+
+
+def _shown(pattern: str) -> str:
+    """Return a pattern as a message shows it."""
+    return pattern if pattern in PRESETS else "'" + shorten(pattern.replace("\n", "\\n")) + "'"
 
 
 def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:

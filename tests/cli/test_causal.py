@@ -1,0 +1,80 @@
+"""Decoder-only models on the command line: templates, both directions, stored layers and heads, translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align import load
+from align.cli import extract, models
+from align.models.model_toml import ModelOptions, read_model_toml
+from tests import causal
+from tests.cli.conftest import Result, failed
+
+pytest.importorskip("transformers", reason="needs transformers, which writes the model")
+
+LINES = "".join(
+    f"{' '.join(causal.WORDS[n % 7 : 8])} ||| {' '.join(causal.WORDS[8 + n % 7 : 16])}\n" for n in range(60)
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a random model, in an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    causal.save(Path("llama"))
+    return tmp_path / "llama"
+
+
+def test_a_template_and_languages(run_main: Callable[..., Result], folder: Path) -> None:
+    result = run_main(extract.main, "-m", "llama", "--source-lang", "de", "--target-lang", "en", stdin=LINES)
+    assert result.code == 0
+    assert len(result.out.splitlines()) == 60
+    assert "text: as it is, in the prompt chat" in result.err
+    aligner = load(folder, options=ModelOptions("de", "en"))
+    pairs = [line.split(" ||| ") for line in LINES.splitlines()]
+    assert result.out.decode() == "".join(f"{alignment}\n" for alignment in aligner([(a, b) for a, b in pairs]))
+    failed(run_main(extract.main, "-m", "llama", stdin=LINES), "needs the source language: give --source-lang")
+    failed(run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES), "the template 'x' has no {source}")
+    failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
+
+
+def test_both_directions(run_main: Callable[..., Result], folder: Path) -> None:
+    arguments = ("-m", "llama", "--reverse-model", "llama", "--template", "alma")
+    result = run_main(extract.main, *arguments, "--source-lang", "de", "--target-lang", "en", stdin=LINES)
+    assert result.code == 0
+    assert re.search("huggingface:de-en@.*\n.*huggingface:en-de@.* alma", result.err)
+
+
+def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> None:
+    Path("s").write_text("".join(line.split(" ||| ")[0] + "\n" for line in LINES.splitlines()))
+    Path("t").write_text("".join(line.split(" ||| ")[1] + "\n" for line in LINES.splitlines()))
+    arguments = ("describe", "llama", "--template", "German: {source}\\nEnglish: {target}")
+    result = run_main(models.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
+    assert result.code == 0
+    assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
+    options, calibration = read_model_toml(folder / "model.toml")
+    assert options.template == arguments[-1]
+    rows = [line.split("\t") for line in Path("heads.tsv").read_text().splitlines()]
+    assert rows[0] == ["layer", "head", "score", "position"]
+    assert len(rows) == 1 + 2 * 4 * 6
+    scores = [float(row[2]) for row in rows[1:]]
+    assert scores == sorted(scores, reverse=True)
+    assert set(calibration) == {(score, position) for score in ("norm", "weight") for position in ("input", "output")}
+    short = run_main(extract.main, "-m", "llama", stdin="das ||| the\n")
+    cell = calibration["norm", "input"]
+    assert f"{cell}; output position" in short.err
+    assert "the model's own calibration" in short.err
+    Path("one").write_text("das\n")
+    failed(run_main(models.main, "describe", "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
+
+
+def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
+    (folder / "config.json").write_text((folder / "config.json").read_text().replace("128", "1024"))
+    arguments = ("-m", "llama", "--template", "{source} = {target}", "--translate")
+    result = run_main(extract.main, *arguments, stdin="das haus\n")
+    assert result.code == 0
+    assert result.out.count(b" ||| ") == 1
