@@ -75,7 +75,7 @@ def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_b
 @pytest.mark.parametrize(
     ("pattern", "languages", "message"),
     [
-        ("towers", GERMAN_ENGLISH, "the template 'towers' has no {source}, and is none of chat, tower, alma"),
+        ("towers", GERMAN_ENGLISH, "the template 'towers' has no {source}, and is not one of chat, tower, alma"),
         ("{source} {target} {target}", GERMAN_ENGLISH, "does not end with its only {target}"),
         ("{target} {source}", GERMAN_ENGLISH, "does not end with its only {target}"),
         ("{source} = {target}.", GERMAN_ENGLISH, "does not end with its only {target}"),

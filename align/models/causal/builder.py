@@ -51,7 +51,7 @@ class _Builder:
         del table
         layers = [self._layer(number) for number in range(shape.layers)]
         if left := self._weights.left():
-            raise ValueError(f"{left[0]} is none of its settings' weights")
+            raise ValueError(f"{left[0]} is a weight that its settings do not account for")
         return CausalTransformer(embedding, layers, [table.to(self._device) for table in self._tables])
 
     def _layer(self, number: int) -> Layer:
@@ -74,7 +74,7 @@ class _Builder:
             *norms,
         )
         out = self._linear(f"{attention}o_proj", shape.width, of_heads, shape.output_bias)
-        gate, other = (
+        gate, up = (
             self._linear(f"{network}{part}_proj", shape.inner, shape.width, shape.inner_bias, activation)
             for part, activation in (("gate", True), ("up", False))
         )
@@ -83,7 +83,7 @@ class _Builder:
         return Layer(
             attend,
             Block(self._norm(f"{name}input_layernorm"), True, out, outer_norm=after[0]),
-            GatedLinear(gate, other),
+            GatedLinear(gate, up),
             Block(self._norm(f"{name}{before_network}_layernorm"), True, down, outer_norm=after[1]),
         )
 

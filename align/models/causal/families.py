@@ -245,5 +245,5 @@ def _llama3(speeds: Tensor, scaling: Config) -> Tensor:
         )
     )
     turns = length * speeds / (2 * math.pi)
-    kept = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
-    return (1 - kept) * speeds / factor + kept * speeds
+    unscaled = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
+    return (1 - unscaled) * speeds / factor + unscaled * speeds

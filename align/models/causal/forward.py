@@ -75,7 +75,7 @@ class GroupedAttention:
         window: pieces that each one looks back, its own included; None for all.
         cap: limit of scores, if any.
         query_norm: of each head, if any.
-        key_norm: likewise.
+        key_norm: of each group of keys, if any.
     """
 
     query_key_value: Linear
@@ -152,24 +152,24 @@ class Layer:
         batch, length = sequences.rest.size
         keys = torch.cat((shared_key.expand(batch, -1, -1, -1), rest_key), 2)  # [B, G, S, d]
         values = torch.cat((shared_value.expand(batch, -1, -1, -1), rest_value), 2)
-        shown = None
+        attended = None
         if number is not None:
             rows = sequences.rows
             of_rows = query.take_along_dim(rows[:, None, :, None], 2)
             weights = attention.weights(of_rows, keys, rows + sequences.shared)
             out = block.out.weight()
-            shown = CrossAttention(
+            attended = CrossAttention(
                 number, weights, attention.of_heads(values), out.T.reshape(attention.heads, attention.size, -1)
             )
         if last:
-            return None, shown
+            return None, attended
         places = torch.arange(sequences.shared + length, device=x.device)[None]
         begin, rest = places[:, : sequences.shared], places[:, sequences.shared :]
         shared = attention.attend(shared_query, shared_key, shared_value, begin)
         context = sequences.join(shared, attention.attend(query, keys, values, rest))
         x = block.leave(context, x)
         inner = self.feed_forward_block
-        return inner.leave(self.feed_forward(inner.enter(x)), x), shown
+        return inner.leave(self.feed_forward(inner.enter(x)), x), attended
 
     def advance(self, x: Tensor, angles: Angles, cache: Keys | None) -> tuple[Tensor, Keys]:
         """Return the layer's output for further pieces `[B L, D]`, and the keys and values of all so far.
@@ -243,9 +243,9 @@ class CausalTransformer:
         for number, layer in enumerate(self.layers[: layers[-1]], 1):
             assert x is not None
             at = angles[layer.attention.rotation]
-            x, shown = layer.record(x, sequences, at, number if number in layers else None, number == layers[-1])
-            if shown is not None:
-                yield shown
+            x, attended = layer.record(x, sequences, at, number if number in layers else None, number == layers[-1])
+            if attended is not None:
+                yield attended
 
     @torch.inference_mode()
     def advance(self, ids: Tensor, cache: Cache) -> Tensor:
@@ -274,7 +274,7 @@ class CausalTransformer:
         before = lengths - targets - 1  # place of the last piece before the target
         same = (ids == ids[:1]).all(0).int().cumprod(0).sum()
         shared = int(torch.minimum(same, before.min())) if len(ids) > 1 else 0
-        kept = torch.arange(shared, ids.shape[1], device=ids.device) < lengths[:, None]
+        real = torch.arange(shared, ids.shape[1], device=ids.device) < lengths[:, None]
         steps = torch.arange(int(targets.max()) + 1, device=ids.device)
         rows = before[:, None] - shared + torch.minimum(steps, targets[:, None])
-        return Sequences(shared, Layout.of(kept), rows)
+        return Sequences(shared, Layout.of(real), rows)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-SECONDS, MEMORY, MOST_CHARACTERS = 10, 1 << 30, 1 << 20
+SECONDS, MEMORY, MOST_CHARACTERS = 5, 1 << 29, 1 << 20
 """Limits of rendering: seconds of computing, bytes of memory, and characters of a prompt."""
 
 

@@ -33,7 +33,7 @@ class GreedyTranslator:
         decode: returns the text of ids.
         ends: ids that end a translation.
         longest: limit of prompt and translation.
-        search: the limit of length; only one hypothesis is kept, whatever the beam.
+        search: the limit of length; the beam has no effect.
         batch_tokens: pieces of prompts per batch.
 
     Raises:
@@ -85,23 +85,23 @@ class GreedyTranslator:
     def _generate(self, prompts: Tensor) -> list[list[int]]:
         """Return the ids that follow each of some prompts `[B, L]`, without the one that ends them."""
         count, length = prompts.shape
-        most = min(int(self.search.max_len_a * length + self.search.max_len_b), self.longest - length - 1)
+        limit = min(int(self.search.max_len_a * length + self.search.max_len_b), self.longest - length - 1)
         ends = torch.tensor(self._ends, device=prompts.device)
         cache: Cache = []
         generated: list[list[int]] = [[] for _ in range(count)]
         going, step = list(range(count)), prompts
-        for number in range(max(0, most)):
+        for number in range(max(0, limit)):
             scores = self._output(self._norm(self._transformer.advance(step, cache)))  # [B, V]
             if number == 0:
                 scores[:, ends] = float("-inf")  # a translation has a piece at least
             best = scores.argmax(-1)
-            kept = (~torch.isin(best, ends)).nonzero()[:, 0]
-            for place, piece in zip(kept.tolist(), best[kept].tolist(), strict=True):
+            unfinished = (~torch.isin(best, ends)).nonzero()[:, 0]
+            for place, piece in zip(unfinished.tolist(), best[unfinished].tolist(), strict=True):
                 generated[going[place]].append(piece)
-            if not len(kept):
+            if not len(unfinished):
                 break
-            if len(kept) < len(going):
-                going = [going[place] for place in kept.tolist()]
-                cache[:] = [(keys[kept], values[kept]) for keys, values in cache]
-            step = best[kept, None]
+            if len(unfinished) < len(going):
+                going = [going[place] for place in unfinished.tolist()]
+                cache[:] = [(keys[unfinished], values[unfinished]) for keys, values in cache]
+            step = best[unfinished, None]
         return generated

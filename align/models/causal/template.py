@@ -103,7 +103,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     fields = _FIELD.findall(text)
     if len(text) > LONGEST_PATTERN or "source" not in fields:
-        message = f"the template {shorten(pattern)!r} has no {{source}}, and is none of {', '.join(PRESETS)}"
+        message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
         raise ModelError(message, file=str(root))
     whole = "target" in fields
     if whole and (fields.count("target") > 1 or fields[-1:] == ["source"] or not _is_last(text)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from align.core.errors import ModelError, one_line
 from align.models.huggingface.config import lacks
 
-TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
+TEXT = ("*.json", "chat_template.jinja", "merges.txt", "*.spm", "*.model")
 """Patterns of the files that a model needs in addition to its weights."""
 
 WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
