@@ -265,6 +265,22 @@ def test_hostile_folders(tmp_path: Path, name: str) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_gemma_that_reads_images_is_read_as_its_language_model(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    causal.save(tmp_path, "gemma3")
+    settings: dict[str, Any] = {"score": "weight", "layer": 2, "head": 3, "position": "input"}
+    expected = open_model(tmp_path, **settings).word_scores(SOURCE, TARGET)
+    weights = load_file(tmp_path / "model.safetensors")
+    renamed = {f"language_model.{name}": weight for name, weight in weights.items()}
+    save_file({**renamed, "vision_tower.embeddings.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": config}))
+    aligner = open_model(tmp_path, **settings)
+    assert aligner.word_scores(SOURCE, TARGET) == expected
+    assert recorder_of(aligner).translator(Search(max_len_b=2, max_len_a=0), 100)([[5, 6]])
+
+
 def test_no_code_of_a_folder_runs(tmp_path: Path) -> None:
     causal.save(tmp_path)
     (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")

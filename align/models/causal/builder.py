@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, cat
 
 from align.core.types import Dtype
+from align.io.process import release_freed_memory
 from align.models.causal.families import UNUSED, Architecture
 from align.models.causal.forward import CausalTransformer, GroupedAttention, Layer
 from align.models.engine.forward import Block, Embedding, RootNorm, compact_table
@@ -49,7 +50,10 @@ class _Builder:
         table = self._weights.borrow("embed_tokens.weight", rows, shape.width)
         embedding = Embedding(compact_table(table, self._dtype).to(self._device), None, scale=shape.embedding_scale)
         del table
-        layers = [self._layer(number) for number in range(shape.layers)]
+        layers = []
+        for number in range(shape.layers):
+            layers.append(self._layer(number))
+            release_freed_memory()  # of float32 copies: as much as the model again
         if left := self._weights.left():
             raise ValueError(f"{left[0]} is a weight that its settings do not account for")
         return CausalTransformer(embedding, layers, [table.to(self._device) for table in self._tables])
