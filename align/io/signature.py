@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from align._version import __version__
@@ -117,6 +118,8 @@ def sign(
     """
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
+    if search and getattr(aligner.forward.recorder, "greedy", False):
+        search = replace(search, beam=1)
     more = {"translate": str(search)} if search else {}
     if words != "spaces":
         more["words"] = words

@@ -78,3 +78,4 @@ def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
     result = run_main(extract.main, *arguments, stdin="das haus\n")
     assert result.code == 0
     assert result.out.count(b" ||| ") == 1
+    assert "|translate:beam1|" in result.err

@@ -17,7 +17,7 @@ from tests.forked import programs
 
 NOT_RUN = {
     "README.md": ["scripts/check_install runs it in a fresh environment", "scripts/test runs both"],
-    "docs/causal.md": [*["downloads a model"] * 4, "needs a model of your own"],
+    "docs/causal.md": [*["downloads a model"] * 5, "needs a model of your own"],
     "docs/ctranslate2.md": ["needs a model of your own"] * 3,
     "docs/marian.md": ["needs a model of your own"] * 3,
     "docs/evaluate.md": ["the gold is not ours to pass on"],

@@ -182,6 +182,10 @@ class CausalRecorder:
 
     Its `Pieces` have the whole sequence as their source, in which only pieces of the source have a word, and the pieces
     at its end as their target. Threads may share it.
+
+    Attributes:
+        raw: it was trained on text that is not tokenised.
+        greedy: it translates without a beam.
     """
 
     def __init__(
@@ -202,7 +206,7 @@ class CausalRecorder:
         self.dtype: str = origin[2]
         self.pad, self.unk = 0, text.unk
         self.max_positions = (limit, limit)
-        self.raw = True
+        self.raw = self.greedy = True
         self.backend = name.partition(":")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
