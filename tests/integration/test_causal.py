@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from align import Aligner, Cell, IdPair, Pair, load, translate, two_way
 from align.core.errors import ModelError, PairError
 from align.core.scores import collate
 from align.core.types import Search
-from align.models.causal.model import CausalRecorder
+from align.models.causal.model import CausalRecorder, Text
+from align.models.causal.template import read_template
+from align.models.huggingface.config import Config
+from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
 from tests import causal
 
@@ -308,3 +313,47 @@ def test_bfloat16_gives_nearly_the_same_scores(llama: tuple[Path, Any]) -> None:
     a, b = (torch.tensor(aligner.word_scores(SOURCE, TARGET)) for aligner in (exact, short))
     assert torch.allclose(a, b, rtol=0.2, atol=0.2 * float(a.max()))
     assert not torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "metaspace"])
+@given(
+    st.lists(st.text("abüß家\u0301\U0001f600.", min_size=1, max_size=4), min_size=1, max_size=4),
+    st.sampled_from(["{source} = {target}", "a{source}b{target}", "ü{source}\\nü{source}ü: {target}"]),
+)
+def test_every_character_belongs_to_its_word(kind: str, words: list[str], pattern: str) -> None:
+    """Pieces of bytes, of which several make a character, and pieces that begin with a space."""
+    tokenizer = whole_tokenizer(kind)
+    template = read_template(Path(), pattern, (None, None))
+    text = Text(JsonTokenizer(tokenizer, {}, frozenset(), list, "".join, None), template, Config({}, ""))
+    ids, source_words, target_words = text.encode(words, words[::-1])
+    prompt = template.fill(" ".join(words), " ".join(words[::-1]))
+    offsets = tokenizer.encode(prompt.text, add_special_tokens=False).offsets
+    for numbers, (begin, end), side in (
+        (source_words, prompt.source, words),
+        (target_words, prompt.target, words[::-1]),
+    ):
+        word_of = [n for n, word in enumerate(side) for _ in f" {word}"][1:]  # of each character
+        overlap = [first < end and last > begin for first, last in offsets]
+        expected = [
+            word_of[max(first, begin) - begin] if inside else -1
+            for inside, (first, _) in zip(overlap, offsets, strict=True)
+        ]
+        assert numbers == expected
+        assert set(numbers) >= {0}
+    assert len(ids) == len(offsets)
+
+
+def whole_tokenizer(kind: str) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    if kind == "bytes":
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        tokenizer = Tokenizer(models.BPE({piece: n for n, piece in enumerate(alphabet)}, []))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return tokenizer
+    pieces = ["<unk>", *"\u2581abüß家.:=\n", "\u2581a", "ab", "aü"]
+    merges = [("\u2581", "a"), ("a", "b"), ("a", "ü")]
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.BPE(ids, merges, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    return tokenizer
