@@ -13,7 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from align.core.backend import Recorder
-from align.core.choice import Calibration, candidates, choose, doubts_about_choice, doubts_about_text
+from align.core.choice import (
+    Calibration,
+    candidates,
+    choose,
+    doubts_about_choice,
+    doubts_about_position,
+    doubts_about_text,
+)
 from align.core.errors import ModelError
 from align.core.scores import Reader, links_above, soft_scores
 from align.core.stream import (
@@ -93,6 +100,7 @@ class Direction:
         return [
             *doubts_about_text(self.recorder, encoded, terms),
             *doubts_about_choice(self.recorder, self.reader, choice, encoded, cells, terms),
+            *doubts_about_position(choice, terms),
         ]
 
 

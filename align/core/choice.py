@@ -76,8 +76,8 @@ def choose(
     allowed = candidates(reader.recorder, settings)
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
     place = _place({position: cells[int(np.argmax(consistency[position]))] for position, cells in allowed.items()})
-    (first, *_) = consistency.values()
-    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", float(first.max()))
+    first, *second = (float(values.max()) for values in consistency.values())
+    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", first, second[0] if second else None)
 
 
 def consistency_of(
@@ -156,6 +156,9 @@ BEYOND_DOUBT = 2.0
 MIN_STRANGERS, STRANGERS = 100, 200
 """As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
 
+AHEAD, LEAST_AHEAD = 1.2, 1.0
+"""Multiple of the input position's consistency, and value, from which the output position's causes a warning."""
+
 RELATED = 2.0
 """Sentences that belong together have at least this multiple of the consistency of others
 (eval/results/bundled.doubts.tsv).
@@ -214,6 +217,21 @@ def doubts_about_choice(
             "other, in its languages, and is it trained?"
         ]
     return []
+
+
+def doubts_about_position(choice: Choice, terms: Terms | None = None) -> list[str]:
+    """Warn if the output position, which both positions together follow less, is the more consistent one.
+
+    That happens with language models.
+    """
+    first, second = choice.consistency, choice.of_output
+    if first is None or second is None or second < max(AHEAD * first, LEAST_AHEAD):
+        return []
+    numbers = f"(lexical consistency {second:.2f} against {first:.2f})"
+    return [
+        f"{(terms or Terms()).model} links more consistently at the output position than at the input position "
+        f"{numbers}: read the output position alone"
+    ]
 
 
 def consistency_of_neighbours(

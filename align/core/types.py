@@ -183,11 +183,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A place and how it was chosen, for messages; `consistency` is the lexical consistency that decided, if any."""
+    """A place and how it was chosen, for messages.
+
+    Attributes:
+        consistency: the lexical consistency that decided, if any; with two positions that of the input position.
+        of_output: that of the output position, if there are two.
+    """
 
     place: Place
     reason: str
     consistency: float | None = field(default=None, compare=False)
+    of_output: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         value = "" if self.consistency is None else f", {self.consistency:.2f}"

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from align import Aligner, Cell, IdPair, Pair, load, translate, two_way
+from align.core.choice import doubts_about_position
 from align.core.errors import ModelError, PairError
 from align.core.scores import collate
-from align.core.types import Search
+from align.core.types import Choice, Place, Search
 from align.models.causal.model import CausalRecorder, Text
 from align.models.causal.template import read_template
 from align.models.huggingface.config import Config
@@ -180,6 +181,14 @@ def test_layer_and_head_are_chosen_by_lexical_consistency(llama: tuple[Path, Any
     assert len(list(aligner(pairs, on_choice=choices.extend))) == 60
     assert "by lexical consistency over 60 pairs" in str(choices[0])
     assert choices[0].place.input in [Cell(n, head) for n in range(1, 5) for head in ("all", *range(1, 7))]
+
+
+def test_a_more_consistent_output_position_causes_a_warning() -> None:
+    place = Place(Cell(3, 5), Cell(3, "all"))
+    (warning,) = doubts_about_position(Choice(place, "by lexical consistency", 2.18, 2.74))
+    assert "at the output position than at the input position (lexical consistency 2.74 against 2.18)" in warning
+    for values in ((2.5, 2.74), (0.1, 0.9), (2.5, None), (None, None)):
+        assert not doubts_about_position(Choice(place, "by lexical consistency", *values))
 
 
 def test_ids_with_their_words_give_the_links_of_the_text(llama: tuple[Path, Any]) -> None:
