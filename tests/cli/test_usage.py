@@ -53,8 +53,8 @@ def test_programs_are_those_that_are_installed() -> None:
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("extract-align combine a b c", "unrecognized arguments: c"),
-        ("extract-align combine a b c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
+        ("extract-align transfer a c", "unrecognized arguments: c"),
+        ("extract-align transfer a c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
         ("extract-align a --symetrize=soft", "unrecognized arguments: --symetrize=soft; did you mean --symmetrize?"),
         ("extract-align --sym soft", "unrecognized arguments: --sym; did you mean --symmetrize?"),
         ("extract-align --bad 2", "unrecognized arguments: --bad; did you mean --bad-lines or --bad-lines-file?"),
