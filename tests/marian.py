@@ -36,15 +36,17 @@ SHAPES: dict[str, dict[str, Any]] = {
     "teacher": POST | {"tied": "all", "transformer-ffn-activation": "swish"},
     "untied": POST | {"tied": "none"},
     "pre-norm": PRE | {"tied": "src"},
+    "tied-layers": POST | {"tied": "all", "transformer-tied-layers": (1, 1, 2), "layers": (2, 3)},
+    "tied-ssru": POST | SSRU | {"tied": "all", "transformer-tied-layers": (2, 1, 2), "layers": (2, 3)},
+    "exact-gelu": POST | {"tied": "all", "transformer-ffn-activation": "gelu", "gelu": "exact", "version": "v1.12.3 "},
     "pre-norm-ssru": PRE | SSRU | {"tied": "all", "transformer-ffn-activation": "gelu"},
     "learned": POST | {"tied": "all", "positions": "learned"},
 }
 
 
-def make(
-    shape: Mapping[str, Any], layers: tuple[int, int] = (2, 2), heads: int = 4, seed: int = 1
-) -> tuple[Items, str]:
+def make(shape: Mapping[str, Any], heads: int = 4, seed: int = 1) -> tuple[Items, str]:
     """Random weights of a shape, by Marian's names, and its settings as YAML."""
+    layers = shape.get("layers", (2, 2))
     rng = np.random.default_rng(seed)
     items: Items = {}
 
@@ -68,7 +70,10 @@ def make(
     for side, depth in zip(("encoder", "decoder"), layers, strict=True):
         if shape.get("transformer-postprocess-top"):
             add_norm(f"{side}_", "top_", "")
-        for n in range(1, depth + 1):
+        numbers = (
+            shape.get("transformer-tied-layers", range(1, depth + 1)) if side == "decoder" else range(1, depth + 1)
+        )
+        for n in sorted({*numbers}):
             parts = ["self"] if side == "encoder" else ["rnn" if recurrent else "self", "context"]
             for part in parts:
                 prefix = f"{side}_l{n}_{part}_"
@@ -91,8 +96,9 @@ def make(
             ):
                 add(prefix + name, *size)
             add_norm(prefix, "ffn_")
-    names = {key: value for key, value in shape.items() if key not in ("tied", "positions")}
+    names = {key: value for key, value in shape.items() if key not in ("tied", "positions", "layers", "gelu")}
     settings = {
+        "version": "v1.12.0 1234567 2023-02-20 10:00:00 +0000",
         "type": "transformer",
         "dim-emb": WIDTH,
         "enc-depth": layers[0],
@@ -101,7 +107,9 @@ def make(
         "transformer-ffn-depth": 2,
         **names,
     }
-    lines = [f'{key}: "{value}"' for key, value in settings.items()]
+    lines = [
+        f"{key}: {[*value]}" if isinstance(value, tuple) else f'{key}: "{value}"' for key, value in settings.items()
+    ]
     return items, "\n".join([*lines, f"dim-vocabs:\n  - {rows}\n  - {rows}", ""])
 
 
@@ -114,18 +122,22 @@ def write_npz(path: Path, items: Items, settings: str) -> None:
     )
 
 
-def write_bin(path: Path, items: Items, settings: str, quantised: bool = False) -> Items:
-    """Write a binary file, with matrices of eight-bit numbers if asked; return the numbers that are in it."""
+QUANTISED = {"int8": 0x4101, "int16": 0x4102, "intgemm8": 0x10001, "intgemm16": 0x10002}
+"""Types of quantised matrices: of Bergamot and of Marian."""
+
+
+def write_bin(path: Path, items: Items, settings: str, kind: int | None = None) -> Items:
+    """Write a binary file, with matrices of a quantised type if one is given; return the numbers that are in it."""
     stored: Items = {}
     entries: list[tuple[str, int, tuple[int, ...], bytes]] = []
     for name, array in items.items():
-        if quantised and min(array.shape) > 1 and name != "Wpos":
-            multiplier = np.float32(127 / np.abs(array).max())
-            numbers = np.rint(array * multiplier).astype(np.int8)
+        if kind is not None and min(array.shape) > 1 and name != "Wpos":
+            multiplier = np.float32(127 / np.abs(array).max() if kind & 1 else 1024)
+            numbers = np.rint(array * multiplier).astype(np.int8 if kind & 1 else np.int16)
             stored[name] = numbers.astype(np.float32) / multiplier
             rows = numbers if name.endswith("Wemb") else numbers.T
             data = rows.tobytes() + multiplier.tobytes()
-            entries.append((name, 0x4101, array.shape, data + bytes(-len(data) % 256)))
+            entries.append((name, kind, array.shape, data + bytes(-len(data) % 256)))
         else:
             stored[name] = array
             entries.append((name, 0x0404, array.shape, array.tobytes() + bytes(-array.nbytes % 256)))
@@ -172,7 +184,8 @@ def softmax(x: Array) -> Array:
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
     "swish": lambda x: x / (1 + np.exp(-x)),
-    "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
+    "exact": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
 }
 
 
@@ -180,10 +193,10 @@ class Naive:
     """A model in plain numpy."""
 
     def __init__(
-        self, items: Items, shape: Mapping[str, Any], layers: tuple[int, int] = (2, 2), heads: int = 4
+        self, items: Items, shape: Mapping[str, Any], layers: tuple[int, int] | None = None, heads: int = 4
     ) -> None:
         self.items = {name: array.astype(np.float64) for name, array in items.items()}
-        self.shape, self.layers, self.heads = shape, layers, heads
+        self.shape, self.layers, self.heads = shape, layers or shape.get("layers", (2, 2)), heads
 
     def embed(self, side: str, ids: Sequence[int], first: bool = False) -> Array:
         """Vectors of pieces and positions; a vector of zeros comes first in the decoder."""
@@ -220,7 +233,7 @@ class Naive:
     def feed(self, prefix: str, x: Array) -> Array:
         """A feed-forward network."""
         inner = x @ self.items[f"{prefix}W1"] + self.items[f"{prefix}b1"]
-        activation = ACTIVATIONS[self.shape.get("transformer-ffn-activation", "relu")]
+        activation = ACTIVATIONS[self.shape.get("gelu", self.shape.get("transformer-ffn-activation", "relu"))]
         return np.asarray(activation(inner) @ self.items[f"{prefix}W2"] + self.items[f"{prefix}b2"])
 
     def recur(self, prefix: str, x: Array) -> Array:
@@ -245,7 +258,7 @@ class Naive:
         """Weights `[H, T+1, S]` and f(x) `[H, S, D]` of each layer, and log-probabilities of pieces `[T+1, V]`."""
         encoded, x = self.encode(source), self.embed("decoder", target, first=True)
         recorded = []
-        for n in range(1, self.layers[1] + 1):
+        for n in self.shape.get("transformer-tied-layers", range(1, self.layers[1] + 1)):
             prefix = f"decoder_l{n}_"
             if "dec-cell" in self.shape:
                 x = self.around(x, prefix + "rnn_", "rnn_", lambda z, p=prefix: self.recur(p + "rnn_", z))

@@ -33,14 +33,20 @@ YAML = (
 def save_sound(root: Path) -> Mapping[str, Path]:
     """Sound folders, one of each kind of file."""
     folders: dict[str, Path] = {}
-    for name, shape in (("npz", "teacher"), ("bin", "student"), ("int8", "pre-norm-ssru"), ("untied", "untied")):
+    for name, shape in (
+        ("npz", "teacher"),
+        ("bin", "student"),
+        ("int8", "pre-norm-ssru"),
+        ("untied", "untied"),
+        ("int16", "tied-layers"),
+    ):
         folder = folders[name] = root / name
         folder.mkdir(parents=True)
         items, settings = marian.make(marian.SHAPES[shape])
         if name in ("npz", "untied"):
             marian.write_npz(folder / "model.npz", items, settings)
         else:
-            marian.write_bin(folder / "model.deen.bin", items, settings, quantised=name == "int8")
+            marian.write_bin(folder / "model.deen.bin", items, settings, marian.QUANTISED.get(name))
         marian.write_vocabulary(folder / "vocab.yml")
         (folder / "decoder.yml").write_text("vocabs:\n  - vocab.yml\n  - vocab.yml\n")
         (folder / "model.toml").write_text('source = "de"\ntarget = "en"\n[text]\nsubwords = "none"\n')

@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from align import Pair, Search, load
 from align.core.errors import ModelError
+from align.models.ctranslate2.files import read_variables
 from align.models.fairseq.compat import install
 from align.models.folder import BUNDLED
 from align.models.model_toml import ModelOptions
@@ -68,6 +70,69 @@ def test_links_are_those_of_the_source_model(bundled: Callable[[str], Path], qua
     different = sum(len(a ^ b) for a, b in zip(expected, ours, strict=True))
     assert different <= share * sum(map(len, expected))
     assert ours != [set[tuple[int, int]]()] * len(pairs)
+
+
+def write_early(source: Path, folder: Path, version: int) -> None:
+    """Write a folder as versions before 3.0 did: settings in the model, vocabularies of lines, and no config.json."""
+    spec: Any = read_variables(source / "model.bin")
+    values = {name: tensor.numpy() for name, tensor in spec.tensors.items()}
+    aliases = {"decoder/projection/weight": "decoder/embeddings/weight"}
+    for name in ("num_heads", "pre_norm", "activation"):
+        value = values.pop(f"encoder/{name}")
+        del values[f"decoder/{name}"]
+        values[name] = value.astype(np.int8)
+    for name, switch in (("with_source_bos", 0), ("with_source_eos", 1), ("with_target_bos", 0)):
+        values[name] = np.int8(switch)
+    if version < 4:
+        for side in ("encoder", "decoder"):
+            del values[f"{side}/scale_embeddings"]
+            values[f"{side}/embeddings/multiply_by_sqrt_depth"] = np.int8(1)
+        values["encoder/embeddings/weight"] = values.pop("encoder/embeddings_0/weight")
+    else:
+        for name, piece in (("unk", "<unk>"), ("bos", "<s>"), ("eos", "</s>")):
+            values[f"{name}_token"] = np.frombuffer(piece.encode(), dtype=np.int8)
+        for name in ("with_relative_position", "layernorm_embedding", "user_decoder_start_tokens"):
+            values[name] = np.int8(0)
+    if version > 2:
+        del values["decoder/projection/weight"]
+
+    def text(content: str) -> bytes:
+        return struct.pack("<H", len(content) + 1) + content.encode() + b"\0"
+
+    data = (
+        struct.pack("<I", version) + text("TransformerSpec") + struct.pack("<II", 3 if version < 4 else 4, len(values))
+    )
+    for name, value in sorted(values.items()):
+        data += text(name) + struct.pack(f"<B{value.ndim}I", value.ndim, *value.shape)
+        if version < 4:
+            data += struct.pack("<BI", value.itemsize, value.size)
+        else:
+            kinds = ("float32", "int8", "int16", "int32", "float16")
+            data += struct.pack("<BI", kinds.index(str(value.dtype)), value.nbytes)
+        data += value.tobytes()
+    if version > 2:
+        data += struct.pack("<I", len(aliases)) + b"".join(text(alias) + text(name) for alias, name in aliases.items())
+    folder.mkdir()
+    (folder / "model.bin").write_bytes(data)
+    for side in ("source", "target"):
+        pieces = json.loads((source / f"{side}_vocabulary.json").read_text(encoding="utf-8"))
+        (folder / f"{side}_vocabulary.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_folders_of_early_versions(bundled: Callable[[str], Path], version: int, tmp_path: Path) -> None:
+    """They have four heads, sources that end in `</s>` and targets that begin with it, none of which is the default."""
+    write_early(bundled(""), tmp_path / "early", version)
+    expected, early = (load(folder, options=OPTIONS) for folder in (bundled(""), tmp_path / "early"))
+    recorders: list[Any] = [aligner.forward.recorder for aligner in (expected, early)]
+    assert recorders[0].start == recorders[1].start
+    pairs = [(tuple(pair.source), tuple(pair.target)) for pair in example_pairs()]
+    assert [a.links for a in early(pairs)] == [a.links for a in expected(pairs)]
+    content = (tmp_path / "early" / "model.bin").read_bytes()
+    at = content.index(b"num_heads\0") + len(b"num_heads\0") + 6
+    (tmp_path / "early" / "model.bin").write_bytes(content[:at] + b"\7" + content[at + 1 :])
+    with pytest.raises(ModelError, match="cannot be split among 7 heads"):
+        load(tmp_path / "early", options=OPTIONS)
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -38,10 +38,10 @@ def save(folder: Path, shape: str, kind: str = "npz") -> marian.Items:
     if kind == "npz":
         marian.write_npz(folder / "model.npz", items, settings)
         return items
-    return marian.write_bin(folder / "model.deen.bin", items, settings, quantised=kind == "int8")
+    return marian.write_bin(folder / "model.deen.bin", items, settings, marian.QUANTISED.get(kind))
 
 
-@pytest.mark.parametrize("kind", ["npz", "bin", "int8"])
+@pytest.mark.parametrize("kind", ["npz", "bin", *marian.QUANTISED])
 @pytest.mark.parametrize("shape", marian.SHAPES)
 def test_attention_and_translations_are_those_of_the_naive_model(shape: str, kind: str, tmp_path: Path) -> None:
     naive = marian.Naive(save(tmp_path, shape, kind), marian.SHAPES[shape])
@@ -94,7 +94,7 @@ def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
     for table in ("Wemb",):
         items[table] = np.resize(items[table], (len(pieces), marian.WIDTH))
     items["decoder_ff_logit_out_b"] = np.resize(items["decoder_ff_logit_out_b"], (1, len(pieces)))
-    marian.write_bin(bergamot / "model.deen.intgemm.alphas.bin", items, settings, quantised=True)
+    marian.write_bin(bergamot / "model.deen.intgemm.alphas.bin", items, settings, marian.QUANTISED["int8"])
     (bergamot / "lex.50.50.deen.s2t.bin").write_bytes(b"\x00" * 20)
     (bergamot / "config.intgemm8bitalpha.yml").write_text("vocabs:\n  - vocab.deen.spm\n  - vocab.deen.spm\n")
     for name in ("srcvocab.deen.spm", "trgvocab.deen.spm"):
@@ -119,6 +119,11 @@ def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
         ({"transformer-heads": "5"}, "its encoder is 16 wide, which cannot be split among 5 heads"),
         ({"enc-depth": "3"}, "weights and settings do not fit: it has no encoder.layers.2.fc1.weight"),
         ({"dec-depth": "1"}, "weights and settings do not fit: it has decoder.layers.1."),
+        ({"transformer-tied-layers": "1"}, "1 numbers of tied layers, but 2 layers"),
+        (
+            {"transformer-preprocess": "n", "transformer-postprocess": "da", "version": "v1.10.0 1234567"},
+            "with norms before its layers, of a Marian older than 1.11, which left out those of keys",
+        ),
         ({"dim-emb": "x"}, "dim-emb is 'x', not a number"),
     ],
 )

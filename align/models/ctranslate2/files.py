@@ -23,7 +23,7 @@ _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, to
 _OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
 """Types by their bytes, before version 4."""
 
-_MOST_VARIABLES, _MOST_AXES, _MOST_VOCABULARY = 50_000, 6, 100 << 20
+_MOST_VARIABLES, _MOST_AXES, _MOST_VOCABULARY, _LONGEST_PIECE = 50_000, 6, 100 << 20, 1000
 _SCALE = "_scale"
 
 
@@ -152,6 +152,49 @@ def read_vocabulary(path: Path) -> list[str]:
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise ModelError("not a list of pieces", file=str(path))
     return pieces
+
+
+_PIECES = ("unk_token", "bos_token", "eos_token")
+_OF_BOTH = (
+    *("num_heads", "pre_norm", "activation", "alignment_heads", "alignment_layer"),
+    *("embeddings_merge", "layernorm_embedding", "with_relative_position"),
+)
+
+
+def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Return what versions before 3.0, which write no config.json, store in variables; these get their later names.
+
+    Raises:
+        ValueError: one of them is not a number or a piece.
+    """
+    settings: dict[str, Any] = {}
+    for name in _PIECES:
+        if (piece := tensors.pop(name, None)) is not None:
+            if piece.dtype != torch.int8 or piece.numel() > _LONGEST_PIECE:
+                raise ValueError(f"{name} is not a piece")
+            settings[name] = piece.numpy().tobytes().decode()
+    start = _switch(tensors, "with_target_bos"), _switch(tensors, "user_decoder_start_tokens")
+    if start != (None, None):  # the piece before the target: the user's, `<s>` or `</s>`
+        first = settings.get("eos_token", "</s>") if start[0] is False else settings.get("bos_token", "<s>")
+        settings["decoder_start_token"] = None if start[1] else first
+    for side in ("bos", "eos"):
+        if (switch := _switch(tensors, f"with_source_{side}")) is not None:
+            settings[f"add_source_{side}"] = switch
+    for name in _OF_BOTH:
+        if (value := tensors.pop(name, None)) is not None:
+            for side in ("encoder", "decoder"):
+                tensors.setdefault(f"{side}/{name}", value)
+    for side, embeddings in (("encoder", "embeddings"), ("encoder", "embeddings_0"), ("decoder", "embeddings")):
+        if (value := tensors.pop(f"{side}/{embeddings}/multiply_by_sqrt_depth", None)) is not None:
+            tensors.setdefault(f"{side}/scale_embeddings", value)
+    return settings
+
+
+def _switch(tensors: dict[str, Tensor], name: str) -> bool | None:
+    value = tensors.pop(name, None)
+    if value is not None and value.numel() != 1:
+        raise ValueError(f"{name} is not a number")
+    return None if value is None else bool(value)
 
 
 def read_settings(root: Path) -> dict[str, Any]:

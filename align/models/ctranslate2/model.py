@@ -17,7 +17,7 @@ from torch import Tensor
 
 from align.core.errors import ModelError, shorten
 from align.core.types import Dtype
-from align.models.ctranslate2.files import Variables, read_settings, read_variables, read_vocabulary
+from align.models.ctranslate2.files import Variables, read_settings, read_variables, read_vocabulary, take_settings
 from align.models.detokenize import Detokenizer
 from align.models.engine.builder import Architecture, Side, build_transformer
 from align.models.engine.forward import Transformer
@@ -34,7 +34,7 @@ from align.models.recorder import Framework, ModelRecorder, fingerprint, remembe
 FILES = ("model.bin", "model/model.bin")
 """Where models are; the latter in packages of Argos Translate."""
 
-ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 5: "tanh"}
+ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 """Pieces that stand for languages, in M2M100 and in NLLB."""
@@ -44,9 +44,11 @@ _SUBWORDS = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("se
 
 _IGNORED = frozenset((
     *("activation", "alignment_heads", "alignment_layer", "embeddings_merge", "num_heads", "pre_norm"),
+    "layernorm_embedding",  # a switch, next to the weights of this norm
+    *("multi_query", "multi_query_attention"),  # which version 4.3 says of all decoders: the shape of the weights tells
     *("scale_embeddings", "start_from_zero_embedding", "alibi_use_positive_positions", "scale_alibi"),
 ))  # fmt: skip
-_OFF = frozenset(("alibi", "multi_query_attention"))
+_OFF = frozenset(("alibi", "with_relative_position"))
 """Settings that must be off."""
 
 
@@ -64,7 +66,11 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     if variables.kind != "TransformerSpec":
         message = f"a CTranslate2 model of kind {shorten(variables.kind)}, not a Transformer that translates"
         raise ModelError(message, file=str(folder.checkpoint))
-    settings = Config(read_settings(root), str(root / "config.json"))
+    try:
+        older = take_settings(variables.tensors)
+    except ValueError as error:
+        raise ModelError(str(error), file=str(folder.checkpoint)) from None
+    settings = Config(older | read_settings(root), str(root / "config.json"))
     paths = _vocabularies(root)
     source, target = (_ids(path, settings) for path in paths)
     languages, codes = _languages(folder, source)
@@ -343,6 +349,8 @@ def _renamed(
             yield f"{match[1]}.layers.{int(match[2])}.{_BLOCKS[match[3]]}.{_KINDS[match[4]]}", tensor
         elif match and match[3] in _JOINT:
             part, letters = _JOINT[match[3]]
+            if len(tensor) != len(letters) * sides[match[1]].width:
+                raise ValueError(f"{name} has not as many keys as queries, which is not read")
             for letter, chunk in zip(letters, tensor.chunk(len(letters)), strict=True):
                 yield f"{match[1]}.layers.{int(match[2])}.{part}.{letter}_proj.{_KINDS[match[4]]}", chunk
         elif (parts := name.split("/"))[1:] in (["position_encodings", "encodings"],):

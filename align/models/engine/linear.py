@@ -19,13 +19,14 @@ from torch.nn import functional
 from align.core.errors import ModelError
 from align.core.types import Dtype
 
-Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "tanh"]
+Activation = Literal["none", "relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu", "tanh"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "relu": torch.relu_,
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": lambda x: functional.silu(x, inplace=True),
     "tanh": torch.tanh_,
 }

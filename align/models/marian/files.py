@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import re
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -249,6 +250,12 @@ class MarianSettings:
     def switch(self, name: str) -> bool:
         """Tell whether a setting is on."""
         return self.word(name, "false").lower() in ("true", "yes", "on")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Version of the Marian that trained the model, such as (1, 12, 0); zeros if it is not stored."""
+        match = re.match(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\b", self.word("version"))
+        return tuple(map(int, match.groups())) if match else (0, 0, 0)
 
     def items(self, name: str) -> list[str]:
         """Return a list of texts."""

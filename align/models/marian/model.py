@@ -31,7 +31,16 @@ from align.models.recorder import Framework, ModelRecorder, fingerprint, remembe
 FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
 """Names of models, in search order; an optimizer's file begins with the name of its model."""
 
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
+
+EXACT_GELU = (1, 12, 3)
+"""First version whose GELU is not approximated by a sigmoid."""
+
+NORMED_KEYS = (1, 10, 28)
+"""First version in which norms before self-attention apply to its keys and values too."""
+
+_MOST_TIED = 100
+"""Maximum number of layers that share weights: their number is not limited by the size of the file."""
 
 EPSILON = 1e-9
 """Added to the variance in layer norms."""
@@ -230,7 +239,6 @@ def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
         not in ("self-attention", "rnn", "average-attention"),
         f"with a decoder of {shorten(word('dec-cell'))} cells": autoregression == "rnn" and word("dec-cell") != "ssru",
         "with factored vocabularies": settings.number("lemma-dim-emb") > 0 or any("_factor" in name for name in items),
-        "with tied layers": bool(settings.items("transformer-tied-layers")),
         "without output projections": settings.switch("transformer-no-projection"),
         "with pooling in the place of attention": settings.switch("transformer-pool"),
         "with projections of its recurrent units": settings.switch("transformer-rnn-projection"),
@@ -243,6 +251,9 @@ def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
         "with a skip connection around its layers": "a" in word("transformer-postprocess-top"),
         f"with activation {shorten(word('transformer-ffn-activation'))}": word("transformer-ffn-activation", "relu")
         not in ACTIVATIONS,
+        "with norms before its layers, of a Marian older than 1.11, which left out those of keys": "n"
+        in word("transformer-preprocess")
+        and settings.version < NORMED_KEYS,
         "without positions": settings.switch("transformer-disable-position-embeddings"),
     }
     if kind := next((kind for kind, is_so in refused.items() if is_so), None):
@@ -263,8 +274,11 @@ def _build(
     top = "n" in settings.word("transformer-postprocess-top")
     encoder, decoder = (Side(depth, heads, width, before, top, positions, 0) for depth in depths)
     activation = ACTIVATIONS[settings.word("transformer-ffn-activation", "relu")]
+    if activation == "gelu_sigmoid" and settings.version >= EXACT_GELU:
+        activation = "gelu"
     architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=EPSILON)
     try:
+        items = _untied(items, settings.items("transformer-tied-layers"), depths[1])
         tables = [_table(items, name) for name in ("encoder", "decoder")]
         rows = len(tables[0]), len(tables[1])
         weights = Weights(dict(_renamed(items, tables, before)))
@@ -274,6 +288,30 @@ def _build(
     except ValueError as error:
         raise ModelError(f"weights and settings do not fit: {error}", file=settings.file) from None
     return transformer, rows
+
+
+def _untied(items: dict[str, Tensor], tied: Sequence[str], depth: int) -> dict[str, Tensor]:
+    """Return the weights with those of tied decoder layers once for each layer that has them.
+
+    Args:
+        items: weights by Marian's names.
+        tied: for each decoder layer, the number under which its weights are saved; empty if no layers are tied.
+        depth: number of decoder layers.
+    """
+    if not tied:
+        return items
+    if len(tied) != depth or depth > _MOST_TIED:
+        raise ValueError(f"{len(tied):,} numbers of tied layers, but {depth:,} layers")
+    result: dict[str, Tensor] = {}
+    for name, weight in items.items():
+        match = re.fullmatch(r"decoder_l([0-9]+)_(.+)", name)
+        if not match:
+            result[name] = weight
+        elif match[1] not in tied:
+            raise ValueError(f"{shorten(name)} belongs to none of the tied layers")
+        else:
+            result |= {f"decoder_l{n}_{match[2]}": weight for n, number in enumerate(tied, 1) if number == match[1]}
+    return result
 
 
 def _table(items: Mapping[str, Tensor], side: str) -> Tensor:
