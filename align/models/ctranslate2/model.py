@@ -273,7 +273,7 @@ def _build(
         sides, scaled = {}, set()
         for side, embedding in table.items():
             width, heads = embedding.shape[1], int(_number(tensors, f"{side}/num_heads", 8))
-            layers = len({name.split("/")[1] for name in tensors if name.startswith(f"{side}/layer_")})
+            layers = len({match[2] for name in tensors if (match := _LAYER.fullmatch(name)) and match[1] == side})
             before = bool(_number(tensors, f"{side}/pre_norm", 1))
             scaled.add(_is_scaled(_number(tensors, f"{side}/scale_embeddings", 1), tensors, side, width))
             last = f"{side}/layer_norm/gamma" in tensors
