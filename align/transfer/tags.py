@@ -442,7 +442,12 @@ _BREAKS = BLOCK | {"br"}
 """Elements that end a word even without a space."""
 
 MOST_CELLS = 10_000_000
-"""Tags times words of a sentence up to which tags are placed, which takes seconds."""
+"""Tags of a sentence, times words of both sides and characters of the longest, up to which tags are placed, which takes
+seconds.
+"""
+
+NEAR = 200
+"""Characters of a word that are read next to a tag: a line without spaces is one word, and may have many tags."""
 
 INSIDE, UNMATCHED = "inside a word", "without its other half"
 """Remarks on a tag before it is placed."""
@@ -614,15 +619,21 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     return markup_of(tokens, syntax, extra, spaces=as_words)
 
 
-def check_size(tokens: Iterable[Token], text: str) -> None:
+def check_size(tokens: Sequence[Token], text: str) -> None:
     """Check that tags are not too many to be placed in a text.
+
+    Args:
+        tokens: tokens of the source.
+        text: its translation; "" if they are not to be placed.
 
     Raises:
         ValueError: they are.
     """
-    tags, words = sum(token.kind != "text" for token in tokens), len(text.split())
-    if tags * words > MOST_CELLS:
-        raise ValueError(f"{tags:,} tags and {words:,} words are too many for one sentence")
+    tags = sum(token.kind != "text" for token in tokens)
+    texts = [text, *(token.text for token in tokens if token.kind == "text")] if text else []
+    words = [word for part in texts for word in part.split()]
+    if tags * (len(words) + max(map(len, words), default=0)) > MOST_CELLS:
+        raise ValueError(f"{tags:,} tags and {len(words):,} words are too many for one sentence")
 
 
 def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = (), *, spaces: bool = True) -> Markup:
@@ -748,11 +759,11 @@ def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequenc
     Where two words touch, as in text without spaces, only punctuation counts as text next to an offset.
     """
     n = bisect_right(ends, at)
-    before = plain[words[n - 1][0] : at] if n and ends[n - 1] == at else ""
-    behind = plain[at : words[n][1]] if n < len(words) and words[n][0] <= at else ""
+    before = plain[max(words[n - 1][0], at - NEAR) : at] if n and ends[n - 1] == at else ""
+    behind = plain[at : min(words[n][1], at + NEAR)] if n < len(words) and words[n][0] <= at else ""
     inside = bool(behind) and words[n][0] < at
     if inside:
-        before = plain[words[n][0] : at]
+        before = plain[max(words[n][0], at - NEAR) : at]
     elif before and behind:
         before, behind = ("" if has_letters(text) else text for text in (before, behind))
     return n, normalize(before), normalize(behind), inside

@@ -187,23 +187,32 @@ def test_tags_that_the_target_has_are_not_doubled() -> None:
     assert found.text == "The <b>file</b> is <i>missing</i>"
 
 
+def _count_calls(source: str, target: str) -> int:
+    """Return the number of calls that the transfer of tags makes."""
+    count = 0
+
+    def trace(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    links = {(n, n): 1.0 for n in range(min(len(source.split()), len(target.split())))}
+    sys.setprofile(trace)
+    try:
+        transfer_markup(source, target, links, tags="placeholders" if "{" in source else "xml")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 @pytest.mark.parametrize("unit", ["w%d <br/> ", "<b>x</b> ", "<b>w</b>v%d ", "«{%d}» a "])
 def test_operations_grow_with_tags_times_words(unit: str) -> None:
     def calls(units: int) -> int:
-        count = 0
-
-        def trace(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
         source = "".join(unit % n if "%" in unit else unit for n in range(units))
-        target = re.sub(r"<[^>]*>|\{\d+\}", "", source)
-        links = {(n, n): 1.0 for n in range(len(target.split()))}
-        sys.setprofile(trace)
-        try:
-            transfer_markup(source, target, links, tags="placeholders" if "{" in unit else "xml")
-        finally:
-            sys.setprofile(None)
-        return count
+        return _count_calls(source, re.sub(r"<[^>]*>|\{\d+\}", "", source))
 
     assert calls(400) < 5 * calls(200)
+
+
+def test_operations_grow_with_tags_within_a_word() -> None:
+    small, large = (_count_calls("({0}" * units, "x") for units in (1000, 2000))
+    assert large < 3 * small
