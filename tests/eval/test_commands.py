@@ -100,6 +100,14 @@ def check_worth(rows: Rows, data: Path) -> None:
     assert sum(int(row["sure"]) for row in counted if row["kind"] == "words of the source") == len(links)
 
 
+def check_ensembles(rows: Rows, data: Path) -> None:
+    partners = ["nothing", *(f"{tool}, {unit}" for tool in ("fast_align", "eflomal") for unit in ("words", "pieces"))]
+    assert [(row["model"], row["with"]) for row in rows] == [
+        (model, partner) for model in ("one model", "two models") for partner in partners
+    ]
+    assert float(rows[4]["aer_toy"]) < 20  # words are translated one by one, in order
+
+
 def check_spans(rows: Rows, data: Path) -> None:
     assert len({(row["system"], row["rule"]) for row in rows}) == 8
     spans = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
@@ -115,7 +123,7 @@ def check_quality(rows: Rows, data: Path) -> None:
 
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_spans, check_quality),
+    *(check_ensembles, check_spans, check_quality),
 )
 
 
