@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import groupby
+from typing import Literal, TypeAlias
 
 from align.core.errors import shorten, show_value
 from align.core.types import Pair, Span
@@ -24,6 +25,10 @@ _INVISIBLE = re.compile(
     f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
 )
 """Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
+
+
+MOST_MARKS = 1000
+"""Limit of combining marks in a row that are composed; in Unicode's own stream-safe format it is 30."""
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -44,12 +49,23 @@ def normalize(text: str) -> str:
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
-    return unicodedata.normalize("NFC", normalize(word)).casefold()
+    return to_form("NFC", normalize(word)).casefold()
+
+
+def to_form(form: Literal["NFC", "NFKD"], text: str) -> str:
+    """Return a text in a normal form of Unicode, or as it is if it has more than MOST_MARKS combining marks in a row.
+
+    Python sorts these in time that grows with the square of their number.
+    """
+    marked = groupby(text, lambda character: unicodedata.combining(character) > 0) if len(text) > MOST_MARKS else ()
+    if any(combines and len([*run]) > MOST_MARKS for combines, run in marked):
+        return text
+    return unicodedata.normalize(form, text)
 
 
 def _compose(text: str) -> str:
     """Compose characters (NFC), but keep those that NFC itself decomposes or replaces, such as Bengali U+09DF."""
-    composed = unicodedata.normalize("NFC", text)
+    composed = to_form("NFC", text)
     if composed == text:
         return text
     kept = "".join(character for character in set(text) if unicodedata.normalize("NFC", character) != character)

@@ -6,7 +6,6 @@ borders cross neither a word nor a piece: pieces are aligned by units, and all w
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from align.core.errors import ModelError
 from align.core.stream import OnBatch, OnChoice
-from align.core.text import IdPair, normalize
+from align.core.text import IdPair, normalize, to_form
 from align.core.types import Alignment, Pair, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 
@@ -129,7 +128,7 @@ def _common(a: str, b: str) -> int:
 
 
 def _plain(text: str) -> str:
-    return "".join(unicodedata.normalize("NFKD", normalize(text)).casefold().split())
+    return "".join(to_form("NFKD", normalize(text)).casefold().split())
 
 
 def _unmarked(piece: str) -> str:

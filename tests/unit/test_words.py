@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.formats import FORMATS
-from align.core.text import LinePair, find_spans, normalize, split_words
+from align.core.text import LinePair, find_spans, fold, normalize, split_words
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import parse_pharaoh
 
@@ -87,6 +87,13 @@ def test_normalized_text_is_composed_and_visible(text: str, expected: str) -> No
 )
 def test_normalized_text_keeps_what_belongs_to_it(text: str) -> None:
     assert normalize(text) == text
+
+
+def test_many_marks_in_a_row_are_not_sorted() -> None:
+    for marks in ("\u0315\u0300" * 5000, "\u0315" * 5000 + "\u0300" * 5000):
+        assert normalize(f"e{marks}") == fold(f"e{marks}") == f"e{marks}"
+    assert normalize("e\u0301" * 5000) == "é" * 5000
+    assert normalize("e\u0315\u0301") == "é\u0315"
 
 
 @given(
