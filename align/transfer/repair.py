@@ -42,12 +42,19 @@ _XML_TAG = re.compile(r"""<(/?)([A-Za-z_][\w:.-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*')*
 _BARE = re.compile(r"&(?!(?:#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][\w.-]{0,80});)|<(?![A-Za-z_/!?])|\]\]>")
 """Marks that XML does not allow and that can only be text."""
 
+_INCOMPLETE = re.compile(r"<[A-Za-z/!?]")
+"""The beginning of a tag, in text of HTML: a browser takes all up to the next `>` as the tag."""
+
+_WITH_TEXT = re.compile(r"""<[A-Za-z/](?:[^<>"']|"[^"]*"|'[^']*')*<|</[^\s>]+\s+[^\s>]""")
+"""A tag that contains the beginning of another one, or words after the name in an end tag: both may be text."""
+
 _NUMBER = re.compile(r"[0-9]+")
 _PERCENTAGE = re.compile(r"%([0-9]+)(?![0-9$])")
 _MARKS = re.compile(r"[^\w\s]*")
 _ICU_KEY = re.compile(r"(=?[\w-]+)\s*\{\Z")
 _ICU_LIKE = re.compile(r"\{\s*[\w.$-]{1,80}\s*,\s*(?:plural|select)", re.IGNORECASE)
 
+_INCOMPLETE_TAG = "an incomplete tag in the translation"
 _UNCERTAIN = "tags that cannot be told from the text of the translation"
 
 
@@ -134,6 +141,10 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
         edits += [_Edit(start, end, new)] if new != text else []
     repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left))
     result = _collapse(_parse_result(repaired.text, source, syntax), points)
+    if not any(_is_incomplete(token, syntax) for token in tokens) and any(
+        _is_incomplete(token, syntax) for token in (*(part.token for part in parts), *result)
+    ):
+        raise ValueError(_INCOMPLETE_TAG)
     there = _match(tokens, result)
     same = [Counter(tokens[n].identity for n in numbers.values()) for numbers in (matches, there)]
     if same[0] != same[1] or sum(token.kind != "text" for token in result) != len(there) + len(left):
@@ -440,6 +451,13 @@ def _merge(parts: Sequence[_Part], damaged: Sequence[_Part], target: str) -> lis
     return merged
 
 
+def _is_incomplete(token: Token, syntax: Syntax) -> bool:
+    """Check whether a tag has no end of its own, or contains text for that reason."""
+    if token.kind == "text":
+        return syntax.tags == "html" and _INCOMPLETE.search(token.text) is not None
+    return syntax.escaped and _WITH_TEXT.match(token.text) is not None
+
+
 def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
     """Yield the edits that make text of XML well-formed.
 
@@ -450,7 +468,7 @@ def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
     for match in (*_BARE.finditer(text), None):
         end = match.start() if match else len(text)
         if "<" in text[at:end]:
-            raise ValueError("an incomplete tag in the translation")
+            raise ValueError(_INCOMPLETE_TAG)
         if match:
             yield _Edit(start + end, start + match.end(), escape(match[0], quote=False))
             at = match.end()
