@@ -19,6 +19,7 @@ from align.transfer.inline import MOST, Inline, partners
 from align.transfer.tags import (
     CODES,
     ICU,
+    LETTER,
     PLACEHOLDER,
     Markup,
     Syntax,
@@ -417,7 +418,7 @@ def _is_apart(target: str, start: int, end: int, text: str, preceding: str) -> b
 
 
 def _is_of_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    return re.fullmatch(LETTER, character) is not None
 
 
 def _is_free(

@@ -35,15 +35,21 @@ BLOCK = frozenset(_BLOCK.split())
 _UNREAD = ("script", "style")
 """HTML elements whose content is not text."""
 
+LETTER = (
+    r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    r"\U00020000-\U0003ffff]"
+)
+"""A letter or digit, but not of Chinese, Japanese, Korean, Thai and the like, whose words may touch a placeholder."""
+
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"  # {{name}}
     r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
     r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
-    r"|(?<![\w%])%[A-Za-z_]\w{1,80}%(?!\w)"  # %name%
+    rf"|(?<!{LETTER})(?<!%)%[A-Za-z_][A-Za-z0-9_]{{1,80}}%(?!{LETTER})"  # %name%
     r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcpm@]"
-    r"|(?<![0-9%])%L?[0-9]{1,2}(?![\w%$])"  # %1 of Qt
-    r"|(?<![\w$])\$[A-Za-z_]\w{0,80}"  # $HOME, $name
-    r"|(?<![\w:/]):[a-z_]\w{1,80}(?![\w:])"  # :name
+    rf"|(?<![0-9%])%L?[0-9]{{1,2}}(?!{LETTER}|[%$])"  # %1 of Qt
+    rf"|(?<!{LETTER})(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
+    rf"|(?<!{LETTER})(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
 )
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
 """Addresses, in which a percent sign begins an encoded character."""

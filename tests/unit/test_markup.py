@@ -9,6 +9,7 @@ import pytest
 
 from align.evaluation.link_formats import parse_pharaoh
 from align.transfer.markup import Placement, transfer_markup
+from align.transfer.repair import Repaired, repair_target
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 
@@ -185,6 +186,22 @@ def test_tags_and_placeholders_together() -> None:
 def test_tags_that_the_target_has_are_not_doubled() -> None:
     found = transfer_markup("Die <b>Datei</b> <i>fehlt</i>", "The <b>file</b> is missing", {(2, 3): 1.0}, tags="html")
     assert found.text == "The <b>file</b> is <i>missing</i>"
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("%1 Dateien", "%1个文件"),
+        ("%name% Ordner", "在%name%文件夹"),
+        ("Ordner $HOME", "$HOME文件夹"),
+        ("Hallo :name da", "你好:name先生"),
+        ("%d Dateien 100%", "%d个文件100%"),
+        ("%1 von %2", "%2개 중 %1개"),
+    ],
+)
+def test_placeholders_may_touch_words_of_scripts_without_spaces(source: str, target: str) -> None:
+    assert transfer_markup(source, target, {(0, 0)}, tags="placeholders").text == target
+    assert repair_target(source, target, "placeholders") == Repaired(target)
 
 
 def _count_calls(source: str, target: str) -> int:
