@@ -50,12 +50,12 @@ def partners_of(
     for tool in tools:
         for unit, recorder in (("words", None), ("pieces", forward.forward.recorder)):
             try:
-                found = baselines.align(tool, about, text, recorder)
+                baseline = baselines.align(tool, about, text, recorder)
             except ModuleNotFoundError as error:
                 print(f"{tool} on {unit} is left out: {error}", file=sys.stderr)
                 continue
-            partners[f"{tool}, {unit}"] = [share_of_directions(*both) for both in found.links]
-            versions = list(dict.fromkeys([*versions, found.tool]))
+            partners[f"{tool}, {unit}"] = [share_of_directions(*both) for both in baseline.links]
+            versions = list(dict.fromkeys([*versions, baseline.tool]))
     return partners, versions
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from align.core.errors import LinksError
 from align.core.types import Alignment, Pair, Pieces
-from align.evaluation.ensemble import MeanScores, mean_links, read_scored, share_of_directions
+from align.evaluation.ensemble import MeanScores, check_range, mean_links, read_scored, share_of_directions
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
 
@@ -66,24 +64,12 @@ def join(
         yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold))
 
 
-def check_range(links: Mapping[tuple[int, int], float], pair: Pair, name: str, line: int) -> None:
-    """Refuse a link to a word that does not exist."""
-    sizes = len(pair.source), len(pair.target)
-    for i, j in links:
-        if i >= sizes[0] or j >= sizes[1]:
-            what = f"link {i}-{j}, and there are {sizes[0]:,} and {sizes[1]:,} words"
-            raise LinksError(what, file=name, line=line, hint="links count from 0, source first")
-
-
 def describe(names: Sequence[str]) -> list[str]:
-    """Return a name of each partner for signatures: that of a tool with its version, or the digest of a file."""
-    described = []
-    for name in names:
-        if name in TOOLS:
-            from align.baselines.tools import describe_tool
+    """Return a name of each partner for signatures: that of a tool with its version, or "links" for a file.
 
-            described.append(describe_tool(name))
-        else:
-            with open(name, "rb") as stream:
-                described.append(f"links@{hashlib.sha256(stream.read()).hexdigest()[:7]}")
-    return described
+    Raises:
+        ModuleNotFoundError: a tool is not installed.
+    """
+    from align.baselines.tools import describe_tool
+
+    return [describe_tool(name) if name in TOOLS else "links" for name in names]

@@ -268,7 +268,8 @@ class Extraction:
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         options, progress, blocks = self._options, self._progress, results.blocks
-        describe(options.ensemble)  # an error if one is missing
+        if options.ensemble:
+            describe(options.ensemble)  # an error if a tool is missing
         aligner = load_aligner(PROGRAM, options)
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"

@@ -44,6 +44,7 @@ from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
 from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
+from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
 from align.io.process import keep_freed_memory
@@ -572,10 +573,7 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
         scores = parse_scored(line)
     except ValueError as error:
         raise LinksError(str(error), file=name, line=number) from None
-    sizes = len(pair.source), len(pair.target)
-    if wrong := [link for link in scores if link[0] >= sizes[0] or link[1] >= sizes[1]]:
-        what = f"link {wrong[0][0]}-{wrong[0][1]}, and there are {sizes[0]:,} and {sizes[1]:,} words without the tags"
-        raise LinksError(what, file=name, line=number, hint="links count from 0, source first")
+    check_range(scores, pair, name, number, " without the tags")
     return scores
 
 

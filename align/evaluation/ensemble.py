@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from align.core.errors import LinksError
+from align.core.types import Pair
 from align.evaluation.link_formats import parse_scored
 
 MEAN = "mean"
@@ -42,6 +43,22 @@ def share_of_directions(forward: Iterable[tuple[int, int]], reverse: Iterable[tu
     """Return 1 for each link of both directions, and 0.5 for each of one."""
     first, second = frozenset(forward), frozenset(reverse)
     return {link: 1.0 if link in first and link in second else 0.5 for link in sorted(first | second)}
+
+
+def check_range(links: Iterable[tuple[int, int]], pair: Pair, name: str, line: int, of_text: str = "") -> None:
+    """Check that links are to words of a pair.
+
+    Args:
+        of_text: which words these are, for the message.
+
+    Raises:
+        LinksError: a word does not exist; names file and line.
+    """
+    sizes = len(pair.source), len(pair.target)
+    for i, j in links:
+        if i >= sizes[0] or j >= sizes[1]:
+            what = f"link {i}-{j}, and there are {sizes[0]:,} and {sizes[1]:,} words{of_text}"
+            raise LinksError(what, file=name, line=line, hint="links count from 0, source first")
 
 
 def read_scored(lines: Iterable[str], name: str) -> Iterator[MeanScores]:

@@ -453,7 +453,7 @@ def _merge(parts: Sequence[_Part], damaged: Sequence[_Part], target: str) -> lis
 
 
 def _is_incomplete(token: Token, syntax: Syntax) -> bool:
-    """Check whether a tag has no end of its own, or contains text for that reason."""
+    """Check whether a tag has no end tag, or contains text for that reason."""
     if token.kind == "text":
         return syntax.tags == "html" and _INCOMPLETE.search(token.text) is not None
     return syntax.escaped and _WITH_TEXT.match(token.text) is not None
@@ -476,7 +476,7 @@ def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
 
 
 class _Extra:
-    """Finds what becomes of tags and placeholders that the source does not have."""
+    """Finds the replacement of tags and placeholders that the source does not have."""
 
     def __init__(self, tokens: Sequence[Token], syntax: Syntax) -> None:
         self._text = "".join(token.text for token in tokens if token.kind == "text")

@@ -1,4 +1,4 @@
-"""Means of several aligners' scores, beside the obvious way to compute them."""
+"""Means of several aligners' scores, compared with a naive computation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SCORES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), st.sam
 def test_a_mean_is_that_of_all_who_linked_anything(
     scores: list[tuple[dict[tuple[int, int], float], float]], threshold: float
 ) -> None:
-    found = mean_links([links for links, _ in scores], threshold, [weight for _, weight in scores])
+    means = mean_links([links for links, _ in scores], threshold, [weight for _, weight in scores])
     voters = [(links, weight) for links, weight in scores if links]
     total = sum(weight for _, weight in voters)
     for i in range(4):
         for j in range(4):
             mean = sum(links.get((i, j), 0) * weight for links, weight in voters) / (total or 1)
-            assert found.get((i, j), 0.0) == (pytest.approx(mean) if mean > threshold else 0.0)
-    assert list(found) == sorted(found)
+            assert means.get((i, j), 0.0) == (pytest.approx(mean) if mean > threshold else 0.0)
+    assert list(means) == sorted(means)
     equal = [links for links, _ in scores]
     assert mean_links(equal, threshold) == mean_links(equal, threshold, [3.0] * len(equal))
 
