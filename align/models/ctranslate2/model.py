@@ -36,8 +36,8 @@ FILES = ("model.bin", "model/model.bin")
 
 ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 
-_LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
-"""Pieces that stand for languages, in M2M100 and in NLLB."""
+_LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})|([a-z]{2}_[A-Z]{2})")
+"""Pieces that stand for languages, in M2M100, in NLLB and in mBART."""
 
 _SUBWORDS = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("sentencepiece.model",) * 2
 """Names of sentencepiece models of source and target, next to the model or in the folder above."""
@@ -95,10 +95,11 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     for piece in (unknown, ends.piece, begin):
         if piece not in source or (piece not in target and piece != begin):
             raise ModelError(f"its vocabulary has no {shorten(piece) or 'empty piece'}", file=str(paths[0]))
-    before = [source[codes[0]]] if codes else []
-    if settings.switch("add_source_bos", False):
-        before.insert(0, source[begin])
+    language = [source[codes[0]]] if codes else []
+    before = [*([source[begin]] if settings.switch("add_source_bos", False) else []), *language]
     after = [source[ends.piece]] if ends.of_source else []
+    if ends.language_last:
+        before, after = before[: len(before) - len(language)], [*after, *language]
     subword_files = [rule.subword_file for rule in rules if rule.subword_file]
     spec = before, after, ends.start, [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     digest = fingerprint([folder.checkpoint, *dict.fromkeys(paths), *subword_files], repr(spec))
@@ -157,11 +158,13 @@ class _Ends(NamedTuple):
     Attributes:
         piece: `</s>`, by its name.
         of_source: whether sources end in it.
+        language_last: whether the source's language comes after it, as in the first mBART, and not before the text.
         start: ids that the decoder reads first.
     """
 
     piece: str
     of_source: bool
+    language_last: bool
     start: list[int]
 
     @classmethod
@@ -179,13 +182,15 @@ class _Ends(NamedTuple):
         if codes is None and first is None and not from_zero:
             hint = "convert the model again with the languages in its settings"
             raise ModelError("no decoder_start_token is given", file=settings.file, hint=hint)
+        language_last = codes is not None and first is None and codes[0][2:3] == "_"
         start = [rows] if from_zero else [target[piece] for piece in (first or end,) if piece in target]
         missing = str(first) if not start else codes[1] if codes and codes[1] not in target else None
         if missing is not None:
             raise ModelError(f"its vocabulary has no {shorten(missing)}", file=settings.file)
         # converters of OpenNMT say whether sources end; those of transformers leave it to the tokenizer
         ends = settings.switch("add_source_eos", False) or from_zero or codes is not None or first != "<s>"
-        return cls(end, ends, [*start, *([target[codes[1]]] if codes else [])])
+        start = [*([] if language_last else start), *([target[codes[1]]] if codes else [])]
+        return cls(end, ends, language_last, start)
 
 
 def _vocabularies(root: Path) -> tuple[Path, Path]:
@@ -210,7 +215,7 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
         ModelError: a multilingual model without languages, or a language that it does not have.
     """
     options, root = folder.options, folder.checkpoint.parent
-    codes = {match[1] or match[2]: piece for piece in ids if (match := _LANGUAGE.fullmatch(piece))}
+    codes = {match[1] or match[2] or match[3]: piece for piece in ids if (match := _LANGUAGE.fullmatch(piece))}
     chosen: list[str | None] = [options.source_lang, options.target_lang]
     if options.reverse_of is not None:
         chosen = [code or other for code, other in zip(chosen, reversed(options.reverse_of), strict=True)]
@@ -247,6 +252,8 @@ def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]
         file = root.parent / "bpe.model"
         return TextRules(language, options.case or "keep", options.tokenizer or "none", "subword-nmt", file)
     rules = folder.rules(language, file)
+    if sum(piece.startswith("\u0120") for piece in ids) * 10 > len(ids):  # a letter of Maltese, too
+        raise ModelError("its pieces are of bytes, as BART's, which is not read", file=str(root))
     if rules.subwords == "none" and options.subwords is None and any(piece.startswith("\u2581") for piece in ids):
         hint = "name its sentencepiece models with ‹subword_files›, or copy them next to the model"
         raise ModelError(
