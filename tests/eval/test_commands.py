@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from align.core.types import DTYPES
@@ -163,6 +164,37 @@ def test_what_is_not_there_is_named(
     result = command(*arguments.split())
     assert (result.code, result.out) == (1, "")
     assert message in result.err
+
+
+def test_a_decoder_only_model_is_trained_and_measured(
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(data)
+    training = importlib.import_module("train_causal")
+    monkeypatch.setattr(training, "SIZES", {**training.SIZES, "num_hidden_layers": 2})
+    train = f"train-causal model {EXPERIMENT} --tokens 400 --threads 1 --decay 1 --updates"
+    assert command(*train.split(), 1).code == 0
+    result = command(*train.split(), 2)
+    assert result.code == 0, result.err
+    assert "600 sequences" in result.out
+    assert "1 updates done" in result.out
+    log = Path("model/training.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in log] == ["updates", "1", "2"]
+    causal = importlib.import_module("causal")
+    monkeypatch.setattr(causal, "peak_memory", lambda command: float(len(command[-1])))
+    result = command(*f"causal model {EXPERIMENT} --rounds 1".split())
+    assert result.code == 0, result.err
+    sign, rows = read_table(data / "results" / "causal.heads.tsv")
+    assert sign.startswith("# causal|gold:toy|huggingface:de-en@")
+    assert len(rows) == 2 * 2 * 2 * 2 * 2 * 9  # directions, nulls, positions, scores, layers, eight heads and all
+    assert {row["top"] for row in read_table(data / "results" / "causal.agreement.tsv")[1]} <= set("012345")
+    rates = {row["system"]: float(row["aer_toy"]) for row in read_table(data / "results" / "causal.systems.tsv")[1]}
+    assert len(rates) == 2 * 2 * (2 * 2 * 4 + 3 * 6)  # models, nulls; by rules, and by settings in three ways
+    assert causal.rank_correlation(*map(np.array, ([1, 2, 2, 3], [9, 8, 8, 0]))) == pytest.approx(-1)
+    costs = by_what(read_table(data / "results" / "causal.costs.tsv")[1])
+    assert costs["one head, norm"] == len("one head, norm") - len("nothing")
+    assert command("causal", "model", *EXPERIMENT.split(), "--only", "one head, norm").code == 0
 
 
 @needs_fast_align

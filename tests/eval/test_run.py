@@ -42,7 +42,8 @@ def test_a_command_takes_its_options(door: Any) -> None:
 def test_data_must_be_named(door: Any, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXTRACT_ALIGN_DATA", raising=False)
     for name in (name for name, options in door.COMMANDS.items() if door.DATA in options):
-        result = command(name)
+        positional = [option.names[0] for option in door.COMMANDS[name] if option.names[0].isidentifier()]
+        result = command(name, *(("folder",) if "folder" in positional else ()))
         assert (result.code, result.out) == (2, "")
         assert "--data" in result.err
 
