@@ -79,3 +79,6 @@ def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
     assert result.code == 0
     assert result.out.count(b" ||| ") == 1
     assert "|translate:beam1|" in result.err
+    result = run_main(extract.main, *arguments, "--beam", "3", stdin="das haus\n")
+    failed(result, "translate by greedy search, not with a beam of 3: leave out --beam")
+    assert run_main(extract.main, *arguments, "--beam", "1", stdin="das haus\n").code == 0

@@ -33,11 +33,11 @@ class GreedyTranslator:
         decode: returns the text of ids.
         ends: ids that end a translation.
         longest: limit of prompt and translation.
-        search: the limit of length; the beam has no effect.
+        search: the limit of length; a beam of 1, or the default one, which other models take.
         batch_tokens: pieces of prompts per batch.
 
     Raises:
-        ModelError: the tokenizer has no piece that ends a translation.
+        ModelError: the tokenizer has no piece that ends a translation, or another beam is asked for.
     """
 
     def __init__(
@@ -56,6 +56,9 @@ class GreedyTranslator:
         folder, device, dtype = origin
         config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
         shape = read_architecture(config)
+        if search.beam not in (1, Search().beam):
+            message = f"language models translate by greedy search, not with a beam of {search.beam}"
+            raise ModelError(message, file=str(folder.root), hint="leave out ‹beam›")
         if not ends:
             raise ModelError("its tokenizer has no piece that ends a translation", file=str(folder.text_root))
         rows = len(transformer.embedding.pieces)
