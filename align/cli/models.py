@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from align.cli.about import list_models
-from align.cli.args import add_languages, add_template, new_parser
+from align.cli.args import add_languages, add_template, check_files, new_parser
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.parser import Idle, Parser
 from align.core.backend import Recorder
@@ -149,6 +149,7 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
     names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
     options = ModelOptions(**{name: getattr(args, name) for name in names})
     texts = (args.source, args.target) if args.source else None
+    check_files(parser, (args.source, args.target, *map(str, args.subword_files or ())), args.heads, "--heads")
     return Description(args.model, options, args.quiet, texts, args.heads)
 
 
@@ -163,8 +164,9 @@ def describe(description: Description) -> None:
 
     recorder = load(description.model, options=description.options).forward.recorder
     calibration: dict[tuple[Score, Position], Cell] = {}
+    heads = ""
     if description.texts:
-        calibration = calibrate(recorder, read_text(*description.texts), description.heads)
+        calibration, heads = calibrate(recorder, read_text(*description.texts))
     source, target = recorder.languages
     rows = {
         "model": recorder.name,
@@ -179,15 +181,18 @@ def describe(description: Description) -> None:
         path = store(description, folder, recorder.languages, calibration)
         if not description.quiet:
             say(f"{PROGRAM}: {path} is written")
+    if description.heads:
+        with replace_file(description.heads, mode=existing_mode(description.heads)) as file:
+            file.write(heads.encode())
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def calibrate(recorder: Recorder, pairs: Sequence[Pair], heads: str | None) -> dict[tuple[Score, Position], Cell]:
+def calibrate(recorder: Recorder, pairs: Sequence[Pair]) -> tuple[dict[tuple[Score, Position], Cell], str]:
     """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
 
-    Args:
-        heads: file for a list of single heads with that of their norms; None for no list.
+    Returns:
+        Them, and the list of all heads by the lexical consistency of their norms.
 
     Raises:
         ModelError: the text has too few pairs.
@@ -212,11 +217,8 @@ def calibrate(recorder: Recorder, pairs: Sequence[Pair], heads: str | None) -> d
                     for cell, value in zip(cells, values[position].tolist(), strict=True)
                     if cell.head != "all"
                 ]
-    if heads:
-        lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
-        with replace_file(heads, mode=existing_mode(heads)) as out:
-            out.write("".join(("layer\thead\tscore\tposition\n", *lines)).encode())
-    return chosen
+    lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
+    return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
 
 
 def store(

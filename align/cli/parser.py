@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from align.cli.common import say
@@ -73,6 +77,26 @@ class ShortHelp(argparse.Action):
         parser.exit()
 
 
+OUTPUTS = {
+    "output": "-o",
+    "report": "--report",
+    "review": "--review",
+    "bad_lines_file": "--bad-lines-file",
+    "heads": "--heads",
+}
+"""Options that name a file to write, by their destination."""
+
+MOST_FILES = 10_000
+"""Files of a model's folder that are compared with a file to write."""
+
+_MODEL_FILE = re.compile(
+    r".*\.(pt|bin|npz|safetensors|toml|spm|model|ya?ml|jinja|codes|argosmodel)"
+    r"|.*(config|map|tokens|vocab(ulary)?|tokenizer|template|index|metadata).*\.json"
+    r"|(dict\.|vocab|merges|.*vocabulary).*\.txt|(bpe)?codes?(\..*)?|bpe\..*"
+)
+"""Names of files that loaders read, in a folder that may have others."""
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of a program; takes the arguments of its base class.
 
@@ -103,7 +127,23 @@ class Parser(argparse.ArgumentParser):
     def parse_command(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, in which options may stand between files; after `--` there are only files."""
         self.words = sys.argv[1:] if words is None else list(words)
-        return self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
+        args = self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
+        self._refuse_model_files(args)
+        return args
+
+    def _refuse_model_files(self, args: argparse.Namespace) -> None:
+        """Refuse to write over a file of a model on the command line, with exit code 2."""
+        models = [getattr(args, dest, None) for dest in ("model", "reverse_model")]
+        for dest, option in OUTPUTS.items():
+            output = getattr(args, dest, None)
+            if not isinstance(output, str) or not os.path.isfile(output):
+                continue
+            for model in filter(os.path.exists, filter(None, models)):
+                folder = Path(model) if os.path.isdir(model) else Path(model).parent
+                for file in (Path(model), *islice(folder.iterdir(), MOST_FILES)):
+                    named = file == Path(model) or _MODEL_FILE.fullmatch(file.name)
+                    if named and file.is_file() and file.samefile(output):
+                        self.error(f"{option} would replace {output}, a file of the model {model}")
 
     @property
     def has_short_help(self) -> bool:

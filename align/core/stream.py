@@ -109,6 +109,8 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     side, length, limit = next(
         side for side in zip((terms.source, terms.target), lengths, limits, strict=True) if side[1] > side[2]
     )
+    if unit != "characters" and getattr(recorder, "prompted", False):
+        side, unit = "the pair with its prompt", "pieces"
     raise PairError(
         f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",
         line=pair.id,

@@ -61,9 +61,28 @@ def trailing(word: str, full_stop: bool) -> int:
     at = next((n for n, c in enumerate(reversed(word)) if not closes(c) and not _is_invisible(c)), 0)
     while at and _is_invisible(word[len(word) - at]):
         at -= 1
-    if "." in word[len(word) - at :] and (not full_stop or "." in word[: len(word) - at]):
-        return at - word[len(word) - at :].rindex(".") - 1
-    return at
+    body, behind = word[: len(word) - at], word[len(word) - at :]
+    dot = behind.rfind(".")
+    ends = full_stop or (dot > 0 and closes(behind[dot - 1]) and behind[dot - 1] not in _STOPS)
+    return at - dot - 1 if dot >= 0 and (not ends or (dot == 0 and _is_abbreviated(body))) else at
+
+
+def _is_abbreviated(word: str) -> bool:
+    """Tell whether a word before a point is like `z.B` or `e.g`: points between one or two letters each."""
+    parts = word[leading(word) :].split(".")
+    return len(parts) > 1 and all(part.isalpha() and len(part) < 3 for part in parts)
+
+
+def ends_sentence(words: Sequence[str], k: int) -> bool:
+    """Tell whether the point of a word may end a sentence, and not an abbreviation.
+
+    Another word has to begin with a capital after it, and it has to be longer than most abbreviations.
+    """
+    if k + 1 >= len(words):
+        return True
+    following = words[k + 1][leading(words[k + 1]) :]
+    body = words[k][: len(words[k]) - trailing(words[k], full_stop=True)]
+    return following[:1].isupper() and "." not in body and len(body) > (3 if body.islower() or body.isupper() else 5)
 
 
 def _kind(character: str) -> str:
@@ -110,3 +129,17 @@ def sentence_ends(words: Sequence[str]) -> set[int]:
     """Return the ends of sentences as the numbers of the next words, including 0 and the number of all words."""
     ends = {k for k, word in enumerate(words, 1) if _last_mark(word) in _STOPS}
     return ends | {0, len(words)}
+
+
+def partners(word: str, kind: str) -> tuple[int, int]:
+    """Return how many quotes or brackets a word opens, and how many it closes.
+
+    Args:
+        word: a word; its quotes count at its edges, where they are no apostrophes.
+        kind: "quote" or "bracket".
+    """
+    if kind == "bracket":
+        return sum(character in "([{" for character in word), sum(character in ")]}" for character in word)
+    first, last = leading(word), len(word) - trailing(word, full_stop=True)
+    quotes = [n for n, character in enumerate(word) if _kind(character) == kind and character not in _STOPS]
+    return sum(n < first for n in quotes), sum(n >= last for n in quotes)

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TextIO
 
+from align.core.errors import DataError
 from align.core.text import split_words
 from align.io.manifest import digest_of, dump_json, load_json
 from align.io.output import open_output
@@ -214,11 +215,15 @@ def prepare(
     if start:
         request += repr([_digest(path) for path in start.files()])
     if done.is_file():
-        stored = load_json(done.read_bytes())
-        if stored.pop("asked") != request:
+        try:
+            stored = load_json(done.read_bytes())
+            asked, prepared = stored.pop("asked"), Prepared(folder, **stored)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            raise DataError(f"damaged; remove {folder} to prepare the text again", file=str(done)) from None
+        if asked != request:
             raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
         begun.unlink(missing_ok=True)
-        return Prepared(folder, **stored)
+        return prepared
     if folder.exists() and not begun.exists():
         raise ValueError(f"{folder}: exists and was not made by this program; move it, or name another folder")
     shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run

@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 from align.models.punctuation import (
     closes,
+    ends_sentence,
     is_punctuation,
     leading,
     leading_beyond,
     mark_kind,
+    partners,
     sentence_ends,
     trailing,
     trailing_beyond,
@@ -163,8 +165,13 @@ class _Writer:
         if end_word == self._word(high - 1):
             end = self._words[high - 1][0] + end_offset
         elif element.behind or not whole:
-            end -= trailing_beyond(self._word(high - 1), high == len(self._words) or "." in element.behind, last)
+            end -= trailing_beyond(self._word(high - 1), self._is_full_stop(high - 1, element), last)
         return start, end
+
+    def _is_full_stop(self, k: int, element: Element) -> bool:
+        """Tell whether a point behind a word ends a sentence, as far as it and the element show."""
+        following = [self._word(n) for n in range(k, min(k + 2, len(self._words)))]
+        return "." in element.behind or ends_sentence(following, 0)
 
     def _word(self, k: int) -> str:
         return self._target[slice(*self._words[k])]
@@ -213,7 +220,7 @@ class _Writer:
         if not self._words:
             return 0
         if on_left:
-            cut = trailing(self._word(k - 1), k == len(self._words) or "." in element.behind) if element.behind else 0
+            cut = trailing(self._word(k - 1), self._is_full_stop(k - 1, element)) if element.behind else 0
             return self._words[k - 1][1] - cut
         return self._words[k][0] + (leading(self._word(k)) if element.before else 0)
 
@@ -242,6 +249,9 @@ _PAIRS = (
 _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
 """The first of two marks with nothing between them, where a placeholder may have been."""
 
+_JOINTS = frozenset("-./_:@=+~")
+"""Marks that join names, as in `Makefile.in`."""
+
 SHORT = 3
 """Length from which content that stands in the target as it is needs no link."""
 
@@ -264,13 +274,22 @@ PUNCTUATION = 1.0
 MOST_QUOTED = 250_000
 """Quoted placeholders times empty quotes of a sentence up to which the latter are filled."""
 
+MOST_MISSING = 10
+"""Words by which a window may grow up to the partner of a quote or bracket."""
+
+COMPOUND = 0.25
+"""Score from which a word next to an element is a part of the compound that the element is in."""
+
+_PART = re.compile(r"[-\u2010\u2011\u2013]\w+")
+"""A further part of a compound; backwards, an earlier one."""
+
 PART = 0.6
 """Factor of the confidence of a tag that covers part of a word, unless that part stands in the target."""
 
 DOUBTFUL = 0.9
 """Confidence of the least sure tag of a line below which the line is doubtful."""
 
-UNLINKED, NO_ROOM = "no link", "no room"
+UNLINKED, NO_ROOM, MALFORMED = "no link", "no room", "target is not well-formed"
 """Remarks on a tag that is placed."""
 
 
@@ -302,7 +321,8 @@ class Placement(NamedTuple):
         confidence: from 0 to 1. For content or words that stand in the target as they are 1; for other windows see
             `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
             to the next best place.
-        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half".
+        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "target is not
+            well-formed", such as XML with a lone `&`, and stays as it is.
     """
 
     tag: str
@@ -381,7 +401,19 @@ def place_markup(
     text = write_tags(markup, target, *positions, words=spans)
     if markup.syntax.has_placeholders and not _is_intact(markup, target, text):
         text = write_tags(markup, target, *positions, words=spans, apart=True)
-    return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
+    report = (placement for _, placement in sorted(placing.report))
+    if not _is_well_formed(markup, target):
+        report = (placement._replace(remarks=(*placement.remarks, MALFORMED)) for placement in report)
+    return Transferred(text, tuple(report))
+
+
+def _is_well_formed(markup: Markup, target: str) -> bool:
+    """Tell whether a target can be parsed as the line's tags are."""
+    try:
+        markup.syntax.parse(target)
+    except ValueError:
+        return False
+    return True
 
 
 def _spans_of_tags(target: str, markup: Markup) -> list[Window]:
@@ -433,11 +465,14 @@ class _Placing:
         self._ends = sentence_ends(self._words)
         self._target, self._spans = target, spans
         self._borders = {offset for span in spans for offset in span}
+        self._source_borders = {offset for span in markup.words for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
         for k, word in enumerate(self._words):
             if kind := mark_kind(word):
                 self._marks[kind].add(k)
-        self._places_of: dict[str, tuple[list[Window], list[Window]]] = {}
+        lower = target.lower()
+        self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
+        self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
@@ -454,7 +489,10 @@ class _Placing:
             parent = waiting.pop()
             regions = self.windows[parent.tokens[0]]
             spans = [child for child in parent.children if child.words[0] < child.words[1]]
+            own = self.characters.get(parent.tokens[0], (0, 0))
+            self._enclosed[slice(*own)] = bytes(own[1] - own[0])
             windows, taken = self._find(parent, spans, regions)
+            self._enclosed[slice(*own)] = b"\1" * (own[1] - own[0])
             for child, child_windows in zip(spans, windows, strict=True):
                 if child_windows:
                     self.windows[child.tokens[0]] = child_windows
@@ -484,17 +522,68 @@ class _Placing:
     ) -> tuple[list[list[Window]], list[int]]:
         """Return the windows of the elements with words in another one, and the element of each target word."""
         if len(spans) == 1 and spans[0].words == parent.words and self._words and INSIDE not in spans[0].remarks:
-            return [[*regions]], [0] * len(self._words)
+            place = None if self._split or spans[0].block else self._find_verbatim(spans[0], parent, *regions)
+            return [[place] if place else [*regions]], [0] * len(self._words)
         words = [child.words for child in spans]
         if self._split:
             return place_split(self._scores, words, regions, self._outside)
         (region,) = regions
         ends = [self._ends | {*region} if child.block else None for child in spans]
-        known = [None if child.block else self._find_verbatim(child, region) for child in spans]
+        known = [None if child.block else self._find_verbatim(child, parent, region) for child in spans]
         placed, taken = place_apart(self._scores, words, region, ends, self._outside, known)
+        for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
+            if window and child.tokens[0] not in self.characters and not child.block:
+                window = self._without_compound(child, window)
+                placed[n] = low, high = self._balanced(child, window, region, taken)
+                taken[low:high] = [n] * (high - low)
         return [[window] if window else [] for window in placed], taken
 
-    def _find_verbatim(self, element: Element, region: Window) -> Window | None:
+    def _balanced(self, element: Element, window: Window, region: Window, taken: Sequence[int]) -> Window:
+        """Return a window that ends with the partner of a quote or bracket in it, if the source has both."""
+        content = self._markup.plain[element.start : element.end].split()
+        low, high = window
+        for kind in ("quote", "bracket"):
+            own = [partners(word, kind) for word in content]
+            opened, closed = map(sum, zip(*own, strict=True))
+            if not opened or opened != closed:
+                continue
+            first = low if own[0][0] else low + 1
+            depth = 0
+            for k in range(first, min(region[1], window[1] + MOST_MISSING)):
+                if k >= window[1] and (depth <= 0 or taken[k] != FREE):
+                    break
+                more, fewer = partners(self._words[k], kind)
+                depth += more - fewer
+                if fewer and depth == 0 and (k >= window[1] or own[-1][1]):
+                    high = k + 1
+        return low, high
+
+    def _without_compound(self, element: Element, window: Window) -> Window:
+        """Return the window of an element without the other parts of a compound.
+
+        In `<b>Stable</b>-Suite` the window of the compound is that of the element, which covers its first part only;
+        in `<b>Help</b> screen`, its characters are a part of `Hilfe-Ansicht`.
+        """
+        if INSIDE in element.remarks:
+            (start, first), (end, last) = self._markup.edges(element)
+            before, behind = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
+        else:
+            k, (i, n) = window[0], element.words
+            around = (i > 0 and (i - 1, k), n < len(self._source) and (n, k))
+            before, behind = (bool(pair and self._scores.row(pair[0]).get(k, 0.0) >= COMPOUND) for pair in around)
+        low, high = window
+        if high - low > 1 and INSIDE in element.remarks:
+            low = min(low + before, high - 1)
+            return low, max(low + 1, high - behind)
+        word, at = self._words[low], self._spans[low][0]
+        hyphens = [match.start() for match in _PART.finditer(word)]
+        if high - low == 1 and bool(before) != bool(behind) and before + behind <= len(hyphens):
+            start = at + hyphens[before - 1] + 1 if before else at + leading(word)
+            end = at + len(word) - trailing(word, full_stop=True) if before else at + hyphens[-behind]
+            self._note_characters(element, (start, end))
+        return window
+
+    def _find_verbatim(self, element: Element, parent: Element, region: Window) -> Window | None:
         """Return the window of an element whose content stands in the target as it is; note its characters.
 
         Where the content occurs more than once, is very short, or a part of a word, the occurrence has to be linked.
@@ -503,36 +592,52 @@ class _Placing:
         low, high = region
         if not content or low >= high:
             return None
-        if place := self._find_in_equal_word(element, [region]):
+        edges = self.characters.get(parent.tokens[0], (self._spans[low][0], self._spans[high - 1][1]))
+        found = self._in_order(element, content, parent, edges)
+        if not found and (place := self._find_in_equal_word(element, [region])):
             return self._words_at(place)
-        edges = self._spans[low][0], self._spans[high - 1][1]
-        whole, parts = (_within(places, *edges) for places in self._occurrences(content))
-        found = whole or (parts if INSIDE in element.remarks else [])
-        if len(found) > 1 or len(content) < SHORT or not whole:
-            inside = self._scores.inside(element.words)
-            linked = [j for j in range(low, high) if inside[j]]
+        kind = ""
+        for kind in ("alone", "whole", "part") if INSIDE in element.remarks and not found else ("alone", "whole"):
+            for text in ("target", "lower") if len(content) >= SHORT else ("target",):
+                found = found or _within(self._occurrences(content, text)[kind], *edges)
+            if found:
+                break
+        found = [place for place in found if not self._is_enclosed(*place)]
+        if len(found) > 1 or len(content) < SHORT or kind == "part":
+            gains = self._scores.inside(element.words)
+            linked = [j for j in range(low, high) if gains[j]]
             found = sorted({place for j in linked for place in self._overlapping(found, j)})
             if len(found) > 1:
-                found = [max(found, key=lambda place: sum(inside[slice(*self._words_at(place))]))]
-        if not found or self._is_enclosed(*found[0]):
-            return None
+                found = [max(found, key=lambda place: sum(gains[slice(*self._words_at(place))]))]
+        if not found:
+            similar = self._find_in_similar_word(element, region)
+            return similar and self._words_at(similar)
         self._note_characters(element, found[0])
         return self._words_at(found[0])
 
-    def _occurrences(self, content: str) -> tuple[list[Window], list[Window]]:
-        """Return the characters of all occurrences of a text in the target: whole words, and others."""
-        if content not in self._places_of:
-            whole, parts = self._places_of[content] = [], []
-            at = self._target.find(content)
-            while at >= 0:
-                end = at + len(content)
-                before, after = self._target[max(0, at - 1) : at], self._target[end : end + 1]
-                joined = (_joined(before, content[0]) and at not in self._borders) or (
-                    _joined(content[-1], after) and end not in self._borders
-                )
-                (parts if joined else whole).append((at, end))
-                at = self._target.find(content, at + 1)
-        return self._places_of[content]
+    def _in_order(self, element: Element, content: str, parent: Element, edges: Window) -> Sequence[Window]:
+        """Return the occurrence of a content that has the number of the element's own, if both sides have as many."""
+        source, target = self._occurrences(content, "source"), self._occurrences(content, "target")
+        for kinds in (("alone",), ("alone", "whole")):
+            own = sorted(place for kind in kinds for place in _within(source[kind], parent.start, parent.end))
+            found = sorted(place for kind in kinds for place in _within(target[kind], *edges))
+            first = bisect_left(own, (element.start,))
+            if len(own) == len(found) and own[first : first + 1] == [(element.start, element.start + len(content))]:
+                return [found[first]]
+        return []
+
+    def _occurrences(self, content: str, text: str) -> dict[str, list[Window]]:
+        """Return the characters of all occurrences of a content in a text; see `occurrences`.
+
+        Args:
+            text: "source", "target", or "lower", which is the target in any case.
+        """
+        if (content, text) not in self._places_of:
+            sought = content.lower() if text == "lower" else content
+            borders = self._source_borders if text == "source" else self._borders
+            same = len(sought) == len(content)
+            self._places_of[content, text] = occurrences(self._texts[text] if same else "", sought, borders)
+        return self._places_of[content, text]
 
     def _overlapping(self, places: Sequence[Window], k: int) -> Sequence[Window]:
         """Return those of several places, all of the same length, that overlap a target word."""
@@ -555,8 +660,32 @@ class _Placing:
         linked = [k for k in equal if row.get(k)]
         if not linked and (len(equal) != 1 or len(text) < 2):
             return None
-        at = self._spans[max(linked or equal, key=lambda k: row.get(k, 0.0))][0] - start
-        return self._note_characters(element, (element.start + at, element.end + at))
+        places = []
+        for k in sorted(linked or equal, key=lambda k: -row.get(k, 0.0)):
+            at = self._spans[k][0] - start
+            places.append((element.start + at, element.end + at))
+        free = [place for place in places if not self._is_enclosed(*place)]
+        return self._note_characters(element, free[0]) if free else None
+
+    def _find_in_similar_word(self, element: Element, region: Window) -> Window | None:
+        """Return the characters of what is inside a single word, between those that are around it in a linked word."""
+        (start, first), (end, last) = self._markup.edges(element)
+        if first != last or element.words[1] - element.words[0] > 1:
+            return None
+        before = first[leading(first) : start] if leading(first) < start else ""
+        behind = first[end : len(first) - trailing(first, True)]
+        if not before + behind or any(part.isalnum() and len(part) < SHORT for part in (before, behind)):
+            return None
+        gains = self._scores.inside(element.words)
+        for k in sorted((k for k in range(*region) if gains[k]), key=lambda k: -gains[k]):
+            word = self._words[k]
+            begin = word.find(before) + len(before) if before else leading(word)
+            stop = word.rfind(behind) if behind else len(word) - trailing(word, True)
+            if (not before or before in word) and begin < stop:
+                at = self._spans[k][0]
+                if not self._is_enclosed(at + begin, at + stop):
+                    return self._note_characters(element, (at + begin, at + stop))
+        return None
 
     def _note_characters(self, element: Element, place: Window) -> Window:
         """Keep and return the characters that an element encloses."""
@@ -666,6 +795,29 @@ class _Placing:
         candidates = [k for k in places if costs[k] <= limit or k - 1 in marks or k - 1 in left]
         best, *others = nsmallest(2, ((*cost(k), n, k) for n, k in enumerate(candidates)))
         return best[-1], min(1.0, others[0][0] - best[0]) if others else 1.0
+
+
+def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, list[Window]]:
+    """Return the characters of all occurrences of a content in a text.
+
+    Those "alone" have spaces or punctuation around them; "whole" ones may be joined to other words by marks, as in
+    `Makefile.in`; in a "part" of a word another letter or digit is next to them.
+
+    Args:
+        borders: offsets at which words begin and end.
+    """
+    places: dict[str, list[Window]] = {"alone": [], "whole": [], "part": []}
+    at = text.find(content)
+    while at >= 0:
+        end = at + len(content)
+        before, behind = text[max(0, at - 2) : at], text[end : end + 2]
+        joined = (_joined(before[-1:], content[0]) and at not in borders) or (
+            _joined(content[-1], behind[:1]) and end not in borders
+        )
+        marked = (before[-1:] in _JOINTS and before[:1].isalnum()) or (behind[:1] in _JOINTS and behind[1:].isalnum())
+        places["part" if joined else "whole" if marked else "alone"].append((at, end))
+        at = text.find(content, at + 1)
+    return places
 
 
 def _within(places: Sequence[Window], start: int, end: int) -> Sequence[Window]:

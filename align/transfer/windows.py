@@ -11,6 +11,9 @@ from typing import NamedTuple
 OUTSIDE = 1.0
 """Weight of the scores of words outside the span against the window; see research/choices.md."""
 
+WEAK = 0.2
+"""Score of a word with a span that counts as none: a window does not grow by a word for less."""
+
 FLOOR = 0.01
 """Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
 
@@ -60,10 +63,10 @@ class Scores:
         return sums
 
     def gains(self, span: Window, outside: float = OUTSIDE) -> list[float]:
-        """Return, for each target word, its scores with the words of a span minus those with other words."""
+        """Return, for each target word, its scores with the words of a span minus those with other words, and WEAK."""
         inside = self.inside(span)
         return [
-            within - outside * (total - within) if total else 0.0
+            within - outside * (total - within) - WEAK if total else 0.0
             for within, total in zip(inside, self._totals, strict=True)
         ]
 

@@ -82,3 +82,29 @@ def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
     result = run_main(extract.main, *arguments, "--beam", "3", stdin="das haus\n")
     failed(result, "translate by greedy search, not with a beam of 3: leave out --beam")
     assert run_main(extract.main, *arguments, "--beam", "1", stdin="das haus\n").code == 0
+
+
+def test_a_pair_that_is_too_long_with_its_prompt(run_main: Callable[..., Result], folder: Path) -> None:
+    arguments = ("-m", "llama", "--template", "{source} = {target}")
+    result = run_main(extract.main, *arguments, stdin=f"{'das ' * 70}||| {'the ' * 70}\n")
+    failed(result, "line 1: the pair with its prompt has ", " pieces, the model takes 128: shorten it")
+
+
+def test_files_that_are_read_are_not_replaced(run_main: Callable[..., Result], folder: Path) -> None:
+    Path("s").write_text("das\n" * 60)
+    Path("t").write_text("the\n" * 60)
+    kept = {path: path.read_bytes() for path in (*folder.iterdir(), Path("s"), Path("t"))}
+    languages = ("--source-lang", "de", "--target-lang", "en")
+    describe = ("describe", "llama", "--template", "{source} = {target}", "-s", "s", "-t", "t", "--heads")
+    for heads in ("s", "t", "llama/model.safetensors", "llama/tokenizer.json"):
+        result = run_main(models.main, *describe, heads)
+        assert result.code == 2
+        assert f"--heads would replace {'' if '/' in heads else 'the input '}{heads}" in result.err
+    for option, file in (("-o", "config.json"), ("--bad-lines-file", "model.safetensors")):
+        output = ("--bad-lines", "blank", option, f"llama/{file}")
+        result = run_main(extract.main, "-m", "llama", *languages, *output, stdin="das ||| the\n")
+        assert result.code == 2
+        assert f"{option} would replace llama/{file}, a file of the model llama" in result.err
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0
+    assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0

@@ -251,6 +251,14 @@ def settings(**changed: Any) -> Callable[[Path], None]:
     return lambda folder: change(folder, **changed)
 
 
+def tokenizer_settings(**changed: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder, "tokenizer_config.json", **changed)
+
+
+def half_a_character(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}{{ '\\ud800' }}")
+
+
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "heads": (settings(num_key_value_heads=4), "config.json: 6 heads of width 4 with 4 key"),
     "many layers": (settings(num_hidden_layers=10**6), "config.json: its num_hidden_layers is"),
@@ -265,6 +273,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "weights": (cut_short, "model.safetensors: not safetensors"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
     "tokenizer": (empty_tokenizer, "tokenizer.json: its model is not"),
+    "named templates": (tokenizer_settings(chat_template=[{"name": [], "template": ""}]), "has no chat template"),
+    "half a token": (tokenizer_settings(bos_token="\ud800"), "has half a character"),
+    "half a character": (half_a_character, "has half a character"),
 }
 
 

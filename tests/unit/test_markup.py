@@ -17,6 +17,40 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 @pytest.mark.parametrize(
     ("source", "target", "links", "expected"),
     [
+        # a part of a word, which the target may write otherwise
+        ("<b>Stable</b>-Suite nutzen", "use the stable suite", "0-2 0-3 1-0", "use the <b>stable</b> suite"),
+        ("den <b>Zurück</b>-Knopf", "the Go Back button", "0-0 1-1 1-2 1-3", "the <b>Go Back</b> button"),
+        ("die Debian-<b>Rechner</b>", "the Debian machines", "0-0 1-1 1-2", "the Debian <b>machines</b>"),
+        ("als /usr/x-<b>Fassung</b>.tar da", "as /usr/x-version.tar", "0-0 1-1", "as /usr/x-<b>version</b>.tar"),
+        ("mit <b>Strg</b>+F2, dann", "with Ctrl+F2, then", "0-0 1-1 2-2", "with <b>Ctrl</b>+F2, then"),
+        ("ein <b>Wort</b>s da", "a word's end", "0-0 1-1 2-2", "a <b>word's</b> end"),
+        ("the <b>help</b> screen", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe</b>-Ansicht"),
+        ("the help <b>screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die Hilfe-<b>Ansicht</b>"),
+        ("the <b>help screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe-Ansicht</b>"),
+        # occurrences of the same content: a whole word, and in the same order
+        ("<b>Makefile</b> aus Makefile.in", "Makefile.in to Makefile", "0-0 0-2", "Makefile.in to <b>Makefile</b>"),
+        ("main() und <b>main()</b>", '"main()"- and main()', "0-0 2-0", '"main()"- and <b>main()</b>'),
+        ("<b>main()</b> und main()", '"main()"- and main()', "0-2 2-2", '"<b>main()</b>"- and main()'),
+        ("<b>Etch</b> war (Etch-a)", "etch was (Etch-a)", "0-2 1-1", "<b>etch</b> was (Etch-a)"),
+        ("siehe <a><b>man</b>(1)</a>.", "(see man(1)).", "0-0 1-1", "(see <a><b>man</b>(1)</a>)."),
+        ("<a>„<b>root</b>“</a> hier", "“root”. Here", "0-0 1-1", "<a>“<b>root</b>”</a>. Here"),
+        # quotes and brackets are in a tag with their partners
+        ("<b>Teil 1, „Alte Netze“</b> da", "Part 1, “Old Nets” on", "0-0 1-1 2-2 4-4", "<b>Part 1, “Old Nets”</b> on"),
+        ("Da <b>„A“ und „B“</b>", "There “C” and “D” (old)", "0-0 1-1 2-2 3-3 3-4", "There <b>“C” and “D”</b> (old)"),
+        ("<b>Teil „Netze“</b> lesen", "read Part “Nets” (old)", "0-1 1-2 1-3 2-0", "read <b>Part “Nets”</b> (old)"),
+        # a point before a capital ends a sentence, that of an abbreviation does not
+        ("das <b>Formular</b> nutzen. Da", "use the form. There", "0-1 1-2 2-0 3-3", "use the <b>form</b>. There"),
+        ("das <b>Blatt</b> nutzen", "use the enc. Sheet", "0-1 1-2 2-0", "use the <b>enc.</b> Sheet"),
+        ("die <b>Datei x.y</b> lesen", "read (file x.y).", "1-1 2-2 3-0", "read (<b>file x.y</b>)."),
+    ],
+)  # fmt: skip
+def test_real_manuals(source: str, target: str, links: str, expected: str) -> None:
+    assert transfer_markup(source, target, parse_pharaoh(links)).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
         ("Das <b>Haus</b> ist alt.", *HOUSE, "The <b>house</b> is old."),
         ("<p>Das <b><i>Haus</i> ist</b> alt.</p>", *HOUSE, "<p>The <b><i>house</i> is</b> old.</p>"),
         ("<b>Heute</b> gehe ich", "I go today", "0-2 1-1 2-0", "I go <b>today</b>"),
@@ -94,6 +128,13 @@ def test_the_report_says_what_had_no_link_and_where_it_was_put() -> None:
 def test_soft_scores_outweigh_a_stray_link() -> None:
     scores = {(0, 0): 0.9, (1, 1): 0.9, (2, 2): 0.8, (1, 4): 0.1, (3, 3): 0.9, (3, 4): 0.7}
     assert transfer_markup("a <b>b c</b> d", "x b c d e", scores).text == "x <b>b c</b> d e"
+
+
+def test_a_target_that_is_not_well_formed_is_reported() -> None:
+    for target, remarks in (("R & D <x", ("target is not well-formed",)), ("R &amp; D", ())):
+        (placement,) = transfer_markup("das <b>Haus</b>", target, {(1, 2)}).report
+        assert placement.remarks == remarks
+    assert not transfer_markup("das <b>Haus</b>", "R & D <x", {(1, 2)}, tags="html").report[0].remarks
 
 
 def test_a_tag_may_be_split() -> None:

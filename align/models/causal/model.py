@@ -186,6 +186,7 @@ class CausalRecorder:
     Attributes:
         raw: it was trained on text that is not tokenised.
         greedy: it translates without a beam.
+        prompted: its pieces of a source are those of prompt and translation.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class CausalRecorder:
         self.dtype: str = origin[2]
         self.pad, self.unk = 0, text.unk
         self.max_positions = (limit, limit)
-        self.raw = self.greedy = True
+        self.raw = self.greedy = self.prompted = True
         self.backend = name.partition(":")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -122,9 +122,15 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
             parts.append("")
         else:
             parts[-1] += values[piece] if is_field else piece
-    return (
-        Template(tuple(parts), False) if whole else _chat(root, parts, languages if pattern == TRANSLATEGEMMA else None)
-    )
+    codes = languages if pattern == TRANSLATEGEMMA else None
+    template = Template(tuple(parts), False) if whole else _chat(root, parts, codes)
+    try:
+        "".join(template.parts).encode()
+    except UnicodeEncodeError:
+        raise ModelError(
+            "the template of its prompts is not Unicode: it has half a character", file=str(root)
+        ) from None
+    return template
 
 
 def _is_last(text: str) -> bool:
@@ -178,8 +184,8 @@ def _read_chat_template(root: Path) -> tuple[str, dict[str, Any], str]:
     elif (path := root / "chat_template.json").is_file():
         template, file = read_json(path).get("chat_template"), str(path)
     if isinstance(template, list):
-        named = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
-        template = named.get("default")
+        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
+        template = next(named, {}).get("template")
     if not isinstance(template, str):
         hint = "give ‹template›, a text with {source} and {target}"
         raise ModelError("the model has no chat template", file=file, hint=hint)

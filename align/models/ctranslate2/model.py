@@ -184,7 +184,7 @@ class _Ends(NamedTuple):
             raise ModelError("no decoder_start_token is given", file=settings.file, hint=hint)
         language_last = codes is not None and first is None and codes[0][2:3] == "_"
         start = [rows] if from_zero else [target[piece] for piece in (first or end,) if piece in target]
-        missing = str(first) if not start else codes[1] if codes and codes[1] not in target else None
+        missing = (first or end) if not start else codes[1] if codes and codes[1] not in target else None
         if missing is not None:
             raise ModelError(f"its vocabulary has no {shorten(missing)}", file=settings.file)
         # converters of OpenNMT say whether sources end; those of transformers leave it to the tokenizer
