@@ -135,7 +135,8 @@ def origin(value: str) -> str:
     text = value.lower().removesuffix("/")
     if not ORIGIN.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{value!r} is not a scheme and a host, as http://localhost:3000")
-    return text
+    port = ":443" if text.startswith("https") else ":80"
+    return text.removesuffix(port)  # which browsers leave out
 
 
 def is_local(host: str) -> bool:

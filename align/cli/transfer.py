@@ -363,6 +363,8 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     for option in ("report", "review"):
         if (name := getattr(args, option)) is not None:
             check_second_output(parser, (*files, args.links), name, args.output, f"--{option}")
+    if args.report and args.review and os.path.realpath(args.report) == os.path.realpath(args.review):
+        parser.error("--report and --review need two files")
     return files
 
 

@@ -53,7 +53,7 @@ class Door:
 
     def __init__(self, app: ASGIApp, timeout: float, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
         self.app, self._timeout, self._metrics, self._paths = app, timeout, metrics, paths
-        self._expected = f"Bearer {token}".encode() if token else b""
+        self._expected = f"bearer {token}".encode() if token else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it; other events, such as startup and shutdown, go to the application."""
@@ -87,7 +87,8 @@ class Door:
         """Check the token, then forward; /health needs none, and ignores the body, which could arrive slowly."""
         if scope["path"] == OPEN:
             return await self.app(scope, _replay(b"", receive), send)
-        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, space, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        authorization = scheme.lower() + space + given
         if self._expected and not hmac.compare_digest(authorization, self._expected):
             unauthorized = refusal(
                 401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
@@ -105,7 +106,7 @@ class Door:
             body = await asyncio.wait_for(_read(receive), self._timeout)
         except asyncio.TimeoutError:
             slow = f"the body took more than {self._timeout:g} s to arrive"
-            return await refusal(408, slow)(scope, receive, send)
+            return await refusal(408, slow, {"Connection": "close"})(scope, receive, send)
         if body is None:
             return None
         if len(body) > BODY_BYTES:

@@ -239,6 +239,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags xml a --strip --split", "--split has no effect with --strip"),
         ("--tags bio -s a -t b --split", "--split requires tags, not labels"),
         ("--tags spans a --bad-lines blank", "--bad-lines requires tags, not labels"),
+        ("--tags xml a --report r --review ./r", "--report and --review need two files"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
         ("--tags html --words characters --translate a", "--words characters cannot be combined with --translate"),

@@ -325,6 +325,7 @@ def test_a_body_that_does_not_arrive() -> None:
 
     answer = run(ask)
     assert (answer.status_code, answer.json()) == (408, {"error": "the body took more than 0.05 s to arrive"})
+    assert answer.headers["connection"] == "close"  # what follows is the rest of the body
 
 
 def test_who_has_no_token_keeps_nobody_out() -> None:
@@ -571,7 +572,7 @@ def test_when_the_models_thread_has_ended_nobody_waits(
 def test_a_token() -> None:
     async def ask() -> None:
         async with asking(Model(), token="0123456789abcdef") as client:
-            right = {"authorization": "Bearer 0123456789abcdef"}
+            right = {"authorization": "bearer 0123456789abcdef"}  # the scheme in any case
             for headers in ({}, {"authorization": "Bearer 0123456789abcdeg"}, {"authorization": "0123456789abcdef"}):
                 for path in ("/align", "/metrics", "/openapi.json", "/nowhere"):
                     refused = await client.get(path, headers=headers)

@@ -22,7 +22,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 import httpx
 
 from align.cli import main as program
-from align.cli.serve import build_parser, read_options
+from align.cli.serve import build_parser, origin, read_options
 from align.core.errors import DataError
 from align.service.limits import Limits
 from align.service.server import address_of, bind, serve
@@ -210,3 +210,12 @@ def test_without_fastapi(monkeypatch: pytest.MonkeyPatch, run_main: Callable[...
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     failed(run_main(program.main, "serve"), "fastapi is not installed: pip install '.[serve]'")
+
+
+def test_origins_are_as_browsers_write_them() -> None:
+    for given, written in (
+        ("http://A:80/", "http://a"),
+        ("https://a:443", "https://a"),
+        ("http://a:443", "http://a:443"),
+    ):
+        assert origin(given) == written
