@@ -22,7 +22,7 @@ import operator
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from html.parser import HTMLParser
 from pathlib import Path
@@ -72,10 +72,14 @@ class Segment(NamedTuple):
     scores: dict[tuple[int, int], float]
     reference: str
 
-    def judge(self) -> tuple[bool, float]:
-        """Tell whether all tags are placed as in the reference, and how sure the least sure one is."""
+    def judge(self, compared: Callable[[str], str]) -> tuple[bool, float]:
+        """Tell whether all tags are placed as in the reference, and how sure the least sure one is.
+
+        Args:
+            compared: returns a segment without what is not compared.
+        """
         placed = place_markup(self.markup, self.target, self.scores)
-        return fold(placed.text) == fold(self.reference), placed.confidence
+        return compared(placed.text) == compared(self.reference), placed.confidence
 
 
 def fold(text: str) -> str:
@@ -234,15 +238,22 @@ def handbook_rows(folder: Path, name: str, aligner: Aligner) -> Iterator[dict[st
         with ExitStack() as stack:
             if rule:
                 stack.enter_context(patch.object(*RULES[rule]))
-            right = sum(_is_as_tagged(segment) for segment in segments)
-        yield {"segments": f"paragraphs of a handbook, {name}", "without": rule, "all": right, "of all": len(segments)}
+            judged = [segment.judge(fold_spaces) for segment in segments]
+        wrong = sum(not right for right, _ in judged)
+        row: dict[str, Value] = {"segments": f"paragraphs of a handbook, {name}", "without": rule}
+        row |= {"wrong": wrong, "wrong, least sure": wrong_of_tenth(judged)}
+        yield row | {"all": len(judged) - wrong, "of all": len(judged)}
 
 
-def _is_as_tagged(segment: Segment) -> bool:
-    """Tell whether all tags are placed as in the reference, spaces next to tags and titles aside."""
-    placed = place_markup(segment.markup, segment.target, segment.scores).text
-    sides = (re.sub('title="[^"]*"', "", _without_spaces(fold(side))) for side in (placed, segment.reference))
-    return len({*sides}) == 1
+def fold_spaces(text: str) -> str:
+    """Return a segment without spaces next to tags, titles, and what `fold` leaves out."""
+    return re.sub('title="[^"]*"', "", _without_spaces(fold(text)))
+
+
+def wrong_of_tenth(judged: Sequence[tuple[bool, float]]) -> int:
+    """Return how many of the tenth of some segments whose least sure tag is least sure are wrong."""
+    tenth = sorted(judged, key=operator.itemgetter(1))[: round(len(judged) / 10)]
+    return sum(not right for right, _ in tenth)
 
 
 PAGES = {
@@ -304,12 +315,11 @@ def rows_of(name: str, segments: list[Segment]) -> Iterator[dict[str, Value]]:
         with ExitStack() as stack:
             if rule:
                 stack.enter_context(patch.object(*RULES[rule]))
-            judged = [segment.judge() for segment in segments]
+            judged = [segment.judge(fold) for segment in segments]
         for lines, part in (("odd", judged[::2]), ("even", judged[1::2])):
             row |= {lines: sum(right for right, _ in part), f"of {lines}": len(part)}
-        tenth = sorted(judged[1::2], key=operator.itemgetter(1))[: round(len(judged[1::2]) / 10)]
         wrong = sum(not right for right, _ in judged[1::2])
-        row |= {"wrong": wrong, "wrong, least sure": sum(not right for right, _ in tenth)}
+        row |= {"wrong": wrong, "wrong, least sure": wrong_of_tenth(judged[1::2])}
         yield row
 
 

@@ -544,7 +544,7 @@ class _Placing:
         low, high = window
         for kind in ("quote", "bracket"):
             own = [partners(word, kind) for word in content]
-            opened, closed = map(sum, zip(*own, strict=True))
+            opened, closed = (sum(marks[side] for marks in own) for side in (0, 1))
             if not opened or opened != closed:
                 continue
             first = low if own[0][0] else low + 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 OUTSIDE = 1.0
 """Weight of the scores of words outside the span against the window; see research/choices.md."""
 
-WEAK = 0.2
+WEAK = 0.1
 """Score of a word with a span that counts as none: a window does not grow by a word for less."""
 
 FLOOR = 0.01

@@ -38,6 +38,7 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("<b>Teil 1, „Alte Netze“</b> da", "Part 1, “Old Nets” on", "0-0 1-1 2-2 4-4", "<b>Part 1, “Old Nets”</b> on"),
         ("Da <b>„A“ und „B“</b>", "There “C” and “D” (old)", "0-0 1-1 2-2 3-3 3-4", "There <b>“C” and “D”</b> (old)"),
         ("<b>Teil „Netze“</b> lesen", "read Part “Nets” (old)", "0-1 1-2 1-3 2-0", "read <b>Part “Nets”</b> (old)"),
+        ("é <a>\xa0 </a>ja", "nbsp %% das", "0-0 1-1", "nbsp <a>%%</a> das"),
         # a point before a capital ends a sentence, that of an abbreviation does not
         ("das <b>Formular</b> nutzen. Da", "use the form. There", "0-1 1-2 2-0 3-3", "use the <b>form</b>. There"),
         ("das <b>Blatt</b> nutzen", "use the enc. Sheet", "0-1 1-2 2-0", "use the <b>enc.</b> Sheet"),
