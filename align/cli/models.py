@@ -149,7 +149,8 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
     names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
     options = ModelOptions(**{name: getattr(args, name) for name in names})
     texts = (args.source, args.target) if args.source else None
-    check_files(parser, (args.source, args.target, *map(str, args.subword_files or ())), args.heads, "--heads")
+    copied = [*(args.subword_files or ()), *(args.dictionaries.glob("dict.*.txt") if args.dictionaries else ())]
+    check_files(parser, (args.source, args.target, *map(str, copied)), args.heads, "--heads")
     return Description(args.model, options, args.quiet, texts, args.heads)
 
 

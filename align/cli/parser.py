@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -90,11 +90,26 @@ MOST_FILES = 10_000
 """Files of a model's folder that are compared with a file to write."""
 
 _MODEL_FILE = re.compile(
-    r".*\.(pt|bin|npz|safetensors|toml|spm|model|ya?ml|jinja|codes|argosmodel)"
-    r"|.*(config|map|tokens|vocab(ulary)?|tokenizer|template|index|metadata).*\.json"
-    r"|(dict\.|vocab|merges|.*vocabulary).*\.txt|(bpe)?codes?(\..*)?|bpe\..*"
+    r".*\.(pt|bin|npz|safetensors|spm|model|ya?ml|jinja|argosmodel)|model\.toml|.*\.index\.json"
+    r"|(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab(-src|-tgt)?"
+    r"|adapter_config|chat_template|metadata)\.json|(shared|source|target)_vocabulary\.(json|txt)"
+    r"|vocab\.txt|merges\.txt|dict\.[^.]+\.txt|codes?|bpecodes|bpe\.codes|(codes|bpe)\.[a-z]{2,3}|[a-z]{2,3}\.codes"
 )
 """Names of files that loaders read, in a folder that may have others."""
+
+
+def _files_of(model: Path) -> Iterator[Path]:
+    """Yield the files of a model, given as one of them or as a folder."""
+    from align.core.errors import ModelError
+    from align.models.model_toml import read_model_toml
+
+    folder = model if model.is_dir() else model.parent
+    yield model
+    yield from (file for file in islice(folder.iterdir(), MOST_FILES) if _MODEL_FILE.fullmatch(file.name))
+    try:
+        yield from map(Path, read_model_toml(folder / "model.toml")[0].subword_files or ())
+    except (ModelError, OSError):  # which loading names
+        return
 
 
 class Parser(argparse.ArgumentParser):
@@ -139,11 +154,8 @@ class Parser(argparse.ArgumentParser):
             if not isinstance(output, str) or not os.path.isfile(output):
                 continue
             for model in filter(os.path.exists, filter(None, models)):
-                folder = Path(model) if os.path.isdir(model) else Path(model).parent
-                for file in (Path(model), *islice(folder.iterdir(), MOST_FILES)):
-                    named = file == Path(model) or _MODEL_FILE.fullmatch(file.name)
-                    if named and file.is_file() and file.samefile(output):
-                        self.error(f"{option} would replace {output}, a file of the model {model}")
+                if any(file.is_file() and file.samefile(output) for file in _files_of(Path(model))):
+                    self.error(f"{option} would replace {output}, a file of the model {model}")
 
     @property
     def has_short_help(self) -> bool:

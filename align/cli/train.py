@@ -186,7 +186,25 @@ def train_all(options: Options) -> None:
         say(f"{PROGRAM}: {message}")
 
     with locked_folder(options.folder):
+        refuse_other_files(options, recipe)
         prepare_and_train(options, recipe, machine, tell)
+
+
+def refuse_other_files(options: Options, recipe: Recipe) -> None:
+    """Refuse a folder that has files of the model's names, unless this program prepares a text or trains there.
+
+    Raises:
+        ValueError: names one of them.
+    """
+    if (options.folder / "work").exists():
+        return
+    names = ["README.md", "checkpoint.pt", "model.toml", "training.tsv"]
+    names += [name for language in options.bitext.languages for name in (f"dict.{language}.txt", f"{language}.spm")]
+    seeds = recipe.seeds if options.seed is None else [options.seed]
+    for folder in [options.folder / str(seed) for seed in seeds] if len(recipe.seeds) > 1 else [options.folder]:
+        for name in names:
+            if os.path.lexists(folder / name):
+                raise ValueError(f"{folder / name}: exists and would be replaced; move it, or name another folder")
 
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:

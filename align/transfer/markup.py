@@ -12,7 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -28,7 +27,7 @@ from align.models.punctuation import (
     trailing_beyond,
     visible_edges,
 )
-from align.transfer.tags import ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
+from align.transfer.tags import ENTITY, ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -78,7 +77,7 @@ class _Writer:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
         self._characters, self._apart = characters, apart
         self._words = words
-        self._own = _spans_of_tags(target, markup)
+        self._own = unbroken(target, markup)
         self._done: list[str] = []
         self._at = 0
         self._items: dict[int, list[_Item]] = {}
@@ -249,6 +248,9 @@ _PAIRS = (
 _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
 """The first of two marks with nothing between them, where a placeholder may have been."""
 
+LONGEST_CONTENT = 1000
+"""Characters of content that is looked for in the target as it is: occurrences may overlap."""
+
 _JOINTS = frozenset("-./_:@=+~")
 """Marks that join names, as in `Makefile.in`."""
 
@@ -274,6 +276,12 @@ PUNCTUATION = 1.0
 MOST_QUOTED = 250_000
 """Quoted placeholders times empty quotes of a sentence up to which the latter are filled."""
 
+LONG = 5
+"""Length from which a word next to an element may be a part of a compound."""
+
+MOST_QUOTED_WORDS = 100
+"""Words of an element up to which quotes and brackets in it keep their partners."""
+
 MOST_MISSING = 10
 """Words by which a window may grow up to the partner of a quote or bracket."""
 
@@ -289,7 +297,7 @@ PART = 0.6
 DOUBTFUL = 0.9
 """Confidence of the least sure tag of a line below which the line is doubtful."""
 
-UNLINKED, NO_ROOM, MALFORMED = "no link", "no room", "target is not well-formed"
+UNLINKED, NO_ROOM, MALFORMED = "no link", "no room", "in a target that is not well-formed"
 """Remarks on a tag that is placed."""
 
 
@@ -321,8 +329,8 @@ class Placement(NamedTuple):
         confidence: from 0 to 1. For content or words that stand in the target as they are 1; for other windows see
             `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
             to the next best place.
-        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "target is not
-            well-formed", such as XML with a lone `&`, and stays as it is.
+        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "in a target that
+            is not well-formed", such as XML with a lone `&`, which stays as it is.
     """
 
     tag: str
@@ -416,14 +424,32 @@ def _is_well_formed(markup: Markup, target: str) -> bool:
     return True
 
 
-def _spans_of_tags(target: str, markup: Markup) -> list[Window]:
-    """Return the characters of the target's own tags and placeholders."""
+def entities(text: str, start: int = 0) -> list[Window]:
+    """Return the characters of the entities of a text that begins at an offset."""
+    found = (match.span() for match in ENTITY.finditer(text) if match[0].endswith(";"))
+    return [(start + low, start + high) for low, high in found]
+
+
+def unbroken(target: str, markup: Markup) -> list[Window]:
+    """Return the characters of the target's own tags, placeholders and entities, which no tag breaks."""
     try:
         tokens = markup.syntax.parse(target)
     except ValueError:  # not well-formed: it has no tags
-        return []
-    ends = accumulate(len(token.text) for token in tokens)
-    return [(end - len(token.text), end) for token, end in zip(tokens, ends, strict=True) if token.kind != "text"]
+        return entities(target) if markup.escaped else []
+    own, at = [], 0
+    for token in tokens:
+        if token.kind != "text":
+            own.append((at, at + len(token.text)))
+        elif markup.escaped:
+            own += entities(token.text, at)
+        at += len(token.text)
+    return own
+
+
+def _breaks(spans: Sequence[Window], offset: int) -> bool:
+    """Tell whether an offset is within one of several spans, which are in order and do not overlap."""
+    n = bisect_right(spans, offset, key=lambda span: span[1])
+    return n < len(spans) and spans[n][0] < offset
 
 
 def is_placeholder(markup: Markup, element: Element) -> bool:
@@ -472,12 +498,14 @@ class _Placing:
                 self._marks[kind].add(k)
         lower = target.lower()
         self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
+        self._entities = entities(target) if markup.escaped else []
         self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
         self.characters: dict[int, Window] = {}
         self._enclosed, self._edges = bytearray(len(target)), bytearray(len(target) + 1)
+        self._parts: set[int] = set()  # elements whose characters are a part of a word, by what is around it
         self.report: list[tuple[int, Placement]] = []
 
     def place(self) -> None:
@@ -506,9 +534,11 @@ class _Placing:
 
     def _confidence(self, element: Element, windows: Sequence[Window]) -> float:
         """Return how sure the windows of an element are; certain if its content stands in the target as it is."""
-        if element.tokens[0] in self.characters:
+        if element.tokens[0] in self.characters and element.tokens[0] not in self._parts:
             return 1.0
-        return self._scores.confidence(element.words, windows) * (PART if INSIDE in element.remarks else 1.0)
+        return self._scores.confidence(element.words, windows) * (
+            PART if INSIDE in element.remarks or element.tokens[0] in self._parts else 1.0
+        )
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
         """Add the position of an element to the report."""
@@ -542,6 +572,8 @@ class _Placing:
         """Return a window that ends with the partner of a quote or bracket in it, if the source has both."""
         content = self._markup.plain[element.start : element.end].split()
         low, high = window
+        if len(content) > MOST_QUOTED_WORDS:
+            return window
         for kind in ("quote", "bracket"):
             own = [partners(word, kind) for word in content]
             opened, closed = (sum(marks[side] for marks in own) for side in (0, 1))
@@ -568,9 +600,8 @@ class _Placing:
             (start, first), (end, last) = self._markup.edges(element)
             before, behind = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
         else:
-            k, (i, n) = window[0], element.words
-            around = (i > 0 and (i - 1, k), n < len(self._source) and (n, k))
-            before, behind = (bool(pair and self._scores.row(pair[0]).get(k, 0.0) >= COMPOUND) for pair in around)
+            i, n = element.words
+            before, behind = (self._is_part(m, window[0]) for m in (i - 1, n))
         low, high = window
         if high - low > 1 and INSIDE in element.remarks:
             low = min(low + before, high - 1)
@@ -580,8 +611,20 @@ class _Placing:
         if high - low == 1 and bool(before) != bool(behind) and before + behind <= len(hyphens):
             start = at + hyphens[before - 1] + 1 if before else at + leading(word)
             end = at + len(word) - trailing(word, full_stop=True) if before else at + hyphens[-behind]
-            self._note_characters(element, (start, end))
+            if start < end and not self._is_enclosed(start, end):
+                self._note_characters(element, (start, end))
+                self._parts.add(element.tokens[0])
         return window
+
+    def _is_part(self, i: int, k: int) -> bool:
+        """Tell whether a source word outside of an element is a part of the compound that the target has for both.
+
+        Articles and prepositions are linked with nouns next to them; a part is longer, and has no better word.
+        """
+        if not 0 <= i < len(self._source) or len(self._source[i]) < LONG:
+            return False
+        row = self._scores.row(i)
+        return row.get(k, 0.0) >= COMPOUND and row[k] == max(row.values())
 
     def _find_verbatim(self, element: Element, parent: Element, region: Window) -> Window | None:
         """Return the window of an element whose content stands in the target as it is; note its characters.
@@ -684,6 +727,7 @@ class _Placing:
             if (not before or before in word) and begin < stop:
                 at = self._spans[k][0]
                 if not self._is_enclosed(at + begin, at + stop):
+                    self._parts.add(element.tokens[0])
                     return self._note_characters(element, (at + begin, at + stop))
         return None
 
@@ -695,7 +739,9 @@ class _Placing:
         return place
 
     def _is_enclosed(self, start: int, end: int) -> bool:
-        """Check whether some of these characters belong to an element whose characters are known."""
+        """Check whether some of these characters are those of an element, where they are known, or break an entity."""
+        if _breaks(self._entities, start) or _breaks(self._entities, end):
+            return True
         return self._enclosed.find(1, start, end) >= 0 or self._edges.find(1, start + 1, end) >= 0
 
     def _words_at(self, place: Window) -> Window:
@@ -807,7 +853,7 @@ def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, 
         borders: offsets at which words begin and end.
     """
     places: dict[str, list[Window]] = {"alone": [], "whole": [], "part": []}
-    at = text.find(content)
+    at = text.find(content) if len(content) <= LONGEST_CONTENT else -1
     while at >= 0:
         end = at + len(content)
         before, behind = text[max(0, at - 2) : at], text[end : end + 2]

@@ -73,6 +73,16 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
     kept = find_model(str(checkpoint), ModelOptions()).options
     assert (kept.case, kept.subwords) == ("lower", "subword-nmt")  # what was stored before stays
     assert [Path(file).name for file in kept.subword_files or ()] == ["joined.codes"]
+    (data / "joined.codes").rename(data / "any.name")
+    run(checkpoint, "--subwords-file", data / "any.name", "--subwords", "subword-nmt")
+    codes, dictionary = tmp_path / "toy" / "any.name", data / "dict.de.txt"
+    before = codes.read_bytes(), dictionary.read_bytes()
+    replaced = align("-q", "-m", checkpoint, "-o", codes)
+    assert (replaced.code, f"-o would replace {codes}, a file of the model" in replaced.err) == (2, True)
+    heads = ("--dictionaries", data, "-s", codes, "-t", codes, "--heads", dictionary)
+    replaced = run(checkpoint, *heads)
+    assert (replaced.code, f"--heads would replace the input {dictionary}" in replaced.err) == (2, True)
+    assert (codes.read_bytes(), dictionary.read_bytes()) == before
     assert align("-q", "-m", checkpoint).code == 0
 
 

@@ -197,6 +197,11 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     assert message in result.err
 
 
+def mine(folder: Path) -> None:
+    (folder / "model").mkdir()
+    (folder / "model" / "README.md").write_text("mine")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -204,6 +209,7 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
         (lambda folder: (folder / "text.en").write_text("x\n"), "text.en has 1: line 2 has no other side"),
         (lambda folder: (folder / "text.de").write_bytes(b"\xff\n" * 23), "text.de, line 1: not UTF-8"),
         (lambda folder: (folder / "tiny.toml").write_text("x"), "tiny.toml: "),
+        (mine, "README.md: exists and would be replaced; move it, or name another folder"),
     ],
 )
 def test_bad_data_ends_with_one_line(folder: Path, run_main: object, change: object, message: str) -> None:

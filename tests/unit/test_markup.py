@@ -25,7 +25,14 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("mit <b>Strg</b>+F2, dann", "with Ctrl+F2, then", "0-0 1-1 2-2", "with <b>Ctrl</b>+F2, then"),
         ("ein <b>Wort</b>s da", "a word's end", "0-0 1-1 2-2", "a <b>word's</b> end"),
         ("the <b>help</b> screen", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe</b>-Ansicht"),
-        ("the help <b>screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die Hilfe-<b>Ansicht</b>"),
+        ("the support <b>screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die Hilfe-<b>Ansicht</b>"),
+        ("the <b>website</b> is", "веб-сайт это", "0-0 1-0 2-1", "<b>веб-сайт</b> это"),
+        ("<b>Help</b> screen", "(-x", "0-0 1-0", "(<b>-x</b>"),
+        # no tag breaks an entity
+        ("Der <b>amp</b> ist", "R &amp; D", "1-0", "<b>R</b> &amp; D"),
+        ("Nummer <b>169</b>", "&#169; 2020", "1-0", "<b>&#169;</b> 2020"),
+        ("<b>foo</b>amp", "xxx&amp;yyy", "0-0", "<b>xxx&amp;yyy</b>"),
+        ("foo<b>;bar</b>", "foo&amp;bar", "0-0", "foo<b>&amp;bar</b>"),
         ("the <b>help screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe-Ansicht</b>"),
         # occurrences of the same content: a whole word, and in the same order
         ("<b>Makefile</b> aus Makefile.in", "Makefile.in to Makefile", "0-0 0-2", "Makefile.in to <b>Makefile</b>"),
@@ -132,7 +139,7 @@ def test_soft_scores_outweigh_a_stray_link() -> None:
 
 
 def test_a_target_that_is_not_well_formed_is_reported() -> None:
-    for target, remarks in (("R & D <x", ("target is not well-formed",)), ("R &amp; D", ())):
+    for target, remarks in (("R & D <x", ("in a target that is not well-formed",)), ("R &amp; D", ())):
         (placement,) = transfer_markup("das <b>Haus</b>", target, {(1, 2)}).report
         assert placement.remarks == remarks
     assert not transfer_markup("das <b>Haus</b>", "R & D <x", {(1, 2)}, tags="html").report[0].remarks
