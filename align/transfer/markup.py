@@ -329,8 +329,8 @@ class Placement(NamedTuple):
         confidence: from 0 to 1. For content or words that stand in the target as they are 1; for other windows see
             `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
             to the next best place.
-        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "in a target that
-            is not well-formed", such as XML with a lone `&`, which stays as it is.
+        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", or "in a target
+            that is not well-formed", such as XML with a lone `&`, which stays as it is.
     """
 
     tag: str
