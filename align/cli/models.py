@@ -255,6 +255,10 @@ def store(
         names = [root / Path(file).name for file in options.subword_files or ()]
         options = replace(options, dictionaries=None, subword_files=names or None)
     stored, calibration = read_model_toml(path)
+    if description.heads and os.path.realpath(description.heads) in {
+        os.path.realpath(name) for name in (path, *copies)
+    }:
+        raise ModelError("--heads and the model's description need two files", file=description.heads)
     text = format_model_toml(override(stored, options), {**calibration, **chosen}).encode()
     parse_model_toml(text, path)
     for name, content in {**copies, path: text}.items():

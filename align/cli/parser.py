@@ -93,9 +93,14 @@ _MODEL_FILE = re.compile(
     r".*\.(pt|bin|npz|safetensors|spm|model|ya?ml|jinja|argosmodel)|model\.toml|.*\.index\.json"
     r"|(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab(-src|-tgt)?"
     r"|adapter_config|chat_template|metadata)\.json|(shared|source|target)_vocabulary\.(json|txt)"
-    r"|vocab\.txt|merges\.txt|dict\.[^.]+\.txt|codes?|bpecodes|bpe\.codes|(codes|bpe)\.[a-z]{2,3}|[a-z]{2,3}\.codes"
+    r"|vocab\.txt|merges\.txt|dict\.[^.]+\.txt|codes?|bpecodes|bpe\.codes|(codes|bpe)\.[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?"
+    r"|[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?\.codes"
 )
 """Names of files that loaders read, in a folder that may have others."""
+
+
+_WEIGHTS = (".pt", ".bin", ".npz", ".safetensors")
+"""Endings of files that are the model's in its folder, unless the model is one of several files there."""
 
 
 def _files_of(model: Path) -> Iterator[Path]:
@@ -105,7 +110,9 @@ def _files_of(model: Path) -> Iterator[Path]:
 
     folder = model if model.is_dir() else model.parent
     yield model
-    yield from (file for file in islice(folder.iterdir(), MOST_FILES) if _MODEL_FILE.fullmatch(file.name))
+    for file in islice(folder.iterdir(), MOST_FILES):
+        if _MODEL_FILE.fullmatch(file.name) and (model == folder or file.suffix not in _WEIGHTS):
+            yield file
     try:
         yield from map(Path, read_model_toml(folder / "model.toml")[0].subword_files or ())
     except (ModelError, OSError):  # which loading names

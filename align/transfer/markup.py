@@ -27,7 +27,7 @@ from align.models.punctuation import (
     trailing_beyond,
     visible_edges,
 )
-from align.transfer.tags import ENTITY, ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
+from align.transfer.tags import CDATA, ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -251,6 +251,9 @@ _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
 
+_ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*);")
+"""An entity, also one that is declared elsewhere."""
+
 _JOINTS = frozenset("-./_:@=+~")
 """Marks that join names, as in `Makefile.in`."""
 
@@ -297,7 +300,8 @@ PART = 0.6
 DOUBTFUL = 0.9
 """Confidence of the least sure tag of a line below which the line is doubtful."""
 
-UNLINKED, NO_ROOM, MALFORMED = "no link", "no room", "in a target that is not well-formed"
+UNLINKED, NO_ROOM = "no link", "no room"
+MALFORMED, CROSSING = "in a target that is not well-formed", "in a target whose own tags are crossed"
 """Remarks on a tag that is placed."""
 
 
@@ -329,8 +333,9 @@ class Placement(NamedTuple):
         confidence: from 0 to 1. For content or words that stand in the target as they are 1; for other windows see
             `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
             to the next best place.
-        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", or "in a target
-            that is not well-formed", such as XML with a lone `&`, which stays as it is.
+        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "in a target
+            that is not well-formed", such as XML with a lone `&`, which stays as it is, or "in a target whose own tags
+            are crossed", so that the result is not well-formed.
     """
 
     tag: str
@@ -412,6 +417,8 @@ def place_markup(
     report = (placement for _, placement in sorted(placing.report))
     if not _is_well_formed(markup, target):
         report = (placement._replace(remarks=(*placement.remarks, MALFORMED)) for placement in report)
+    elif not _is_well_formed(markup, text):
+        report = (placement._replace(confidence=0.0, remarks=(*placement.remarks, CROSSING)) for placement in report)
     return Transferred(text, tuple(report))
 
 
@@ -426,8 +433,7 @@ def _is_well_formed(markup: Markup, target: str) -> bool:
 
 def entities(text: str, start: int = 0) -> list[Window]:
     """Return the characters of the entities of a text that begins at an offset."""
-    found = (match.span() for match in ENTITY.finditer(text) if match[0].endswith(";"))
-    return [(start + low, start + high) for low, high in found]
+    return [(start + match.start(), start + match.end()) for match in _ENTITY.finditer(text)]
 
 
 def unbroken(target: str, markup: Markup) -> list[Window]:
@@ -438,7 +444,7 @@ def unbroken(target: str, markup: Markup) -> list[Window]:
         return entities(target) if markup.escaped else []
     own, at = [], 0
     for token in tokens:
-        if token.kind != "text":
+        if token.kind != "text" or token.name == CDATA:
             own.append((at, at + len(token.text)))
         elif markup.escaped:
             own += entities(token.text, at)
@@ -498,7 +504,7 @@ class _Placing:
                 self._marks[kind].add(k)
         lower = target.lower()
         self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
-        self._entities = entities(target) if markup.escaped else []
+        self._unbroken = unbroken(target, markup)
         self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
@@ -569,7 +575,7 @@ class _Placing:
         return [[window] if window else [] for window in placed], taken
 
     def _balanced(self, element: Element, window: Window, region: Window, taken: Sequence[int]) -> Window:
-        """Return a window that ends with the partner of a quote or bracket in it, if the source has both."""
+        """Return a window with the words up to the partner of a quote or bracket in it, if the source has both."""
         content = self._markup.plain[element.start : element.end].split()
         low, high = window
         if len(content) > MOST_QUOTED_WORDS:
@@ -586,7 +592,7 @@ class _Placing:
                     break
                 more, fewer = partners(self._words[k], kind)
                 depth += more - fewer
-                if fewer and depth == 0 and (k >= window[1] or own[-1][1]):
+                if k >= window[1] and fewer and depth == 0:
                     high = k + 1
         return low, high
 
@@ -740,7 +746,7 @@ class _Placing:
 
     def _is_enclosed(self, start: int, end: int) -> bool:
         """Check whether some of these characters are those of an element, where they are known, or break an entity."""
-        if _breaks(self._entities, start) or _breaks(self._entities, end):
+        if _breaks(self._unbroken, start) or _breaks(self._unbroken, end):
             return True
         return self._enclosed.find(1, start, end) >= 0 or self._edges.find(1, start + 1, end) >= 0
 

@@ -435,7 +435,7 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 _WORD = re.compile(r"[^ \t]+")
-ENTITY = re.compile(r"&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
 _SPACE = re.compile(r"[ \t\n]")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\f]")
 _SPACES = re.compile(
@@ -549,7 +549,7 @@ def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
     """Replace entities of one character in words, if `escaped`; a word that would get a space stays unchanged."""
     if not escaped:
         return tuple(words)
-    decoded = ((word, ENTITY.sub(_character, word) if "&" in word else word) for word in words)
+    decoded = ((word, _ENTITY.sub(_character, word) if "&" in word else word) for word in words)
     return tuple(plain if plain and not _SPACE.search(plain) else word for word, plain in decoded)
 
 
@@ -578,7 +578,7 @@ def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int
         word = text[start:end]
         (shown,) = readable([word], escaped)
         at = 0
-        for entity in ENTITY.finditer(word) if shown != word else ():
+        for entity in _ENTITY.finditer(word) if shown != word else ():
             places += [(start + n, start + n + 1) for n in range(at, entity.start())]
             at = entity.end() if len(_character(entity)) == 1 else entity.start()
             if at == entity.end():

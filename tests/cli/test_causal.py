@@ -100,6 +100,8 @@ def test_files_that_are_read_are_not_replaced(run_main: Callable[..., Result], f
         result = run_main(models.main, *describe, heads)
         assert result.code == 2
         assert f"--heads would replace {'' if '/' in heads else 'the input '}{heads}" in result.err
+    failed(run_main(models.main, *describe, "./llama/model.toml"), "--heads and the model's description need two files")
+    assert not Path("llama/model.toml").exists()
     for option, file in (("-o", "config.json"), ("--bad-lines-file", "model.safetensors")):
         output = ("--bad-lines", "blank", option, f"llama/{file}")
         result = run_main(extract.main, "-m", "llama", *languages, *output, stdin="das ||| the\n")
