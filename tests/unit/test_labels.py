@@ -41,7 +41,7 @@ def test_other_ways_to_write_labels() -> None:
 
 
 def test_spans_are_projected_apart_and_layers_are_not() -> None:
-    scores = {(0, 2): 0.9, (1, 3): 0.8, (1, 0): 0.1, (2, 1): 1.0}
+    scores = {(0, 2): 0.9, (1, 3): 0.8, (1, 0): 0.11, (2, 1): 1.0}
     spans = [Span("PER", (0, 2)), Span("LOC", (2, 3)), Span("ALL", (0, 3)), Span("NONE", (3, 4))]
     found = project_labels(spans, scores, 4, 5)
     assert [(one.label, one.target) for one in found] == [
