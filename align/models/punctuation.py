@@ -61,9 +61,9 @@ def trailing(word: str, full_stop: bool) -> int:
     at = next((n for n, c in enumerate(reversed(word)) if not closes(c) and not _is_invisible(c)), 0)
     while at and _is_invisible(word[len(word) - at]):
         at -= 1
-    body, behind = word[: len(word) - at], word[len(word) - at :]
-    dot = behind.rfind(".")
-    ends = full_stop or (dot > 0 and closes(behind[dot - 1]) and behind[dot - 1] not in _STOPS)
+    body, marks = word[: len(word) - at], word[len(word) - at :]
+    dot = marks.rfind(".")
+    ends = full_stop or (dot > 0 and closes(marks[dot - 1]) and marks[dot - 1] not in _STOPS)
     return at - dot - 1 if dot >= 0 and (not ends or (dot == 0 and _is_abbreviated(body))) else at
 
 

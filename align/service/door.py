@@ -87,8 +87,8 @@ class Door:
         """Check the token, then forward; /health needs none, and ignores the body, which could arrive slowly."""
         if scope["path"] == OPEN:
             return await self.app(scope, _replay(b"", receive), send)
-        scheme, space, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        authorization = scheme.lower() + space + given
+        scheme, space, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        authorization = scheme.lower() + space + token
         if self._expected and not hmac.compare_digest(authorization, self._expected):
             unauthorized = refusal(
                 401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}

@@ -217,10 +217,10 @@ def prepare(
     if done.is_file():
         try:
             stored = load_json(done.read_bytes())
-            asked, prepared = stored.pop("asked"), Prepared(folder, **stored)
+            stored_request, prepared = stored.pop("asked"), Prepared(folder, **stored)
         except (ValueError, TypeError, AttributeError, KeyError):
             raise DataError(f"damaged; remove {folder} to prepare the text again", file=str(done)) from None
-        if asked != request:
+        if stored_request != request:
             raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
         begun.unlink(missing_ok=True)
         return prepared

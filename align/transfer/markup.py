@@ -168,9 +168,9 @@ class _Writer:
         return start, end
 
     def _is_full_stop(self, k: int, element: Element) -> bool:
-        """Tell whether a point behind a word ends a sentence, as far as it and the element show."""
-        following = [self._word(n) for n in range(k, min(k + 2, len(self._words)))]
-        return "." in element.behind or ends_sentence(following, 0)
+        """Tell whether a point after a word ends a sentence, as far as the next word and the element show."""
+        words = [self._word(n) for n in range(k, min(k + 2, len(self._words)))]
+        return "." in element.behind or ends_sentence(words, 0)
 
     def _word(self, k: int) -> str:
         return self._target[slice(*self._words[k])]
@@ -417,13 +417,15 @@ def place_markup(
     report = (placement for _, placement in sorted(placing.report))
     if not _is_well_formed(markup, target):
         report = (placement._replace(remarks=(*placement.remarks, MALFORMED)) for placement in report)
-    elif not _is_well_formed(markup, text):
+    elif "<" in target and not _is_well_formed(markup, text):
         report = (placement._replace(confidence=0.0, remarks=(*placement.remarks, CROSSING)) for placement in report)
     return Transferred(text, tuple(report))
 
 
 def _is_well_formed(markup: Markup, target: str) -> bool:
     """Tell whether a target can be parsed as the line's tags are."""
+    if "<" not in target and "&" not in target:
+        return True
     try:
         markup.syntax.parse(target)
     except ValueError:
@@ -604,19 +606,19 @@ class _Placing:
         """
         if INSIDE in element.remarks:
             (start, first), (end, last) = self._markup.edges(element)
-            before, behind = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
+            before, after = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
         else:
             i, n = element.words
-            before, behind = (self._is_part(m, window[0]) for m in (i - 1, n))
+            before, after = (self._is_part(m, window[0]) for m in (i - 1, n))
         low, high = window
         if high - low > 1 and INSIDE in element.remarks:
             low = min(low + before, high - 1)
-            return low, max(low + 1, high - behind)
+            return low, max(low + 1, high - after)
         word, at = self._words[low], self._spans[low][0]
         hyphens = [match.start() for match in _PART.finditer(word)]
-        if high - low == 1 and bool(before) != bool(behind) and before + behind <= len(hyphens):
+        if high - low == 1 and bool(before) != bool(after) and before + after <= len(hyphens):
             start = at + hyphens[before - 1] + 1 if before else at + leading(word)
-            end = at + len(word) - trailing(word, full_stop=True) if before else at + hyphens[-behind]
+            end = at + len(word) - trailing(word, full_stop=True) if before else at + hyphens[-after]
             if start < end and not self._is_enclosed(start, end):
                 self._note_characters(element, (start, end))
                 self._parts.add(element.tokens[0])
@@ -669,10 +671,10 @@ class _Placing:
         source, target = self._occurrences(content, "source"), self._occurrences(content, "target")
         for kinds in (("alone",), ("alone", "whole")):
             own = sorted(place for kind in kinds for place in _within(source[kind], parent.start, parent.end))
-            found = sorted(place for kind in kinds for place in _within(target[kind], *edges))
+            places = sorted(place for kind in kinds for place in _within(target[kind], *edges))
             first = bisect_left(own, (element.start,))
-            if len(own) == len(found) and own[first : first + 1] == [(element.start, element.start + len(content))]:
-                return [found[first]]
+            if len(own) == len(places) and own[first : first + 1] == [(element.start, element.start + len(content))]:
+                return [places[first]]
         return []
 
     def _occurrences(self, content: str, text: str) -> dict[str, list[Window]]:
@@ -722,14 +724,14 @@ class _Placing:
         if first != last or element.words[1] - element.words[0] > 1:
             return None
         before = first[leading(first) : start] if leading(first) < start else ""
-        behind = first[end : len(first) - trailing(first, True)]
-        if not before + behind or any(part.isalnum() and len(part) < SHORT for part in (before, behind)):
+        after = first[end : len(first) - trailing(first, True)]
+        if not before + after or any(part.isalnum() and len(part) < SHORT for part in (before, after)):
             return None
         gains = self._scores.inside(element.words)
         for k in sorted((k for k in range(*region) if gains[k]), key=lambda k: -gains[k]):
             word = self._words[k]
             begin = word.find(before) + len(before) if before else leading(word)
-            stop = word.rfind(behind) if behind else len(word) - trailing(word, True)
+            stop = word.rfind(after) if after else len(word) - trailing(word, True)
             if (not before or before in word) and begin < stop:
                 at = self._spans[k][0]
                 if not self._is_enclosed(at + begin, at + stop):
@@ -862,11 +864,11 @@ def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, 
     at = text.find(content) if len(content) <= LONGEST_CONTENT else -1
     while at >= 0:
         end = at + len(content)
-        before, behind = text[max(0, at - 2) : at], text[end : end + 2]
+        before, after = text[max(0, at - 2) : at], text[end : end + 2]
         joined = (_joined(before[-1:], content[0]) and at not in borders) or (
-            _joined(content[-1], behind[:1]) and end not in borders
+            _joined(content[-1], after[:1]) and end not in borders
         )
-        marked = (before[-1:] in _JOINTS and before[:1].isalnum()) or (behind[:1] in _JOINTS and behind[1:].isalnum())
+        marked = (before[-1:] in _JOINTS and before[:1].isalnum()) or (after[:1] in _JOINTS and after[1:].isalnum())
         places["part" if joined else "whole" if marked else "alone"].append((at, end))
         at = text.find(content, at + 1)
     return places
