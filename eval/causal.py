@@ -1,8 +1,8 @@
 """Which heads of a decoder-only model align, how well, and at what cost; see `eval/run.py train-causal`.
 
 Error rates of every layer and head, by weight and norm, in both positions and directions; of what is chosen without
-gold and what is best with it; of links in one and two directions, beside those of the encoder-decoders trained on the
-same pairs; whether the same heads align in both directions; and time and memory beside a pass of transformers that
+gold and what is best with it; of links in one and two directions, with those of the encoder-decoders trained on the
+same pairs; whether the same heads align in both directions; and time and memory relative to a pass of transformers that
 returns all attentions.
 """
 
@@ -81,15 +81,15 @@ HEAD_COLUMNS = [
 ]
 
 
-def head_rows(direction: str, null: Null, found: Sweep) -> Iterator[dict[str, Value]]:
+def head_rows(direction: str, null: Null, swept: Sweep) -> Iterator[dict[str, Value]]:
     """Yield every layer and head in each position, by either score."""
-    assert found.counts is not None
+    assert swept.counts is not None
     for (p, position), (s, score), (c, cell) in product(
-        enumerate(POSITIONS), enumerate(SCORES), enumerate(found.cells)
+        enumerate(POSITIONS), enumerate(SCORES), enumerate(swept.cells)
     ):
-        value, low, high = map(percent, estimate(found.counts[:, s, p, c]))
+        value, low, high = map(percent, estimate(swept.counts[:, s, p, c]))
         row: dict[str, Value] = {"direction": direction, "null": null, "position": position, "score": score}
-        row |= {"layer": cell.layer, "head": str(cell.head), "consistency": float(found.consistency[s, p, c])}
+        row |= {"layer": cell.layer, "head": str(cell.head), "consistency": float(swept.consistency[s, p, c])}
         yield row | {"aer": value, "interval": interval(low, high)}
 
 
@@ -130,13 +130,13 @@ def systems(
     name: str, models: dict[str, Aligner], text: Text, null: Null, sweeps: dict[str, Sweep]
 ) -> Iterator[tuple[str, Counts]]:
     """Yield what is linked without gold and with it, in one direction and in two."""
-    for direction, found in sweeps.items():
-        assert found.counts is not None
+    for direction, swept in sweeps.items():
+        assert swept.counts is not None
         for rule in ("lexical consistency, heads", "lowest AER, heads"):
-            for choice in apply_rules(found):
+            for choice in apply_rules(swept):
                 if choice.rule == rule:
-                    counts = found.counts[:, SCORES.index(choice.score), POSITIONS.index(choice.position), choice.cell]
-                    where = f"{choice.score}, {choice.position}, {found.cells[choice.cell]}"
+                    counts = swept.counts[:, SCORES.index(choice.score), POSITIONS.index(choice.position), choice.cell]
+                    where = f"{choice.score}, {choice.position}, {swept.cells[choice.cell]}"
                     yield f"{name}, {direction}: {rule}: {where}", counts
     ways: list[tuple[Score, Any]] = [*product(SCORES, ("input", "output", "both"))]
     for score, position in ways:
@@ -190,17 +190,17 @@ def ways_of(folder: Path) -> tuple[Aligner, dict[str, Callable[[Any], object]]]:
 
 
 def cost_rows(folder: Path, pairs: list[Pair], rounds: int, arguments: Sequence[str]) -> Iterator[dict[str, Value]]:
-    """Yield times and memory beside transformers' pass over the same batches."""
+    """Yield times and memory relative to transformers' pass over the same batches."""
     aligner, ways = ways_of(folder)
     made = batches(replace(aligner, buffer=len(pairs)), pairs)
     seconds = in_turn(ways, made, rounds)
-    base, *others = ways
+    base, *ours = ways
     peaks = {}
     script = f"import runpy; runpy.run_path({str(Path(__file__).with_name('run.py'))!r}, run_name='__main__')"
     for way in ("nothing", *ways):
         command = python(script, "causal", str(folder), *arguments, "--only", way)
         peaks[way] = statistics.median(peak_memory(command) for _ in range(rounds))
-    for way in others:
+    for way in ours:
         yield {"part": "time", "what": f"{way}, of {base}", "value": ratio(seconds, way, base), "unit": "times"}
     for way in ways:
         yield {"part": "memory", "what": way, "value": peaks[way] - peaks["nothing"], "unit": "MB above the model"}
@@ -224,14 +224,14 @@ def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, on
         return
     models = {direction: load_causal(folder, direction) for direction in DIRECTIONS}
     names = [model.forward.recorder.name for model in models.values()]
-    beside = {
+    encoder_decoders = {
         direction: load_model(about[key][0], data, "cpu")
         for direction, key in zip(DIRECTIONS, ("models", "reverse_models"), strict=True)
     }
     heads: list[dict[str, Value]] = []
     agreement: list[dict[str, Value]] = []
     rates: list[tuple[str, Counts]] = []
-    for name, pair_of_models in (("decoder-only", models), ("encoder-decoder", beside)):
+    for name, pair_of_models in (("decoder-only", models), ("encoder-decoder", encoder_decoders)):
         for null in NULLS:
             sweeps = {
                 direction: sweep(
@@ -243,10 +243,10 @@ def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, on
             }
             if name == "decoder-only":
                 agreement += agreement_rows(null, sweeps)
-                for direction, found in sweeps.items():
-                    heads += head_rows(direction, null, found)
+                for direction, swept in sweeps.items():
+                    heads += head_rows(direction, null, swept)
             rates += systems(f"{name}, null {null}", pair_of_models, text, null, sweeps)
-    names += [model.forward.recorder.name for model in beside.values()]
+    names += [model.forward.recorder.name for model in encoder_decoders.values()]
     parts: dict[str, Any] = {"gold": "+".join(text.names), "model": names, "ci": f"percentile-{SAMPLES}"}
     sign = signature(parts | {"test": f"permutation-{PERMUTATIONS}", "seed": SEED}, "causal")
     default = dict(rates)["encoder-decoder, null eos, both directions: norm, both, soft"]

@@ -204,10 +204,10 @@ def orthogonalized(matrices: Tensor) -> Tensor:
 def make_optimizers(model: Any, rate: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the matrices of layers, and AdamW for embeddings and norms."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
-    others = [p for name, p in model.named_parameters() if p.ndim < 2 or "embed" in name]
+    tables_and_norms = [p for name, p in model.named_parameters() if p.ndim < 2 or "embed" in name]
     return [
         Muon(matrices, rate),
-        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
+        torch.optim.AdamW(tables_and_norms, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
     ]
 
 
@@ -246,7 +246,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = write_tokenizer(folder)
     train = [(" ".join(pair.source), " ".join(pair.target)) for pair in read_train(about, data)]
-    sequences = [one for one in examples(tokenizer, train) if len(one.ids) <= LONGEST]
+    sequences = [example for example in examples(tokenizer, train) if len(example.ids) <= LONGEST]
     tokenize = [Tokens(language) for language in about["languages"]]
     source, target = (str(data / name) for name in about["valid"])
     pairs = [(tokenize[0](pair.source), tokenize[1](pair.target)) for pair in read_text(source, target)]
@@ -268,8 +268,8 @@ def run(
         for optimizer, values in zip(optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(values)
         done = saved["updates"]
-        kept = log.read_text().splitlines()
-        log.write_text("".join(f"{line}\n" for line in kept if not line[:1].isdigit() or int(line.split()[0]) <= done))
+        lines = log.read_text().splitlines()
+        log.write_text("".join(f"{line}\n" for line in lines if not line[:1].isdigit() or int(line.split()[0]) <= done))
     else:
         log.write_text("updates\ttarget_pieces\ttrain\tvalid.de-en\tvalid.en-de\tseconds\n")
     print(f"{len(sequences):,} sequences, {model.num_parameters():,} parameters, {done:,} updates done", flush=True)
@@ -296,7 +296,7 @@ def run(
                 file.write("\t".join(row) + "\n")
             print(*row, flush=True)
             saved = {"model": model.state_dict(), "updates": update + 1}
-            torch.save(saved | {"optimizers": [one.state_dict() for one in optimizers]}, f"{state}.new")
+            torch.save(saved | {"optimizers": [optimizer.state_dict() for optimizer in optimizers]}, f"{state}.new")
             os.replace(f"{state}.new", state)
             total, count, began = 0.0, 0, time.monotonic()
     model.to(torch.bfloat16).save_pretrained(folder)
