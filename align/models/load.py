@@ -21,6 +21,7 @@ from align.io.pool import processes
 from align.models.causal.model import CausalRecorder
 from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
+from align.models.engine.linear import check_dtype
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
@@ -143,7 +144,9 @@ def load(
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}
     folder = find_model(os.fspath(model), options or ModelOptions(), files)
-    recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
+    device = pick_device(device)
+    check_dtype(dtype, device)
+    recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS

@@ -14,7 +14,7 @@ import pytest
 
 from align.core.types import DTYPES
 from tests import corpora
-from tests.conftest import ROOT, example_pairs, needs_fast_align
+from tests.conftest import ROOT, example_pairs, needs_fast_align, needs_int8
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -128,7 +128,13 @@ CHECKS = (
 )
 
 
-@pytest.mark.parametrize(("arguments", "check"), zip(RUNS, CHECKS, strict=True), ids=[name.split()[0] for name in RUNS])
+@pytest.mark.parametrize(
+    ("arguments", "check"),
+    [
+        pytest.param(arguments, check, marks=needs_int8 if check is check_dtypes else (), id=arguments.split()[0])
+        for arguments, check in zip(RUNS, CHECKS, strict=True)
+    ],
+)
 def test_a_table_says_how_it_was_made_and_adds_up(
     arguments: str, check: Callable[[Rows, Path], None], data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from align import ModelOptions, Pair, load
 from align.core.scores import collate
 from align.models.huggingface import vocabulary
 from align.models.huggingface.text import prepare_text
+from tests.conftest import needs_int8
 from tests.hub_models import HubModel, find_model, write_model
 
 NAMES = (
@@ -161,7 +162,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="needs Linux's /proc")
 @pytest.mark.parametrize(
     ("stored", "dtype", "bytes_each"),
-    [("float32", "int8", 1), ("bfloat16", "bfloat16", 2), ("torch", "float32", 4)],
+    [pytest.param("float32", "int8", 1, marks=needs_int8), ("bfloat16", "bfloat16", 2), ("torch", "float32", 4)],
 )
 def test_memory_is_that_of_the_parameters(full: Path, stored: str, dtype: str, bytes_each: int) -> None:
     """At most 1.3 times the parameters in the number format of the model, and 220 MB for its text and for libraries.

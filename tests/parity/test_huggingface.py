@@ -47,6 +47,7 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
     model = hugging.save_model(kind, tmp_path)
     recorder = load(tmp_path, options=hugging.options(kind)).forward.recorder
     layers = range(1, recorder.layers + 1)
+    close = 3e-5 if kind in ("t5", "mt5") else 1e-5  # they do not divide the products of queries and keys by √d
     pieces = [recorder.encode(pair) for pair in PAIRS]
     recorded = list(recorder.record(collate(pieces, recorder.pad), layers))
     assert [attention.layer for attention in recorded] == list(layers)
@@ -57,10 +58,10 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
         for attention, own in zip(recorded, reference(kind, model, sentence), strict=True):
             expected = own["weights"][0, :, first : first + rows]
             weights = attention.weights[b, :, :rows, :columns]
-            torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(weights, expected, atol=close, rtol=1e-5)
             vectors = attention.values[b, :, :columns] @ attention.out_proj  # [H, S, D]
             added = torch.einsum("hts,hsd->td", weights, vectors) + own["bias"]
-            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=close, rtol=1e-5)
 
 
 @pytest.mark.parametrize("header", ["#version: 0.2\n", "#version: 0.1\n"])

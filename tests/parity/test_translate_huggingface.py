@@ -18,7 +18,7 @@ from align.io.pool import processes
 from align.models.huggingface.translator import HuggingFaceTranslator
 from examples.to_hugging_face import convert
 from tests import hugging
-from tests.conftest import example_pairs
+from tests.conftest import example_pairs, needs_int8
 from tests.hugging import options
 
 pytest.importorskip("transformers")
@@ -132,7 +132,7 @@ def test_in_two_directions(moved: Path, tmp_path: Path) -> None:
     assert [bool(one.links) for one in found] == [True, False, True]
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("int8", marks=needs_int8)])
 def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
     aligner = load(moved, device="cpu", dtype=dtype)
     (found,) = translate(aligner, ["das haus ist alt ."])

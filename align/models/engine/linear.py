@@ -65,6 +65,18 @@ class Projection(Linear, Protocol):
         ...
 
 
+def check_dtype(dtype: Dtype, device: str) -> None:
+    """Check that linear layers can compute in a number format on a device.
+
+    Raises:
+        ModelError: this CPU, this torch or this device has no product of eight-bit numbers.
+    """
+    if dtype == "int8" and (device != "cpu" or not has_int8_product()):
+        where = "with this CPU and this build of torch" if device == "cpu" else "on a GPU"
+        hint = 'use ‹dtype="float32"› or ‹dtype="bfloat16"›'
+        raise ModelError(f"there is no product of eight-bit numbers {where}", hint=hint)
+
+
 def make_linear(
     weight: Tensor, bias: Tensor | None, activation: Activation = "none", dtype: Dtype = "float32"
 ) -> Projection:
@@ -75,13 +87,10 @@ def make_linear(
         bias: b `[O]`, or None.
 
     Raises:
-        ModelError: this torch or this device has no product of eight-bit numbers.
+        ModelError: see `check_dtype`.
     """
+    check_dtype(dtype, weight.device.type)
     if dtype == "int8":
-        if weight.device.type != "cpu" or not has_int8_product():
-            hint = 'use ‹dtype="float32"› or ‹dtype="bfloat16"›'
-            where = "on a GPU" if weight.device.type != "cpu" else "in this build of torch"
-            raise ModelError(f"there is no product of eight-bit numbers {where}", hint=hint)
         return Int8Linear(weight, bias, activation)
     if weight.device.type == "cpu" and has_packed_product(dtype):
         return PackedLinear(weight, bias, activation, dtype)
@@ -227,5 +236,8 @@ def has_packed_product(dtype: Dtype) -> bool:
 
 @cache
 def has_int8_product() -> bool:
-    """Tell whether torch here has oneDNN's product of eight-bit numbers, and it agrees roughly with the others."""
+    """Tell whether torch here has oneDNN's product of eight-bit numbers, and it agrees roughly with the others.
+
+    On CPUs without VNNI instructions the sums of two products overflow.
+    """
     return _agrees(Int8Linear, 0.3)
