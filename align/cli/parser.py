@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -106,6 +107,7 @@ _WEIGHTS = (".pt", ".bin", ".npz", ".safetensors")
 def _files_of(model: Path) -> Iterator[Path]:
     """Yield the files of a model, given as one of them or as a folder."""
     from align.core.errors import ModelError
+    from align.models.huggingface.adapter import base_beside
     from align.models.model_toml import read_model_toml
 
     folder = model if model.is_dir() else model.parent
@@ -113,10 +115,11 @@ def _files_of(model: Path) -> Iterator[Path]:
     for file in islice(folder.iterdir(), MOST_FILES):
         if _MODEL_FILE.fullmatch(file.name) and (model == folder or file.suffix not in _WEIGHTS):
             yield file
-    try:
+    with suppress(ModelError, OSError):  # which loading names
         yield from map(Path, read_model_toml(folder / "model.toml")[0].subword_files or ())
-    except (ModelError, OSError):  # which loading names
-        return
+    with suppress(ModelError, OSError):
+        if (base := base_beside(folder)[1]) and base.is_dir():
+            yield from (file for file in islice(base.iterdir(), MOST_FILES) if _MODEL_FILE.fullmatch(file.name))
 
 
 class Parser(argparse.ArgumentParser):

@@ -170,6 +170,12 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
     write_card(draft / "README.md", card)
     folder.mkdir(parents=True, exist_ok=True)
+    card_file, written = folder / "README.md", trained / "README.md"
+    if card_file.is_file() and written.is_file() and card_file.read_bytes() != written.read_bytes():
+        say(f"{PROGRAM}: {card_file} was edited and stays; the new one is {written}")
+        (draft / "README.md").replace(written)
+    else:
+        shutil.copyfile(draft / "README.md", written)
     for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # last, since it completes the model
         path.replace(folder / path.name)
     draft.rmdir()

@@ -86,6 +86,12 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
         return result
 
     assert train(40).code == 0
+    card = folder / "model" / "README.md"
+    written = card.read_text(encoding="utf-8")
+    card.write_text("edited")
+    assert f"{card} was edited and stays; the new one is " in train(40).err
+    assert card.read_text() == "edited"
+    card.write_text(written, encoding="utf-8")
     first = (folder / "model").rename(folder / "first")
     (folder / "text.en").write_text((folder / "text.en").read_text(encoding="utf-8").replace("e", "a"))  # other pieces
     command = [*arguments(folder, 2), "--finetune-from", str(first)]

@@ -74,10 +74,8 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     def has_model(root: Path) -> bool:
         return (root / "config.json").is_file() and any((root / name).is_file() for name in weights)
 
-    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
-    name = config.word("base_model_name_or_path", "")
-    base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    candidates = [folder, *([folder.resolve().parent / base_name] if re.fullmatch(r"\w[\w.-]*", base_name) else [])]
+    name, beside = base_beside(folder)
+    candidates = [folder, *([beside] if beside else [])]
     if base := next(filter(has_model, candidates), None):
         if base != folder and is_adapter(base, weights):
             raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), hint=MERGE)
@@ -87,6 +85,18 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     message = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not next to it"
     hint = "copy or link the model's folder next to the adapter's, with the same name" if name else MERGE
     raise ModelError(message, file=str(folder), hint=hint)
+
+
+def base_beside(folder: Path) -> tuple[str, Path | None]:
+    """Return what an adapter calls its base, and the folder of that name next to it.
+
+    Raises:
+        ModelError: the settings are damaged.
+    """
+    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    name = config.word("base_model_name_or_path", "")
+    base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    return name, folder.resolve().parent / base_name if re.fullmatch(r"\w[\w.-]*", base_name) else None
 
 
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
