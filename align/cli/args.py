@@ -174,7 +174,10 @@ def add_signature_option(parser: argparse.ArgumentParser) -> None:
 def add_output_option(group: Any) -> None:
     """Add `--output`."""
     group.add_argument(
-        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="written whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
     )
 
 
@@ -294,7 +297,7 @@ WORKERS_IDLE = (
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the input and for lines that cannot be read."""
-    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group = parser.add_argument_group("input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)")
     group.add_argument(
         "input",
         nargs="*",
@@ -602,7 +605,7 @@ def add_link_options(group: Any, role: Role, required: bool = False) -> None:
     """Add options for reading gold, or hypotheses ("hyp")."""
     if role == "gold":
         group.add_argument(
-            "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz and .xz are unpacked"
+            "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz, .xz and .zst are unpacked"
         )
     group.add_argument(
         f"--{role}-format",

@@ -84,7 +84,7 @@ def build_parser() -> Parser:
     )
     add_signature_option(parser)
     add_quiet_option(parser)
-    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group = parser.add_argument_group("input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)")
     group.add_argument(
         "files",
         nargs="+",

@@ -46,7 +46,7 @@ def build_parser() -> Parser:
         "another language, and gets pieces of its own",
     )
     parser.add_argument("--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
-    text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
+    text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)")
     text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
     text.add_argument("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
     text.add_argument("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")

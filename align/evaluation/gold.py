@@ -106,7 +106,7 @@ def read_gold(
     """Read gold links; raise an error where the file is ambiguous.
 
     Args:
-        path: the file; `.gz` and `.xz` are decompressed, `-` is stdin.
+        path: the file; `.gz`, `.xz` and `.zst` are decompressed, `-` is stdin.
         format: "pharaoh", "talp", "question", "naacl", "giza" or "jsonl"; None to detect it.
         base: lowest index of the file, 0 or 1; None to infer it from the indices or the format.
         swapped: whether it has the target side first.

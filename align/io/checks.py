@@ -5,14 +5,13 @@ Only regular files are checked, which can be read twice; pipes and stdin are che
 
 from __future__ import annotations
 
-import lzma
 import warnings
-import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import islice
 
 from align.core.types import Pair
+from align.io.compression import DAMAGED
 from align.io.reader import Input, Text, differ, name_shown, open_lines, regular_file
 
 FIRST_LINES = 10_000
@@ -80,6 +79,6 @@ def count_lines(name: str) -> int | None:
                 size += len(block)
                 if size > COUNTED_BYTES:
                     return None
-    except (EOFError, OSError, lzma.LZMAError, zlib.error):
+    except (OSError, *DAMAGED):
         return None
     return lines + bool(block and not block.endswith(b"\n"))

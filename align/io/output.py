@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import hashlib
 import io
-import lzma
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
 
+from align.io.compression import PACKERS
 from align.io.manifest import lock
 from align.io.process import unfinished
 
-PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
-    ".xz": partial(lzma.open, mode="wb"),
-}
 NAME_MAX = 255
 
 OnWhole: TypeAlias = Callable[[str], object]
@@ -167,7 +161,7 @@ def open_own(part: str, shown: str) -> int:
 
 @contextmanager
 def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Open a stream that writes into another one, compressed if the file's name ends in .gz or .xz."""
+    """Open a stream that writes into another one, compressed if the file's name ends in .gz, .xz or .zst."""
     pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
     if pack is None:
         yield raw
@@ -182,7 +176,6 @@ def whole(
     part: str,
     target: str,
     mode: int | None,
-    pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
     on_whole: OnWhole | None = None,
 ) -> Iterator[BinaryIO]:
     """Open a stream into a file that gets its final name once it is complete, and is removed on an error.
@@ -192,13 +185,12 @@ def whole(
         part: its temporary name.
         target: its final name.
         mode: see `existing_mode`.
-        pack: compresses according to the name that errors show.
         on_whole: callback before it gets its final name.
     """
     with io.BufferedWriter(file) as raw:
         try:
             file.truncate(0)
-            with pack(file.shown, raw) as out:
+            with packed(file.shown, raw) as out:
                 yield out
             raw.flush()
             if on_whole:
@@ -222,7 +214,7 @@ def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> N
 
 @contextmanager
 def open_output(path: str | None, on_whole: OnWhole | None = None) -> Iterator[BinaryIO]:
-    """Open stdout, or a file (compressed if named .gz or .xz) that appears only when it is complete.
+    """Open stdout, or a file (compressed if named .gz, .xz or .zst) that appears only when it is complete.
 
     The next run overwrites the temporary file of a killed one.
 
@@ -273,7 +265,7 @@ def replace_file(
     file = NamedFile(open_locked(part, shown or target), shown or target)
     unfinished.add(part)
     try:
-        with whole(file, part, target, mode, on_whole=on_whole) as out:
+        with whole(file, part, target, mode, on_whole) as out:
             yield out
     finally:
         unfinished.discard(part)

@@ -6,16 +6,12 @@ and others, which would shift every index after them.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import lzma
 import os
 import re
 import stat
 import sys
 import warnings
-import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -28,6 +24,7 @@ from align.core.errors import DataError, LineError, PairError, plural, printable
 from align.core.stream import BLANK
 from align.core.text import RUNNING_NUMBER, MakePair, SideSplitter, make_pair, parse_columns
 from align.core.types import Pair, TextWarning
+from align.io.compression import DAMAGED, OPENERS
 
 JSON_LINES = "JSON lines"
 _BOM = b"\xef\xbb\xbf"
@@ -35,7 +32,7 @@ _BOM = b"\xef\xbb\xbf"
 _BZIP2 = [b"BZh%d1AY&SY" % level for level in range(1, 10)]
 _TO_PLAIN = "write the text of each side, a sentence a line"
 _CONVERT = "convert it to UTF-8, for example with iconv"
-_UNPACK = "unpack it first, or name the file .gz or .xz"
+_UNPACK = "unpack it first, or name the file .gz, .xz or .zst"
 
 
 def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
@@ -117,47 +114,6 @@ def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | No
     return None
 
 
-BLOCK = 1 << 16
-"""Bytes of a compressed file that are read at a time."""
-
-
-class _XzStreams(io.RawIOBase):
-    """Decompresses consecutive `.xz` streams: `lzma.open` ends without an error at a damaged one."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw, self._decoder = raw, lzma.LZMADecompressor()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, or a part of it; return 0 at the end of the file."""
-        while True:
-            data = b""
-            if self._decoder.eof:
-                data = self._decoder.unused_data.lstrip(b"\0")  # padding may stand between streams
-                while not data:
-                    block = self._raw.read(BLOCK)
-                    if not block:
-                        return 0
-                    data = block.lstrip(b"\0")
-                self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-            elif self._decoder.needs_input:
-                data = self._raw.read(BLOCK)
-                if not data:
-                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-            unpacked = self._decoder.decompress(data, len(buffer))
-            if unpacked:
-                buffer[: len(unpacked)] = unpacked
-                return len(unpacked)
-
-
-def _open_xz(raw: BinaryIO, mode: str) -> BinaryIO:
-    return io.BufferedReader(_XzStreams(raw))
-
-
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": _open_xz}
-
 OnBad: TypeAlias = Callable[[LineError], None]
 """Handler for the error of an unreadable line: raises it, or returns to replace the line by a blank one."""
 
@@ -206,7 +162,7 @@ class BadLines:
 
 @contextmanager
 def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes: `.gz` and `.xz` are decompressed, `-` is stdin.
+    """Open a file for reading bytes: `.gz`, `.xz` and `.zst` are decompressed, `-` is stdin.
 
     Args:
         on_open: callback that receives the raw file, before decompression.
@@ -220,7 +176,7 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
         if on_open:
             on_open(raw)
         opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
-        with opener(raw, "rb") if opener else nullcontext(raw) as stream:
+        with opener(raw) if opener else nullcontext(raw) as stream:
             yield stream
 
 
@@ -242,7 +198,7 @@ def read_lines(
                 raise DataError(f"the file is {recognised[0]}", file=name, hint=recognised[1])
             text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except DAMAGED as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
     except OSError as error:
         if error.filename is not None:  # of a list of bad lines that cannot be written
@@ -387,7 +343,7 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
     """Read all pairs of two files into a list.
 
     Args:
-        source: file of the source sentences; `.gz` and `.xz` are decompressed, `-` is stdin.
+        source: file of the source sentences; `.gz`, `.xz` and `.zst` are decompressed, `-` is stdin.
         target: file of their translations, line by line.
         names: names of the files in errors, if different.
 

@@ -7,7 +7,6 @@ All access uses the file systems of Apache Arrow. What only a local disk can do 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import shutil
 import tempfile
@@ -17,7 +16,6 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, BinaryIO, NamedTuple, cast
 
-import pyarrow as pa
 from pyarrow import fs
 
 from align.core.errors import DataError, one_line
@@ -262,7 +260,7 @@ def whole_file(folder: str, name: str, on_whole: OnWhole | None = None) -> Itera
     filesystem, path = locate(place)
     if not is_local(place):
         with tempfile.NamedTemporaryFile() as local:
-            with _packed(name, cast(BinaryIO, local)) as out:
+            with packed(name, cast(BinaryIO, local)) as out:
                 yield out
             local.seek(0)
             if on_whole:
@@ -272,31 +270,5 @@ def whole_file(folder: str, name: str, on_whole: OnWhole | None = None) -> Itera
         return
     suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
     part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
-    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed, on_whole) as out:
-        yield out
-
-
-class _Beneath(io.RawIOBase):
-    """Writes to a stream that stays open when this is closed."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Write bytes."""
-        return self._stream.write(data)
-
-
-@contextmanager
-def _packed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Open a stream that writes into another one, compressed if the file's name ends in .gz, .xz or .zst."""
-    if not name.endswith(".zst"):
-        with packed(name, raw) as out:
-            yield out
-        return
-    with pa.CompressedOutputStream(_Beneath(raw), "zstd") as packer, io.BufferedWriter(packer) as out:
+    with whole(NamedFile(open_locked(part, place), place), part, path, None, on_whole) as out:
         yield out

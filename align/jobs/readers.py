@@ -18,12 +18,10 @@ from align.core.formats import to_json
 from align.core.stream import BUFFER
 from align.core.text import split_words
 from align.core.types import Pair
-from align.io.reader import OPENERS, BadLines, read_bitext, read_lines
+from align.io.compression import OPENERS
+from align.io.reader import BadLines, read_bitext, read_lines
 from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file
-
-PACKED = (*OPENERS, ".zst")
-"""Suffixes of compressed files."""
 
 
 class Columns(NamedTuple):
@@ -85,7 +83,7 @@ class Rows:
 
 def kind_of(name: str) -> str:
     """Return the type of a file by its name: a key of `READERS`, or ""."""
-    plain = next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
+    plain = next((name.removesuffix(end) for end in OPENERS if name.endswith(end)), name)
     kind = next((kind for kind in READERS if plain.endswith(kind)), "")
     return "" if kind == ".parquet" and plain != name else kind
 
@@ -129,12 +127,8 @@ class _Lines:
 
     def __iter__(self) -> Iterator[bytes]:
         name, size = self._rows.file.name, max(1, self._rows.file.size)
-        stream: Iterable[bytes]
-        if name.endswith(".zst"):
-            stream = io.BufferedReader(pa.CompressedInputStream(self._raw, "zstd"))
-        else:
-            opener = next((opener for end, opener in OPENERS.items() if name.endswith(end)), None)
-            stream = opener(self._raw, "rb") if opener else io.BufferedReader(self._raw)
+        opener = next((opener for end, opener in OPENERS.items() if name.endswith(end)), io.BufferedReader)
+        stream: Iterable[bytes] = opener(self._raw)
         for number, self.last in enumerate(stream):
             if number % BUFFER == 0:
                 self._rows.share = min(1.0, self._raw.tell() / size)

@@ -30,7 +30,7 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
     """Yield the pairs of two files with as many lines, and the label of each.
 
     Args:
-        source: one sentence per line; `.gz` and `.xz` are unpacked.
+        source: one sentence per line; `.gz`, `.xz` and `.zst` are unpacked.
         labels: one word per line, e.g. the pair's origin; without it all labels are "".
 
     Raises:

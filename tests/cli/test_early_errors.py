@@ -14,6 +14,7 @@ import pytest
 from align.cli import baseline, extract, sweep, transfer
 from align.core.errors import DataError
 from align.io import checks
+from align.io.compression import zstd
 from align.io.reader import in_step
 from tests.cli.conftest import Result, failed
 
@@ -33,7 +34,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize("program", [extract, sweep, transfer])
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
 def test_files_of_different_lengths(
     program: Any,
     suffix: str,
@@ -41,7 +42,7 @@ def test_files_of_different_lengths(
     write: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pack: Any = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+    pack: Any = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}[suffix]
     options = XML if program is transfer else ()
     for lines in (10_000, 0):
         monkeypatch.setattr(checks, "FIRST_LINES", lines)
@@ -109,10 +110,12 @@ def test_lines_are_counted_as_they_are_read(text: bytes, write: Any, monkeypatch
 
 
 def test_damaged_files_are_not_counted(write: Any) -> None:
-    write(
-        **{"a.gz": gzip.compress(b"a\n" * 9)[:-9], "b.xz": lzma.compress(b"a\n")[:-3], "c.gz": b"a\n", "d.xz": b"a\n"}
-    )
-    assert [checks.count_lines(name) for name in ("a.gz", "b.xz", "c.gz", "d.xz")] == [None] * 4
+    damaged = {
+        "a.gz": gzip.compress(b"a\n" * 9)[:-9], "b.xz": lzma.compress(b"a\n")[:-3], "c.zst": zstd.compress(b"a\n")[:-3],
+        "d.gz": b"a\n", "e.xz": b"a\n", "f.zst": b"a\n",
+    }  # fmt: skip
+    write(**damaged)
+    assert [checks.count_lines(name) for name in damaged] == [None] * 6
     write(e="a\n")
     checks.check_lengths(["a.gz", "e"])
 

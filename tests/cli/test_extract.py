@@ -24,6 +24,7 @@ import torch
 
 import align
 from align.cli import common, extract
+from align.io.compression import zstd
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -97,7 +98,7 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
     assert links(stdin=text.replace(b"\n", b"\r\n")) == LINKS
     assert links(stdin=b"\xef\xbb\xbf" + text) == LINKS
     assert links(stdin=text.removesuffix(b"\n")) == LINKS
-    for name, pack in (("text.gz", gzip.compress), ("text.xz", lzma.compress)):
+    for name, pack in (("text.gz", gzip.compress), ("text.xz", lzma.compress), ("text.zst", zstd.compress)):
         (tmp_path / name).write_bytes(pack(text))
         assert links(tmp_path / name) == LINKS
     sides = [[line.split(b" ||| ")[n] if line else b"" for line in text.splitlines()] for n in (0, 1)]
@@ -108,7 +109,7 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
 
 
 def test_output_is_packed_by_its_name(run: Callable[..., Result], tmp_path: Path) -> None:
-    for suffix, unpack in ((".gz", gzip.decompress), (".xz", lzma.decompress)):
+    for suffix, unpack in ((".gz", gzip.decompress), (".xz", lzma.decompress), (".zst", zstd.decompress)):
         links = tmp_path / f"links{suffix}"
         assert run("-q", *TOY, "-o", links).code == 0
         assert unpack(links.read_bytes()) == LINKS

@@ -136,7 +136,7 @@ def test_a_model_on_a_failing_disk_is_named(run: Callable[..., Result], tmp_path
     failed(run("text"), "error: toy/checkpoint.pt: cannot be read: Input/output error")
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
 def test_errors_of_writing_are(tmp_path: Path, suffix: str) -> None:
     """Files of over 100 kB cannot be written for a moment, which is what a full disk looks like."""
     path = str(tmp_path / f"links{suffix}")

@@ -99,6 +99,7 @@ def rewrite(path: Path, **changes: Any) -> None:
             "links.gz",
             ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "jsonl", "--position", "both"),
         ),
+        ("links.zst", ("text", "--print-scores")),
         ("links.xz", ("-s", "de.gz", "--translate", "--beam", 1, "-f", "jsonl")),
     ],
 )

@@ -41,7 +41,7 @@ TYPES = {
     "cyrillic": (CYRILLIC.encode("utf-16-le"), "UTF-16LE: convert"),
     "utf-32": (PAIRS.encode("utf-32"), "UTF-32: convert it"),
     "zip": (_zip(), "a zip archive: unpack it"),
-    "xz": (lzma.compress(PAIRS.encode()), "compressed data: unpack it first, or name the file .gz or .xz"),
+    "xz": (lzma.compress(PAIRS.encode()), "compressed data: unpack it first, or name the file .gz, .xz or .zst"),
     "parquet": (table(de=["das haus"], en=["the house"]), "a Parquet file: extract-align reads"),
     "json": (RECORD.encode(), "JSON lines: extract-align reads"),
     "json-2": ((RECORD + "\n" + RECORD).encode("utf-8-sig"), "JSON lines: extract-align reads"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from align.core.errors import DataError, LineError
 from align.core.text import SideSplitter, split_words
 from align.core.types import TextWarning
+from align.io.compression import zstd
 from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 
@@ -32,7 +33,9 @@ def test_lines_end_at_newline_only_and_lose_carriage_return_and_bom() -> None:
     assert list(read_lines(raw, "x")) == ["a\u2028b\x85c\x0cd", "", "\ufeffe"]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)]
+)
 def test_packed_files_read_alike(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / f"text{suffix}"
     path.write_bytes(pack("größe\nb\n".encode()))
@@ -40,7 +43,7 @@ def test_packed_files_read_alike(tmp_path: Path, suffix: str, pack) -> None:  # 
         assert list(read_lines(stream, "x")) == ["größe", "b"]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)])
 def test_damaged_packed_files_name_file_and_line(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / f"text{suffix}"
     whole = pack(b"".join(b"%d\n" % n for n in range(10_000)))

@@ -37,7 +37,7 @@ def build_parser() -> Parser:
     """Return a parser for all options."""
     parser = new_parser(PROGRAM, "Trains a small BERT on a text, and saves it as transformers does.", EXAMPLES)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model")
-    help = "UTF-8, a sentence or a paragraph a line, in any order; .gz and .xz are unpacked"
+    help = "UTF-8, a sentence or a paragraph a line, in any order; .gz, .xz and .zst are unpacked"
     parser.add_argument("text", metavar="TEXT", type=Path, nargs="+", help=help)
 
     def add(group: Any, name: str, default: int, help: str, least: int = 1) -> None:

@@ -39,7 +39,7 @@ Argument = Callable[[Any], object]
 
 Arguments = tuple[Argument | str, ...]
 
-FILES = "(UTF-8; .gz and .xz are unpacked; - is stdin)"
+FILES = "(UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
 
 VECTORS = "embeddings for probes, a word and its numbers a line, as GloVe has them"
 KEYPHRASES = 'JSON lines with "split" (train, dev or test), "sentences" (lists of words) and "keyphrases"'
@@ -388,7 +388,7 @@ COMMANDS: dict[str, Command] = {
   extract-align analyse adversary-translation --tune-source valid.de --tune-target valid.en -s a.de -t a.en -g gold
 """,
         (
-            "text (UTF-8; .gz and .xz are unpacked)",
+            "text (UTF-8; .gz, .xz and .zst are unpacked)",
             *(file(f"--tune-{side}", "what adversaries learn from", required=True) for side in ("source", "target")),
             number("--pairs", 1, 1000, "lines of it to learn from"),
             number("--held-out", 1, 500, "lines behind these, to measure losses on"),

@@ -40,7 +40,7 @@ def read_sentences(name: str) -> list[Sentence]:
     """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
 
     Args:
-        name: name of the file; `.gz` and `.xz` are unpacked, `-` is stdin.
+        name: name of the file; `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
 
     Raises:
         OSError: the file cannot be opened.

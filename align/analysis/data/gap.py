@@ -120,7 +120,7 @@ def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
     """Read the paragraphs of a file; see `read_gap`.
 
     Args:
-        file: `.gz` and `.xz` are unpacked, `-` is stdin.
+        file: `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
         limit: maximum number of paragraphs; None for all.
 
     Raises:

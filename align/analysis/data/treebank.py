@@ -85,7 +85,7 @@ def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
     """Read the sentences of a file; see `read_conllu`.
 
     Args:
-        file: `.gz` and `.xz` are unpacked, `-` is stdin.
+        file: `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
         limit: maximum number of sentences; None for all.
 
     Raises:

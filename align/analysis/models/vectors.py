@@ -58,7 +58,7 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
     """Return the vectors of all words of each sentence `[n, E]`: as spelled, else in lower case, else 0.
 
     Args:
-        file: `.gz` and `.xz` are unpacked.
+        file: `.gz`, `.xz` and `.zst` are unpacked.
         sentences: words of each sentence.
 
     Returns:

@@ -1,0 +1,69 @@
+"""Compressed files: what `.gz`, `.xz` and `.zst` are read and written with."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, BinaryIO
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
+
+BLOCK = 1 << 16
+"""Bytes of a compressed file that are read at a time."""
+
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstd.ZstdError)
+"""Errors of damaged compressed data."""
+
+
+class _XzStreams(io.RawIOBase):
+    """Decompresses consecutive `.xz` streams: `lzma.open` ends without an error at a damaged one."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw, self._decoder = raw, lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; return 0 at the end of the file."""
+        while True:
+            data = b""
+            if self._decoder.eof:
+                data = self._decoder.unused_data.lstrip(b"\0")  # padding may stand between streams
+                while not data:
+                    block = self._raw.read(BLOCK)
+                    if not block:
+                        return 0
+                    data = block.lstrip(b"\0")
+                self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+            elif self._decoder.needs_input:
+                data = self._raw.read(BLOCK)
+                if not data:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            unpacked = self._decoder.decompress(data, len(buffer))
+            if unpacked:
+                buffer[: len(unpacked)] = unpacked
+                return len(unpacked)
+
+
+OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".xz": lambda raw: io.BufferedReader(_XzStreams(raw)),
+    ".zst": zstd.open,
+}
+"""What decompresses an open file, by the end of its name."""
+
+PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
+    ".xz": partial(lzma.open, mode="wb"),
+    ".zst": partial(zstd.open, mode="wb", options={zstd.CompressionParameter.checksum_flag: 1}),
+}
+"""What compresses into an open file, by the end of its name."""
