@@ -50,6 +50,7 @@ _HOMES = {
     "read_gold": "align.evaluation.gold",
     "read_hypotheses": "align.evaluation.gold",
     "read_text": "align.io.reader",
+    "soft_links": "align.compat.similarity",
     "symmetrize": "align.evaluation.dialects",
     "transfer_markup": "align.transfer.markup",
     "translate": "align.models.translate",

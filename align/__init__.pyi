@@ -1,6 +1,7 @@
 """Public names for type checkers and documentation; `align/__init__.py` imports each on first use."""
 
 from align._version import __version__ as __version__
+from align.compat.similarity import soft_links as soft_links
 from align.core.aligner import Aligner as Aligner
 from align.core.aligner import Direction as Direction
 from align.core.errors import DataError as DataError

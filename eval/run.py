@@ -82,6 +82,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--rate", type=float, default=0.003),
         *(option("--seed", type=int, default=1), THREADS),
     ),
+    "scores": (
+        *(*TEXT, MODEL, REVERSE, lines(1_000, "of each kind of spoilt pairs, beside as many good ones")),
+        option("--other", metavar="FILE", help="sentences of another language than the target's"),
+        THREADS,
+    ),
     "worth": (*EXPERIMENT, LINKS),
     "spans": (*EXPERIMENT, LINKS),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),

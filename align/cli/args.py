@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TypeVar, get_args
 from align.cli.common import write_links
 from align.cli.parser import Idle, Parser
 from align.core.errors import shorten
-from align.core.formats import FORMATS, WITH_LINES, WITH_WORDS
+from align.core.formats import FORMATS, OUTPUT_FORMATS, WITH_LINES, WITH_WORDS
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
@@ -516,6 +516,28 @@ def add_direction_options(parser: argparse.ArgumentParser) -> None:
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the output and its format."""
+    group = add_result_files(parser)
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=OUTPUT_FORMATS,
+        default="pharaoh",
+        metavar="FORMAT",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
+        "characters of the lines as given; tsv: source, target and links between TABs",
+    )
+    group.add_argument(
+        "--print-scores",
+        dest="scores",
+        action="store_true",
+        help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
+    )
+    add_words_option(group, "unit that links count on both sides")
+
+
+def add_result_files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options of the files that are written, and return their group."""
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
     group.add_argument(
@@ -530,23 +552,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "FILE.parts until the run is complete; remove this folder to start over. FILE.run.json records the run: "
         "repeating the same command does nothing, and another existing FILE is refused",
     )
-    group.add_argument(
-        "-f",
-        "--format",
-        choices=tuple(FORMATS),
-        default="pharaoh",
-        metavar="FORMAT",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
-        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
-        "characters of the lines as given",
-    )
-    group.add_argument(
-        "--print-scores",
-        dest="scores",
-        action="store_true",
-        help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
-    )
-    add_words_option(group, "unit that links count on both sides")
+    return group
 
 
 def add_words_option(group: argparse._ArgumentGroup, unit: str) -> None:

@@ -26,7 +26,7 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
 from align.cli.loading import ModelRequest, Models, load_models
 from align.cli.parser import Idle, Parser
-from align.core.formats import FORMATS, WITH_WORDS
+from align.core.formats import OUTPUT_FORMATS, WITH_WORDS
 from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
 from align.core.types import Alignment, Links, Pair, Settings, TextWarning
@@ -138,12 +138,12 @@ def build_parser() -> Parser:
     group.add_argument(
         "-f",
         "--format",
-        choices=tuple(FORMATS),
+        choices=OUTPUT_FORMATS,
         default="pharaoh",
         metavar="FORMAT",
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, unlinked words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
-        "characters of the lines as given",
+        "characters of the lines as given; tsv: source, target and links between TABs",
     )
     return parser
 

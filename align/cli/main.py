@@ -13,6 +13,7 @@ from align.io.process import start_quietly
 
 COMMANDS = {
     "transfer": ("align.cli.transfer", "put tags or labels of source sentences into their translations"),
+    "score": ("align.cli.score", "say how well pairs match, to filter a bitext"),
     "jobs": ("align.cli.jobs", "align many files, resumable, on one machine or many"),
     "serve": ("align.cli.serve", "answer over HTTP"),
     "eval": ("align.cli.evaluate", "compare links with gold: AER, precision, recall, F1"),

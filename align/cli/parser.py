@@ -179,7 +179,7 @@ class Parser(argparse.ArgumentParser):
         heads = {action.dest: self._get_formatter()._format_action_invocation(action) for action in self._actions}
         rows = [f"  {heads[name]:26} {text}" for name, text in self._short.items()]
         parts = [self.format_usage().rstrip(), "", *textwrap.wrap(self.description or "", 80), ""]
-        parts += ["commands:", self.commands, ""] if self.commands else []
+        parts += ["commands:", self.commands] if self.commands else []
         parts += ["options (--help lists all, with examples):", *rows]
         return "\n".join(parts)
 
@@ -198,11 +198,11 @@ class Parser(argparse.ArgumentParser):
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse options of the command line that have no effect, with exit code 2."""
         absent: list[str] = []  # an option that gathers values makes a new list of it
-        given = argparse.Namespace(**{action.dest: absent for action in self._actions})
+        given = argparse.Namespace(**dict.fromkeys((*vars(args), *(action.dest for action in self._actions)), absent))
         self.parse_known_args(self.words, namespace=given)
         for rule in rules:
             for name in rule.options:
-                if getattr(given, name) is not absent and rule.when(args):
+                if getattr(given, name, absent) is not absent and rule.when(args):
                     (*_, flag), *_ = (action.option_strings for action in self._actions if action.dest == name)
                     self.error(f"{flag} {rule.reason}")
 

@@ -42,11 +42,12 @@ from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, PairError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
-from align.core.text import SideSplitter, split_words
+from align.core.text import split_words
 from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
+from align.io.fields import SideSplitter
 from align.io.process import keep_freed_memory
 from align.io.reader import (
     KEEP_AS_SOURCE,

@@ -22,7 +22,7 @@ from align.core.choice import (
     doubts_about_text,
 )
 from align.core.errors import ModelError
-from align.core.scores import Reader, links_above, soft_scores
+from align.core.scores import Reader, soft_links
 from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
@@ -45,7 +45,7 @@ from align.core.stream import (
 )
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import IdPair, number_pairs
-from align.core.types import THRESHOLD, Alignment, Choice, LinkScores, Pair, Pieces, Place, Settings
+from align.core.types import THRESHOLD, Agreement, Alignment, Choice, LinkScores, Pair, Pieces, Place, Settings
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
@@ -55,6 +55,9 @@ GROUP = 32
 
 Numbered = tuple[list[int], list[Pieces]]
 """A batch: numbers of pairs in the buffer, and their pieces."""
+
+Linked = tuple[LinkScores, Agreement | None]
+"""Links of a pair, and its agreement if they are soft."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,13 +319,17 @@ class Aligner:
         self, encoded: Sequence[tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
     ) -> list[Found]:
         forward = [directions[0] for directions in encoded]
-        links: dict[int, LinkScores] = {}
+        links: dict[int, Linked] = {}
         if choices and self.reverse:
             reverse = [directions[1] for directions in encoded]
             links = self._two_way_links(self.reverse, forward, reverse, [c.place for c in choices], on_batch)
         elif choices:
             links = _links(self.forward.reader, forward, choices[0].place, self.batch_tokens, on_batch)
-        return [(links.get(n, {}), pair.skipped) for n, pair in enumerate(forward)]
+        return [
+            (scores, pair.skipped, agreement)
+            for n, pair in enumerate(forward)
+            for scores, agreement in [links.get(n, ({}, None))]
+        ]
 
     def _two_way_links(
         self,
@@ -331,10 +338,10 @@ class Aligner:
         reverse_encoded: Sequence[Encoded],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, LinkScores]:
+    ) -> dict[int, Linked]:
         """Return the links of a buffer by number, from both models."""
         combine = self._soft_links if self.method == SOFT else self._symmetrised_links
-        links: dict[int, LinkScores] = {}
+        links: dict[int, Linked] = {}
         for group in chunks(cut(forward_encoded, self.batch_tokens), GROUP):
             numbers = [n for of_batch, _ in group for n in of_batch]
             batches = cut([reverse_encoded[n] for n in numbers], self.batch_tokens)
@@ -349,21 +356,22 @@ class Aligner:
         reverse_batches: Sequence[Numbered],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, LinkScores]:
+    ) -> dict[int, Linked]:
         """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
         rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
         for numbers, batch in tell(forward_batches, on_batch):
             shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
             for n, pieces, row in zip(numbers, batch, shares, strict=True):
                 rows[n] = row[: pieces.words[1], : pieces.words[0]]
-        links: dict[int, LinkScores] = {}
+        links: dict[int, Linked] = {}
         for numbers, batch in tell(reverse_batches, on_batch):
             of_reverse = reverse.reader.shares(batch, places[1])  # [B, I, J]
             of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
             for b, n in enumerate(numbers):
                 of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
-            scores = soft_scores(torch.from_numpy(of_forward).to(of_reverse), of_reverse)  # [B, J, I]
-            links |= zip(numbers, links_above(scores, self.threshold), strict=True)
+            swapped = [replace(pieces, words=pieces.words[::-1]) for pieces in batch]
+            of_pairs = soft_links(torch.from_numpy(of_forward).to(of_reverse), of_reverse, self.threshold, swapped)
+            links |= zip(numbers, of_pairs, strict=True)
         return links
 
     def _symmetrised_links(
@@ -373,17 +381,18 @@ class Aligner:
         reverse_batches: Sequence[Numbered],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, LinkScores]:
+    ) -> dict[int, Linked]:
         """Combine the links of both directions by a heuristic, or keep those of one."""
         of_forward: dict[int, LinkScores] = {}
         of_reverse: dict[int, LinkScores] = {}
         for numbers, batch in tell(forward_batches if self.method != "reverse" else (), on_batch):
-            of_forward |= zip(numbers, self.forward.reader.links(batch, places[0]), strict=True)
+            of_pairs = [links for links, _ in self.forward.reader.links(batch, places[0])]
+            of_forward |= zip(numbers, of_pairs, strict=True)
         for numbers, batch in tell(reverse_batches if self.method != "forward" else (), on_batch):
-            for n, links in zip(numbers, reverse.reader.links(batch, places[1]), strict=True):
+            for n, (links, _) in zip(numbers, reverse.reader.links(batch, places[1]), strict=True):
                 of_reverse[n] = {link[::-1]: score for link, score in links.items()}
         numbers = [n for of_batch, _ in forward_batches for n in of_batch]
-        return {n: self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})) for n in numbers}
+        return {n: (self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})), None) for n in numbers}
 
     def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
         if self.method in DIRECTIONS:
@@ -402,13 +411,14 @@ def align_encoded(
     """Align a buffer of encoded pairs with one model: yield one alignment for each, in order."""
     links = _links(reader, encoded, place, batch_tokens, on_batch)
     for n, item in enumerate(encoded):
-        yield Alignment(item.pair, links.get(n, {}), item.skipped)
+        scores, agreement = links.get(n, ({}, None))
+        yield Alignment(item.pair, scores, item.skipped, agreement)
 
 
 def _links(
     reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
-) -> dict[int, LinkScores]:
-    links: dict[int, LinkScores] = {}
+) -> dict[int, Linked]:
+    links: dict[int, Linked] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
         links |= zip(numbers, reader.links(batch, place), strict=True)
     return links

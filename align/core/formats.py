@@ -10,6 +10,8 @@ from typing import Any
 
 from align.core.types import Alignment
 
+AGREEMENT = "agreement"
+
 
 def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
     """Return the Pharaoh (Moses) line, `0-0 1-2`: source and target word, both from 0; with scores `0-0:0.83`."""
@@ -100,6 +102,23 @@ def format_naacl_links(alignment: Alignment, scores: bool = False) -> str:
     )
 
 
+def format_tsv(alignment: Alignment, scores: bool = False) -> str:
+    """Return source, target and Pharaoh links between TABs, with one space between words.
+
+    Raises:
+        ValueError: a word contains a TAB or a line feed, which only words from Python can.
+    """
+    pair = alignment.pair
+    if any(mark in word for mark in "\t\n" for word in (*pair.source, *pair.target)):
+        raise ValueError(f"pair {pair.id} has a word with a TAB or a line feed in it, which TSV has no way to write")
+    return "\t".join((" ".join(pair.source), " ".join(pair.target), format_pharaoh(alignment, scores)))
+
+
+def format_agreement(alignment: Alignment, scores: bool = False) -> str:
+    """Return the agreement on target words and on source words between TABs; zeros without any."""
+    return "\t".join(f"{value:.4f}" for value in alignment.agreement or (0.0, 0.0))
+
+
 FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
     "pharaoh": format_pharaoh,
     "talp": format_pharaoh,  # the same line where every link is sure; `3p4` would be a possible one
@@ -107,10 +126,15 @@ FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
     "naacl": format_naacl_links,
     "giza": format_a3,
     "offsets": format_offsets,
+    "tsv": format_tsv,
+    AGREEMENT: format_agreement,
 }
+
+OUTPUT_FORMATS = tuple(name for name in FORMATS if name != AGREEMENT)
+"""Formats of links; the other one is that of `extract-align score`."""
 
 WITH_LINES = ("jsonl", "offsets")
 """Formats that say where words stand in their lines."""
 
-WITH_WORDS = ("giza", *WITH_LINES)
+WITH_WORDS = ("giza", "tsv", *WITH_LINES)
 """Formats that need more of a pair than its number."""

@@ -22,7 +22,19 @@ import torch
 from torch import Tensor
 
 from align.core.backend import AttentionRecorder
-from align.core.types import Batch, Cell, CrossAttention, Head, LinkScores, Null, Pieces, Place, Position, Score
+from align.core.types import (
+    Agreement,
+    Batch,
+    Cell,
+    CrossAttention,
+    Head,
+    LinkScores,
+    Null,
+    Pieces,
+    Place,
+    Position,
+    Score,
+)
 
 
 def head_products(out_proj: Tensor) -> list[Tensor]:
@@ -307,6 +319,9 @@ POWERS = 0.5, 4.0
 ALONE = 0.1
 """Weight of a link without linked neighbours, where a neighbour weighs its score."""
 
+LEAST_AGREEMENT = 1e-3
+"""Least agreement of a word: a few words without a partner do not decide alone."""
+
 _LEAST = 1e-6
 """Distance to 0 and 1 that a mean keeps, so that its log odds are finite."""
 
@@ -406,6 +421,28 @@ def _three(scores: Tensor) -> Tensor:
     return sums
 
 
+def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces]) -> list[Agreement]:
+    """Return how well both directions agree on partners of the words of each pair, as a measure of translations.
+
+    `sum_i f[j,i] r[i,j]` is the chance that both directions link target word j to the same source word, if each draws
+    one from its shares; likewise for source words. The result is the geometric mean over the words of a side, with at
+    least LEAST_AGREEMENT each. Introduced here; eval/results/scores.tsv has figures.
+
+    Args:
+        forward: f, as for `soft_scores`.
+        reverse: r, likewise; with one model `r = f`.
+        batch: the pairs, of (I, J) words.
+    """
+    product = forward * (forward if reverse is None else reverse.mT)
+    means = []
+    for side, axis in ((1, 2), (0, 1)):
+        counts = torch.tensor([pair.words[side] for pair in batch], device=product.device)
+        logs = product.sum(axis).clamp_(min=LEAST_AGREEMENT).log_()  # [B, J] or [B, I]
+        padding = torch.arange(logs.shape[1], device=logs.device) >= counts[:, None]
+        means.append((logs.masked_fill_(padding, 0).sum(1) / counts).exp_().tolist())
+    return list(zip(*means, strict=True))
+
+
 def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], float]]:
     """Return the links of each pair of a batch `[B, J, I]`, (source, target), whose scores exceed the threshold."""
     links: list[dict[tuple[int, int], float]] = [{} for _ in range(len(scores))]
@@ -413,6 +450,14 @@ def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], 
     for b, j, i, score in zip(*(part.tolist() for part in (*chosen, scores[chosen])), strict=True):
         links[b][i, j] = score
     return links
+
+
+def soft_links(
+    forward: Tensor, reverse: Tensor | None, threshold: float, batch: Sequence[Pieces]
+) -> list[tuple[LinkScores, Agreement | None]]:
+    """Return the links of each pair whose `soft_scores` exceed a threshold, and the pair's agreement."""
+    links = links_above(soft_scores(forward, reverse), threshold)
+    return list(zip(links, agreements(forward, reverse, batch), strict=True))
 
 
 class CellScores(NamedTuple):
@@ -508,15 +553,15 @@ class Reader:
         """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
         return sharpen(self.scores(batch, place), self.null)
 
-    def links(self, batch: Sequence[Pieces], place: Place) -> list[LinkScores]:
-        """Return the links of each pair of a batch.
+    def links(self, batch: Sequence[Pieces], place: Place) -> list[tuple[LinkScores, Agreement | None]]:
+        """Return the links of each pair of a batch, and the agreement if they are soft.
 
         The score of a link is its soft score, or without a threshold its share of the target word's row.
         """
         if self.threshold is not None:
-            return links_above(soft_scores(self.shares(batch, place)), self.threshold)
+            return soft_links(self.shares(batch, place), None, self.threshold, batch)
         index, share = (best.tolist() for best in best_words(self.scores(batch, place), self.null))
         return [
-            {(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}
+            ({(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}, None)
             for words, parts in zip(index, share, strict=True)
         ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from align.core.errors import PairError
 from align.core.text import IdPair
-from align.core.types import Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
+from align.core.types import Agreement, Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
 
 if TYPE_CHECKING:
     from align.core.backend import Recorder
@@ -229,8 +229,8 @@ def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterat
 OnChoice = Callable[[tuple[Choice, ...]], None]
 """Receives the layers and heads that a text is read at, one for each direction."""
 
-Found = tuple[LinkScores, Skipped]
-"""The links of a pair, and why it was skipped."""
+Found = tuple[LinkScores, Skipped, Agreement | None]
+"""What an alignment has besides its pair."""
 
 
 class Chosen(NamedTuple):
@@ -350,10 +350,10 @@ def align_stream(
             if on_choice:
                 on_choice(choices)
         queue.put([pair for pair, _ in chunk], items, choices)
-        for pair, links_and_status in queue.ready():
-            yield Alignment(pair, *links_and_status)
-    for pair, links_and_status in queue.rest():
-        yield Alignment(pair, *links_and_status)
+        for pair, found in queue.ready():
+            yield Alignment(pair, *found)
+    for pair, found in queue.rest():
+        yield Alignment(pair, *found)
 
 
 def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:

@@ -20,6 +20,9 @@ Links = frozenset[tuple[int, int]]
 LinkScores = dict[tuple[int, int], float]
 """Links of a pair, (source word, target word), with their scores."""
 
+Agreement = tuple[float, float]
+"""How well directions agree on partners of target and of source words, from 0 to 1: `align.core.scores.agreements`."""
+
 Span = tuple[int, int]
 """First character (or word) of a range, from 0, and the one after its last."""
 
@@ -205,12 +208,13 @@ class Alignment:
     """A pair and its links with their scores: soft scores, or shares of the target word's total score.
 
     `str()` is the Pharaoh line, `to_dict()` the content of `-f jsonl`, and a notebook shows a table. `skipped` says why
-    a non-blank line has no links.
+    a non-blank line has no links, and `agreement` is None where links are not soft.
     """
 
     pair: Pair
     scores: Mapping[tuple[int, int], float]
     skipped: Skipped = ""
+    agreement: Agreement | None = None
 
     @property
     def links(self) -> Links:
@@ -234,8 +238,8 @@ class Alignment:
 
         Keys: `id`, the number of the pair; `source` and `target`, its words; `links`, sorted; `scores`, one for each
         link, rounded to four digits; `null` and `source_null`, the target and source words without a link.
-        `source_spans` and `target_spans` hold the characters of each word if the pair keeps its lines, and `skipped` is
-        there if the pair was.
+        `agreement` is there if the links are soft, `source_spans` and `target_spans`, the characters of each word, if
+        the pair keeps its lines, and `skipped` if the pair was.
         """
         links = list(self)
         record: dict[str, Any] = {
@@ -247,6 +251,8 @@ class Alignment:
             "null": self.null,
             "source_null": self.source_null,
         }
+        if self.agreement:
+            record["agreement"] = [round(value, 4) for value in self.agreement]
         if spans := self.pair.spans:
             record |= zip(("source_spans", "target_spans"), ([[*span] for span in side] for side in spans), strict=True)
         return {**record, "skipped": self.skipped} if self.skipped else record

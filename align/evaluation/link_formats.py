@@ -218,6 +218,7 @@ _FOREIGN = tuple(
             "a running number and a TAB before the links",
             "`cut -f 2` leaves the links",
         ),
+        (rf"[^\t]*\t[^\t]*\t(?:{_PHARAOH})?$", "source, target and links between TABs", "`cut -f 3` leaves the links"),
         (r"\[?[(\[].*None", "pairs of numbers in brackets, some of them None", _WITHOUT_NONE),
         (r"\[?[(\[][0-9]+, ?[0-9]+[)\]]", "pairs of numbers in brackets", _TO_PAIRS),
         (r"(?:[0-9]+ [0-9]+(?: |$))+$", "pairs of numbers between spaces", _TO_PAIRS),

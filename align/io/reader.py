@@ -22,9 +22,10 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
 
 from align.core.errors import DataError, LineError, PairError, plural, printable
 from align.core.stream import BLANK
-from align.core.text import RUNNING_NUMBER, MakePair, SideSplitter, make_pair, parse_columns
+from align.core.text import MakePair, make_pair
 from align.core.types import Pair, TextWarning
 from align.io.compression import DAMAGED, OPENERS
+from align.io.fields import RUNNING_NUMBER, SideSplitter, parse_columns
 
 JSON_LINES = "JSON lines"
 _BOM = b"\xef\xbb\xbf"

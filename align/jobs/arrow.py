@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from align.core.errors import DataError, shorten
 from align.core.types import Alignment
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LinksAs = Literal["structs", "pharaoh"]
 
-RESULTS = ("links", "status")
+RESULTS = ("links", "agreement", "status")
 """Columns of the result."""
 
 TEXT = ("string", "large_string", "string_view", "null")
@@ -171,8 +171,9 @@ def schema_of(links: str) -> pa.Schema:
     import pyarrow as pa
 
     struct = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
-    types = (pa.list_(struct) if links == "structs" else pa.string(), pa.string())
-    return pa.schema(zip(RESULTS, types, strict=True))
+    if links == "structs":
+        return pa.schema({"links": pa.list_(struct), "agreement": pa.list_(pa.float32(), 2), "status": pa.string()})
+    return pa.schema({"links": pa.string(), "status": pa.string()})
 
 
 def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
@@ -185,7 +186,7 @@ def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.
     """
     import pyarrow as pa
 
-    rows: list[Any] = [str(alignment) for alignment in alignments]
-    if pa.types.is_list(schema.field("links").type):
-        rows = [[(*link, alignment.scores[link]) for link in alignment] for alignment in alignments]
-    return pa.record_batch([rows, status], schema=schema)
+    if schema.names == ["links", "status"]:
+        return pa.record_batch([[str(alignment) for alignment in alignments], status], schema=schema)
+    rows = [[(*link, alignment.scores[link]) for link in alignment] for alignment in alignments]
+    return pa.record_batch([rows, [alignment.agreement for alignment in alignments], status], schema=schema)

@@ -56,7 +56,8 @@ def align_table(
 
     Returns:
         The column `id`, unchanged; `links`, of type `list<struct<source: int32, target: int32, score: float>>` or
-        string, without nulls; and `status`, a string: "" for an aligned row, else why there are no links:
+        string, without nulls; with structs `agreement`, two floats (see `Alignment`), null where links are not soft;
+        and `status`, a string: "" for an aligned row, else why there are no links:
         "blank", "null", "not UTF-8", or "too long" for the model.
 
     Raises:

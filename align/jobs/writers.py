@@ -52,7 +52,7 @@ def write_text(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
 
 
 def write_json(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
-    """Write an object for each result: `id`, `links`, `scores` and `status`, in the form of `Alignment.to_dict`.
+    """Write an object for each result: `id`, `links`, `scores`, `agreement` and `status`, as `Alignment.to_dict` does.
 
     Words are omitted: they are in the input, which may be very large.
     """
@@ -62,12 +62,12 @@ def write_json(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
             record["links"] = format_pharaoh(alignment)
         else:
             content = alignment.to_dict()
-            record |= {"links": content["links"], "scores": content["scores"]}
+            record |= {name: content[name] for name in ("links", "scores", "agreement") if name in content}
         out.write(to_json({**record, "status": status}).encode() + b"\n")
 
 
 def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
-    """Write a row for each result: the id, if the file has one, `links` and `status`."""
+    """Write a row for each result: the id, if the file has one, `links`, `agreement` and `status`."""
     result_schema = schema_of(head.links)
     ids = [] if head.id is None else [head.id]
     schema = pa.schema([*ids, *result_schema], metadata=dict(head.about))

@@ -188,7 +188,7 @@ def align_unspaced(
                 for i in range(*source.units[u])
                 for j in range(*target.units[v])
             }
-            yield Alignment(pair, scores, alignment.skipped)
+            yield Alignment(pair, scores, alignment.skipped, alignment.agreement)
 
 
 def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:

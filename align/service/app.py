@@ -131,6 +131,8 @@ class Service:
                 aligned["links"] = links
             if body.scores:
                 aligned["scores"] = [round(alignment.scores[link], 4) for link in links] if alignment else []
+                if alignment and alignment.agreement:
+                    aligned["agreement"] = [round(value, 4) for value in alignment.agreement]
             replies.append(aligned)
         return reply({"pairs": replies})
 

@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     assert (done["none.tsv"], gzip.decompress(done["none.tsv.gz"])) == (b"", b"")
     assert "expected: cast it, or name another with --target-column" in result.err
     empty = pq.read_table(pa.BufferReader(done["none.parquet"]))
-    assert (empty.num_rows, empty.schema.names) == (0, ["id", "links", "status"])
+    assert (empty.num_rows, empty.schema.names) == (0, ["id", "links", "agreement", "status"])
 
 
 @pytest.mark.parametrize("name", REASONS)

@@ -28,6 +28,7 @@ KINDS = [
     pa.dictionary(pa.int8(), pa.string()),
     pa.dictionary(pa.uint32(), pa.large_string()),
 ]
+AGREEMENT = pa.list_(pa.float32(), 2)
 LINKS = pa.list_(pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()}))
 
 
@@ -103,7 +104,9 @@ def test_links_are_those_of_the_aligner(one: Aligner, both: Aligner, case: Any) 
     for aligner in (one, both):
         wanted = expected(aligner, content)
         found = align_table(table, aligner, "de", "en", "n")
-        assert found.schema == pa.schema({"n": pa.uint16(), "links": LINKS, "status": pa.string()})
+        assert found.schema == pa.schema(
+            {"n": pa.uint16(), "links": LINKS, "agreement": AGREEMENT, "status": pa.string()}
+        )
         assert found.column("n").equals(table.column("n"))
         assert not found.column("links").null_count + found.column("status").null_count
         for row, (alignment, status) in zip(found.to_pylist(), wanted, strict=True):
@@ -111,6 +114,7 @@ def test_links_are_those_of_the_aligner(one: Aligner, both: Aligner, case: Any) 
             assert [(link["source"], link["target"]) for link in row["links"]] == list(alignment)
             scores = [alignment.scores[link] for link in alignment]
             assert [link["score"] for link in row["links"]] == pytest.approx(scores, rel=1e-6)
+            assert row["agreement"] == (alignment.agreement and pytest.approx(alignment.agreement, rel=1e-6))
         written = align_table(table, aligner, "de", "en", links="pharaoh")
         assert written.schema == pa.schema({"links": pa.string(), "status": pa.string()})
         assert written.column("links").to_pylist() == [str(alignment) for alignment, _ in wanted]
@@ -191,7 +195,10 @@ def test_no_rows(one: Aligner, kind: Any) -> None:
         pa.record_batch({"source": pa.array([], pa.string()), "target": pa.array([], pa.string())}),
     ):
         found = align_table(table, one)
-        assert (found.num_rows, found.schema) == (0, pa.schema({"links": LINKS, "status": pa.string()}))
+        assert (found.num_rows, found.schema) == (
+            0,
+            pa.schema({"links": LINKS, "agreement": AGREEMENT, "status": pa.string()}),
+        )
 
 
 def test_a_batch_is_taken_as_a_table_is_and_the_id_is_as_it_was(one: Aligner) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.text import SideSplitter, split_words
+from align.core.text import split_words
+from align.io.fields import SideSplitter
 from align.models.detokenize import JOINS, Detokenizer
 from align.models.preprocess import SUBWORDS, TOKENIZERS, TextRules
 

@@ -179,6 +179,8 @@ def test_a_pair_without_links_has_its_bytes(name: str) -> None:
     expected = {
         "jsonl": '{"id": 7, "source": [], "target": [], "links": [], "scores": [], "null": [], "source_null": []}',
         "giza": "# Sentence pair (7) source length 0 target length 0 alignment score : 1\n\nNULL ({ })",
+        "tsv": "\t\t",
+        "agreement": "0.0000\t0.0000",
     }
     assert FORMATS[name](Alignment(Pair((), (), 7), {}), False) == expected.get(name, "")
 

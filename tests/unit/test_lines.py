@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
-from align.core.text import SideSplitter, split_words
+from align.core.text import split_words
 from align.core.types import TextWarning
 from align.io.compression import zstd
+from align.io.fields import SideSplitter
 from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 

@@ -177,6 +177,7 @@ def test_advice_for_other_programs_formats_leaves_links() -> None:
     for line, expected in (
         ("A-1\t1-1\nS-0\tdas\nA-0\t0-0 1-1\n", "0-0 1-1\n1-1\n"),
         ("0\t0-0 1-1\n1\t\n", "0-0 1-1\n\n"),
+        ("das Haus\tthe house\t0-0 1-1\ndas\t\t\n", "0-0 1-1\n\n"),
         ("0-0 1-1 ||| -5.2\n ||| -1\n", "0-0 1-1\n\n"),
         ("0 ||| a ||| 0-0 ||| F= 1 ||| 2\n0 ||| b ||| 1-0 ||| F= 1 ||| 1\n", "0-0\n"),
         ("(0, 0), (1, 12)\n[]\n", "0-0 1-12 \n \n"),

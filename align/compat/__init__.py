@@ -1,0 +1,1 @@
+"""The interfaces of other aligners, on translation models: eflomal, simalign, and SIL's machine.py."""

@@ -1,0 +1,49 @@
+"""What the drop-ins share: their models, and a report of the options that mean nothing to them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from align.core.aligner import Aligner
+from align.models.load import load, two_way
+from align.models.model_toml import ModelOptions
+
+REVERSE_MODEL = "en-de"
+
+
+def load_both(forward: str, reverse: str | None, **options: Any) -> Aligner:
+    """Load an aligner of one model, or of two for soft links, which skips pairs that are too long.
+
+    Args:
+        forward: model that translates source to target, as for `load`.
+        reverse: model that translates target to source; None for one direction.
+        options: other arguments of `load`, for both; `options` itself is for the first.
+    """
+    aligner = load(forward, too_long="blank", **options)
+    if reverse is None:
+        return aligner
+    swapped = ModelOptions(reverse_of=aligner.forward.recorder.languages)
+    return two_way(aligner, load(reverse, too_long="blank", **options | {"options": swapped}))
+
+
+def for_single_pairs(aligner: Aligner, threshold: float) -> Aligner:
+    """Return an aligner whose links of a pair depend on nothing but the pair."""
+    forward = replace(aligner.forward, settings=replace(aligner.forward.settings, threshold=threshold))
+    return replace(
+        aligner, forward=forward if aligner.reverse is None else aligner.forward, threshold=threshold
+    ).fixed()
+
+
+def report_unused(program: str, names: Collection[str]) -> None:
+    """Warn once of options that the other program has and that have no effect here."""
+    for name in names:
+        _warn(program, name)
+
+
+@cache
+def _warn(program: str, name: str) -> None:
+    warnings.warn(f"{program}'s option {name} has no effect on alignments of a translation model", stacklevel=4)

@@ -1,0 +1,134 @@
+"""`extract-align score`, and the agreement that other outputs have."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import align
+from align import Aligner, Settings, load, two_way
+from align.cli import extract, score
+from align.core.formats import format_tsv
+from align.core.scores import LEAST_AGREEMENT, agreements
+from align.core.types import Pieces
+from tests.cli.conftest import Result, failed
+from tests.conftest import EXAMPLES, example_pairs
+
+BOTH = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+    write(text=EXAMPLES.read_bytes())
+    return partial(run_main, score.main)
+
+
+def expected(aligner: Aligner) -> list[str]:
+    return ["\t".join(f"{value:.4f}" for value in one.agreement or (0, 0)) for one in aligner(example_pairs())]
+
+
+def test_two_numbers_for_each_line(run: Callable[..., Result]) -> None:
+    one, other = load("de-en", device="cpu"), load("en-de", device="cpu")
+    for arguments, aligner in ((BOTH[:2], one), (BOTH, two_way(one, other))):
+        result = run("-q", *arguments, "text")
+        assert result.code == 0, result.err
+        lines = result.out.decode().splitlines()
+        assert lines == expected(aligner)
+        blank = [n for n, pair in enumerate(example_pairs()) if pair.blank]
+        assert [n for n, line in enumerate(lines) if line == "0.0000\t0.0000"] == blank
+    resumed = run("-q", *BOTH, "text", "-o", "scores", "--resume", "--buffer", 4)
+    assert (resumed.code, Path("scores").read_bytes()) == (0, result.out)
+
+
+def test_translations_score_higher_than_other_sentences(run: Callable[..., Result]) -> None:
+    lines = [line for line in EXAMPLES.read_text(encoding="utf-8").splitlines() if line.strip()]
+    sources, targets = zip(*(line.split(" ||| ") for line in lines), strict=True)
+    wrong = "".join(f"{a} ||| {b}\n" for a, b in zip(sources, (*targets[7:], *targets[:7]), strict=True))
+    scores = []
+    for text in ("".join(f"{line}\n" for line in lines), wrong):
+        rows = run("-q", *BOTH, stdin=text).out.decode().splitlines()
+        scores.append([min(map(float, row.split("\t"))) for row in rows])
+    assert sorted(scores[0])[len(lines) // 2] > max(scores[1])
+
+
+def test_options_of_links_are_none_of_scores(run: Callable[..., Result]) -> None:
+    for option in (("--symmetrize", "union"), ("-f", "jsonl"), ("--threshold", "0.4"), ("--translate",)):
+        result = run(*option, "text")
+        assert (result.code, "unrecognized arguments" in result.err) == (2, True)
+    failed(run("-q", *BOTH, stdin=b"a b\n"), "stdin, line 1: no ||| and no TAB between source and target")
+
+
+def test_objects_have_the_agreement_of_soft_links(run_main: Callable[..., Result]) -> None:
+    text = "das haus ||| the house\n ||| \n"
+    records = [
+        [
+            json.loads(line)
+            for line in run_main(extract.main, "-q", *options, "-f", "jsonl", stdin=text).out.splitlines()
+        ]
+        for options in (BOTH, (*BOTH, "--symmetrize", "union"), (*BOTH[:2], "--threshold", "none"))
+    ]
+    agreement = (
+        two_way(load("de-en", device="cpu"), load("en-de", device="cpu")).align("das haus", "the house").agreement
+    )
+    assert agreement
+    assert records[0][0]["agreement"] == [round(value, 4) for value in agreement]
+    assert [[*record] for record in records[0][1:]] == [[key for key in records[0][0] if key != "agreement"]]
+    assert not any("agreement" in record for of_run in records[1:] for record in of_run)
+
+
+def test_agreement_is_the_mean_chance_of_one_partner() -> None:
+    draw = np.random.default_rng(1)
+    sizes = [(3, 2), (1, 4), (4, 4)]
+    forward, reverse = np.zeros((3, 4, 4), np.float32), np.zeros((3, 4, 4), np.float32)
+    pairs: list[tuple[Any, Any]] = []
+    for b, (sources, targets) in enumerate(sizes):
+        f, r = (
+            draw.dirichlet(np.ones(sources + 1), targets)[:, :-1],
+            draw.dirichlet(np.ones(targets + 1), sources)[:, :-1],
+        )
+        if b == 2:
+            f[1], r[:, 1] = 0, 0  # words without pieces
+        forward[b, :targets, :sources], reverse[b, :sources, :targets] = f, r
+        pairs.append((f, r))
+    batch = [Pieces((), (), (), (), size) for size in sizes]
+    for use_reverse in (True, False):
+        other = torch.from_numpy(reverse) if use_reverse else None
+        found = agreements(torch.from_numpy(forward), other, batch)
+        for (f, r), agreement in zip(pairs, found, strict=True):
+            r = r if use_reverse else f.T
+            chances = [[sum(f[j, i] * r[i, j] for i in range(len(r))) for j in range(len(f))]]
+            chances += [[sum(f[j, i] * r[i, j] for j in range(len(f))) for i in range(len(r))]]
+            means = [
+                math.exp(sum(math.log(max(c, LEAST_AGREEMENT)) for c in of_side) / len(of_side)) for of_side in chances
+            ]
+            assert agreement == pytest.approx(means, rel=1e-4)
+
+
+def test_lines_with_source_and_target(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text="das  haus\tthe house\n\t\nwir\t\n", sides="das haus ||| the house\n")
+    result = run_main(extract.main, "-q", *BOTH[:2], "text", "-f", "tsv", "--print-scores")
+    lines = result.out.decode().splitlines()
+    assert [line.split("\t")[:2] for line in lines] == [["das haus", "the house"], ["", ""], ["wir", ""]]
+    assert lines[0].split("\t")[2].startswith("0-0:1.00 ")
+    Path("out").write_bytes(run_main(extract.main, "-q", *BOTH[:2], "text", "-f", "tsv").out)
+    again = run_main(extract.main, "-q", *BOTH[:2], "out", "--columns", "1,2", "-f", "tsv")
+    assert again.out == Path("out").read_bytes()
+    odd = align.Alignment(align.Pair(("a\tb",), ("c",), 3), {})
+    with pytest.raises(ValueError, match="pair 3 has a word with a TAB or a line feed in it"):
+        format_tsv(odd)
+
+
+def test_links_of_one_direction_have_no_agreement() -> None:
+    aligner = load("de-en", device="cpu")
+    plain = replace(aligner, forward=replace(aligner.forward, settings=Settings(threshold=None)))
+    assert plain.align("das haus", "the house").agreement is None
+    assert aligner.align("das haus", "the house").agreement is not None

@@ -1,0 +1,202 @@
+"""The calls that other programs make of eflomal, simalign and machine.py, on translation models."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import align
+from align import Aligner, load, two_way
+from align.compat import eflomal, models
+from align.compat.simalign import SentenceAligner
+from align.io.compression import zstd
+from tests.conftest import example_pairs
+
+LINES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs()]
+
+
+@pytest.fixture(scope="module")
+def both() -> Aligner:
+    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
+
+
+@pytest.fixture(autouse=True)
+def report_again() -> Iterator[None]:
+    models._warn.cache_clear()
+    yield
+    models._warn.cache_clear()
+
+
+def sides() -> tuple[list[str], list[str]]:
+    source, target = ([f"{line[n]}\n" for line in LINES] for n in (0, 1))
+    return source, target
+
+
+def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As mozilla/translations aligns a corpus, and OpusFilter scores one."""
+    monkeypatch.chdir(tmp_path)
+    source, target = sides()
+    Path("priors").touch()
+    aligner = eflomal.Aligner()
+    links = {"links_filename_fwd": "fwd.zst", "links_filename_rev": "rev"}
+    with open("priors") as priors, pytest.warns(UserWarning, match="eflomal's option priors_input has no effect"):
+        aligner.align(iter(source), iter(target), **links, priors_input=priors, quiet=False, use_gdb=False)
+    expected = list(both(LINES))
+    assert Path("rev").read_text().splitlines() == [str(alignment) for alignment in expected]
+    assert zstd.decompress(Path("fwd.zst").read_bytes()) == Path("rev").read_bytes()
+    aligner.align(source, target, scores_filename_fwd="fwd.scores", scores_filename_rev="rev.scores", priors_input=None)
+    for side, name in enumerate(("fwd.scores", "rev.scores")):
+        scores = [float(line) for line in Path(name).read_text().splitlines()]
+        assert scores == [
+            pytest.approx(-math.log((alignment.agreement or (0.001, 0.001))[side]), abs=1e-4) for alignment in expected
+        ]
+    assert sorted(os.listdir()) == ["fwd.scores", "fwd.zst", "priors", "rev", "rev.scores"]
+
+
+def test_sides_of_different_lengths_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for source, target, side in ((["a"], ["b", "c"], "source"), (["a", "b"], ["c"], "target")):
+        with pytest.raises(ValueError, match=f"the {side} has 1 lines, the other side has more"):
+            eflomal.Aligner().align(source, target, "links")
+    assert os.listdir() == []
+
+
+def test_options_of_eflomal_are_reported_once() -> None:
+    with warnings.catch_warnings(record=True) as reported:
+        eflomal.Aligner(3, 0, n_samplers=1)
+        eflomal.Aligner(3, n_samplers=1)
+    assert [str(warning.message).split()[2] for warning in reported] == ["model", "score_model", "n_samplers"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        eflomal.Aligner(reverse=None, device="cpu")
+
+
+def test_eflomal_takes_the_same_arguments() -> None:
+    real = pytest.importorskip("eflomal")
+    assert list(inspect.signature(real.Aligner.align).parameters) == list(
+        inspect.signature(eflomal.Aligner.align).parameters
+    )
+    assert list(inspect.signature(real.Aligner.__init__).parameters)[1:] == list(eflomal.UNUSED)
+
+
+def test_simalign_takes_the_same_arguments() -> None:
+    real = pytest.importorskip("simalign").SentenceAligner
+    for method in ("__init__", "get_word_aligns"):
+        theirs, ours = (inspect.signature(getattr(one, method)).parameters for one in (real, SentenceAligner))
+        assert [(name, theirs[name].default) for name in theirs] == [(name, ours[name].default) for name in theirs]
+
+
+def test_methods_of_simalign(both: Aligner) -> None:
+    with pytest.warns(UserWarning, match="simalign's option model has no effect"):
+        aligner = SentenceAligner(model="xlmr", token_type="bpe", matching_methods="maifr")
+    fixed = both.fixed()
+    for source, target in LINES:
+        links = aligner.get_word_aligns(source.split(), target)
+        assert list(links) == ["mwmf", "inter", "itermax", "fwd", "rev"]
+        assert links["itermax"] == sorted(fixed.align(source, target))
+        sets = {name: set(pairs) for name, pairs in links.items()}
+        assert sets["inter"] == sets["itermax"] & sets["fwd"] & sets["rev"]
+        assert [len({link[side] for link in links["mwmf"]}) for side in (0, 1)] == [len(links["mwmf"])] * 2
+        assert len({i for i, _ in links["rev"]}) == len(links["rev"])
+        assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
+    with pytest.raises(ValueError, match="matching_methods has letters of amifr; not 'x'"):
+        SentenceAligner(matching_methods="mx")
+
+
+def test_machine_aligns_a_corpus(both: Aligner) -> None:
+    pytest.importorskip("machine")
+    from machine.corpora import DictionaryTextCorpus, MemoryText, TextRow
+    from machine.tokenization import WhitespaceTokenizer
+    from machine.translation import WordAligner, word_align_corpus
+
+    from align.compat.machine import ExtractAligner
+
+    def corpus(side: int) -> Any:
+        rows = [TextRow("text", n, [line[side]]) for n, line in enumerate(LINES)]
+        return DictionaryTextCorpus(MemoryText("text", rows)).tokenize(WhitespaceTokenizer())
+
+    aligner = ExtractAligner("de-en", "en-de", device="cpu")
+    assert isinstance(aligner, WordAligner)
+    fixed = both.fixed()
+    with word_align_corpus(corpus(0).align_rows(corpus(1)), aligner=aligner).get_rows() as rows:
+        for row in rows:
+            links = {(pair.source_index, pair.target_index) for pair in row.aligned_word_pairs or ()}
+            assert links == fixed.align(list(row.source_segment), list(row.target_segment)).links
+    matrix = aligner.align(["das", "Haus"], ["the", "house"])
+    assert [matrix[0, 0], matrix[0, 1], matrix[1, 0], matrix[1, 1]] == [True, False, False, True]
+    assert [(one.row_count, one.column_count) for one in aligner.align_batch([((), ("a",)), (("a", "b"), ())])] == [
+        (0, 1), (2, 0),
+    ]  # fmt: skip
+
+
+def naive_soft_links(forward: np.ndarray, reverse: np.ndarray, threshold: float) -> dict[tuple[int, int], float]:
+    """By loops; rows are raised to the power of the mean largest share 0.5, found by bisection."""
+
+    def sharpened(rows: np.ndarray) -> np.ndarray:
+        rows = rows.clip(min=0).astype(float)
+        scored = rows.max(1) > 0
+        low, high = 0.5, 4.0
+        for _ in range(60):
+            power = (low + high) / 2
+            raised = np.array([row**power / (row**power).sum() for row in rows[scored] / rows[scored].max(1)[:, None]])
+            low, high = (power, high) if raised.max(1).mean() < 0.5 else (low, power)
+        shares = np.zeros_like(rows)
+        shares[scored] = raised
+        return shares
+
+    shape = forward.shape
+    product = sharpened(forward.T).T * sharpened(reverse)
+
+    def claims(matrix: np.ndarray) -> np.ndarray:
+        made = np.zeros(shape)
+        for i, j in np.ndindex(shape):
+            if matrix[i, j]:
+                made[i, j] = matrix[i, j] / math.sqrt(matrix[i].sum() * matrix[:, j].sum())
+        return made
+
+    first, weighted = claims(product), np.zeros(shape)
+    for i, j in np.ndindex(shape):
+        around = first[max(0, i - 1) : i + 2, max(0, j - 1) : j + 2].sum() - first[i, j]
+        weighted[i, j] = product[i, j] * math.sqrt(0.1 + around)
+    final = claims(weighted)
+    return {(int(i), int(j)): final[i, j] for i, j in np.ndindex(shape) if final[i, j] > threshold}
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000), st.booleans())
+def test_soft_links_of_similarities(rows: int, columns: int, seed: int, one: bool) -> None:
+    draw = np.random.default_rng(seed)
+    forward, reverse = draw.uniform(0.05, 1, (2, rows, columns))
+    reverse = forward if one else reverse
+    found = align.soft_links(forward, None if one else reverse, threshold=0)
+    assert found == pytest.approx(naive_soft_links(forward, reverse, 0), abs=1e-3)
+    assert align.soft_links(3 * forward, 5 * reverse, threshold=0) == pytest.approx(found, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "message"),
+    [
+        (([1.0],), "one shape; not "),
+        (([[1.0]], [[1.0, 2.0]]), "one shape; not "),
+        (([[math.nan]],), "finite numbers"),
+    ],
+)
+def test_similarities_that_are_none(matrices: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        align.soft_links(*matrices)
+
+
+def test_borders_of_similarities() -> None:
+    assert align.soft_links(np.zeros((0, 3))) == align.soft_links(np.zeros((2, 2))) == {}
+    assert align.soft_links([[-1.0, 0.5], [0.5, -1.0]]).keys() == {(0, 1), (1, 0)}
+    with pytest.raises(ValueError, match="threshold is a number from 0 to 1; not 2"):
+        align.soft_links([[1.0]], threshold=2)
