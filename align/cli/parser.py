@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -84,42 +81,21 @@ OUTPUTS = {
     "review": "--review",
     "bad_lines_file": "--bad-lines-file",
     "heads": "--heads",
+    "examples": "--examples",
 }
 """Options that name a file to write, by their destination."""
 
-MOST_FILES = 10_000
-"""Files of a model's folder that are compared with a file to write."""
-
-_MODEL_FILE = re.compile(
-    r".*\.(pt|bin|npz|safetensors|spm|model|ya?ml|jinja|argosmodel)|model\.toml|.*\.index\.json"
-    r"|(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab(-src|-tgt)?"
-    r"|adapter_config|chat_template|metadata)\.json|(shared|source|target)_vocabulary\.(json|txt)"
-    r"|vocab\.txt|merges\.txt|dict\.[^.]+\.txt|codes?|bpecodes|bpe\.codes|(codes|bpe)\.[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?"
-    r"|[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?\.codes"
-)
-"""Names of files that loaders read, in a folder that may have others."""
+MODELS = ("model", "reverse_model", "pieces", "finetune_from")
+"""Options that name a model, by their destination."""
 
 
-_WEIGHTS = (".pt", ".bin", ".npz", ".safetensors")
-"""Endings of files that are the model's in its folder, unless the model is one of several files there."""
-
-
-def _files_of(model: Path) -> Iterator[Path]:
-    """Yield the files of a model, given as one of them or as a folder."""
-    from align.core.errors import ModelError
-    from align.models.huggingface.adapter import base_beside
-    from align.models.model_toml import read_model_toml
-
-    folder = model if model.is_dir() else model.parent
-    yield model
-    for file in islice(folder.iterdir(), MOST_FILES):
-        if _MODEL_FILE.fullmatch(file.name) and (model == folder or file.suffix not in _WEIGHTS):
-            yield file
-    with suppress(ModelError, OSError):  # which loading names
-        yield from map(Path, read_model_toml(folder / "model.toml")[0].subword_files or ())
-    with suppress(ModelError, OSError):
-        if (base := base_beside(folder)[1]) and base.is_dir():
-            yield from (file for file in islice(base.iterdir(), MOST_FILES) if _MODEL_FILE.fullmatch(file.name))
+def _file_names(value: object) -> Iterator[str]:
+    """Yield what may be names of files in the value of an option."""
+    if isinstance(value, (str, Path)):
+        yield str(value)
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _file_names(element)
 
 
 class Parser(argparse.ArgumentParser):
@@ -153,19 +129,24 @@ class Parser(argparse.ArgumentParser):
         """Parse the command line, in which options may stand between files; after `--` there are only files."""
         self.words = sys.argv[1:] if words is None else list(words)
         args = self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
-        self._refuse_model_files(args)
+        self._refuse_to_replace(args)
         return args
 
-    def _refuse_model_files(self, args: argparse.Namespace) -> None:
-        """Refuse to write over a file of a model on the command line, with exit code 2."""
-        models = [getattr(args, dest, None) for dest in ("model", "reverse_model")]
-        for dest, option in OUTPUTS.items():
-            output = getattr(args, dest, None)
+    def _refuse_to_replace(self, args: argparse.Namespace) -> None:
+        """Refuse to write over a file that an option names, or over one of a model, with exit code 2."""
+        from align.cli.model_files import files_of_model
+
+        written = {dest: getattr(args, dest, None) for dest in OUTPUTS}
+        read = {dest: value for dest, value in vars(args).items() if dest not in OUTPUTS}
+        for dest, output in written.items():
             if not isinstance(output, str) or not os.path.isfile(output):
                 continue
-            for model in filter(os.path.exists, filter(None, models)):
-                if any(file.is_file() and file.samefile(output) for file in _files_of(Path(model))):
-                    self.error(f"{option} would replace {output}, a file of the model {model}")
+            for name in (name for value in read.values() for name in _file_names(value)):
+                if os.path.isfile(name) and os.path.samefile(name, output):
+                    self.error(f"{OUTPUTS[dest]} would replace the input {name}")
+            for model in filter(os.path.exists, (name for dest in MODELS for name in _file_names(read.get(dest)))):
+                if any(file.is_file() and file.samefile(output) for file in files_of_model(Path(model))):
+                    self.error(f"{OUTPUTS[dest]} would replace {output}, a file of the model {model}")
 
     @property
     def has_short_help(self) -> bool:

@@ -13,6 +13,7 @@ from align.cli.args import language_code, new_parser, options_of, seed_number, w
 from align.cli.common import run, say
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
+from align.training.folder import move_model, refuse_files
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
@@ -169,16 +170,7 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     write_toml(draft / "model.toml", job.languages, job.recipe, cells)
     card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
     write_card(draft / "README.md", card)
-    folder.mkdir(parents=True, exist_ok=True)
-    card_file, written = folder / "README.md", trained / "README.md"
-    if card_file.is_file() and written.is_file() and card_file.read_bytes() != written.read_bytes():
-        say(f"{PROGRAM}: {card_file} was edited and stays; the new one is {written}")
-        (draft / "README.md").replace(written)
-    else:
-        shutil.copyfile(draft / "README.md", written)
-    for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # last, since it completes the model
-        path.replace(folder / path.name)
-    draft.rmdir()
+    move_model(draft, folder, trained, checkpoint.name, lambda message: say(f"{PROGRAM}: {message}"))
 
 
 def train_all(options: Options) -> None:
@@ -208,9 +200,7 @@ def refuse_other_files(options: Options, recipe: Recipe) -> None:
     names += [name for language in options.bitext.languages for name in (f"dict.{language}.txt", f"{language}.spm")]
     seeds = recipe.seeds if options.seed is None else [options.seed]
     for folder in [options.folder / str(seed) for seed in seeds] if len(recipe.seeds) > 1 else [options.folder]:
-        for name in names:
-            if os.path.lexists(folder / name):
-                raise ValueError(f"{folder / name}: exists and would be replaced; move it, or name another folder")
+        refuse_files(folder, names)
 
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:

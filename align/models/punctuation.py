@@ -20,6 +20,27 @@ def is_punctuation(text: str) -> bool:
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
+_JOINER = "\u200d"
+_JOINED = frozenset("\u200c\u200d\ufe0e\ufe0f") | {chr(code) for code in range(0x1F3FB, 0x1F400)}
+"""Joiners, variation selectors and skin tones, which belong to the character before them."""
+
+_REGIONAL = range(0x1F1E6, 0x1F200)
+"""Letters of which two are a flag."""
+
+
+def is_letter_or_mark(text: str) -> bool:
+    """Tell whether characters are letters, marks on letters, or digits; none is not."""
+    return bool(text) and all(one.isalnum() or unicodedata.category(one).startswith("M") for one in text)
+
+
+def combines(left: str, right: str) -> bool:
+    """Tell whether two characters next to each other are shown as one."""
+    if not left or not right:
+        return False
+    flag = ord(left) in _REGIONAL and ord(right) in _REGIONAL
+    return flag or left == _JOINER or right in _JOINED or unicodedata.category(right).startswith("M")
+
+
 def _is_invisible(character: str) -> bool:
     return not normalize(character)
 

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 from align.models.punctuation import (
     closes,
+    combines,
     ends_sentence,
+    is_letter_or_mark,
     is_punctuation,
     leading,
     leading_beyond,
@@ -27,7 +29,8 @@ from align.models.punctuation import (
     trailing_beyond,
     visible_edges,
 )
-from align.transfer.tags import CDATA, ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
+from align.transfer.own_tags import OwnTags
+from align.transfer.tags import ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -38,32 +41,24 @@ class _Item(NamedTuple):
     element: Element
 
 
-def write_tags(
-    markup: Markup,
-    target: str,
-    windows: Mapping[int, Sequence[Window]],
-    places: Mapping[int, int],
-    characters: Mapping[int, Window],
-    *,
-    words: Sequence[Window] | None = None,
-    apart: bool = False,
-) -> str:
-    """Write the tags of a line into another text.
+class _Writer:
+    """Writes the tags of a line into another text.
+
+    The text stays unchanged, except for a space next to tags that stand between spaces in the line.
 
     Args:
-        markup: the line.
-        target: the text, which stays unchanged, except for a space next to tags that stand between spaces in the line.
+        words: start and end of the text's words.
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
         characters: characters of the target that an element encloses, where these are known.
-        words: start and end of the text's words; by default those between spaces.
+        own: tags of the text.
         apart: whether placeholders have spaces around them.
+
+    Attributes:
+        inserted: characters of the result that are not of the text.
+        moved: numbers of the elements that enclose other letters, so as not to cross the text's own.
     """
-    spans = words_in(target) if words is None else words
-    return _Writer(markup, target, spans, windows, places, characters, apart).write()
 
-
-class _Writer:
     def __init__(
         self,
         markup: Markup,
@@ -72,14 +67,17 @@ class _Writer:
         windows: Mapping[int, Sequence[Window]],
         places: Mapping[int, int],
         characters: Mapping[int, Window],
-        apart: bool,
+        own: OwnTags,
+        apart: bool = False,
     ) -> None:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
         self._characters, self._apart = characters, apart
         self._words = words
-        self._own = unbroken(target, markup)
+        self._own = own
+        self.inserted: list[Window] = []
+        self.moved: set[int] = set()
         self._done: list[str] = []
-        self._at = 0
+        self._at = self._length = 0
         self._items: dict[int, list[_Item]] = {}
 
     def write(self) -> str:
@@ -91,12 +89,16 @@ class _Writer:
             entry, limit = waiting.pop()
             if isinstance(entry, str):
                 self._copy(limit)
-                self._done.append(entry)
+                self._insert(entry)
             elif entry.element.tokens[0] in self._windows:
                 start, end = self._edges(entry)
-                start, end = self._outside_tags(start)[0], self._outside_tags(end)[1]
+                start, end = self._own.around(start)[0], self._own.around(end)[1]
+                last = min(limit, self._start_of(waiting[-1]) if waiting else limit)
+                start, end, moved = self._own.fit(start, end, self._at, last)
+                if moved:
+                    self.moved.add(entry.element.tokens[0])
                 self._copy(min(start, limit))
-                self._done.append(tokens[entry.element.tokens[0]].text)
+                self._insert(tokens[entry.element.tokens[0]].text)
                 end = max(self._at, min(end, limit))
                 waiting.append((tokens[entry.element.tokens[1]].text, end))
                 self._enter(entry, end, waiting)
@@ -105,16 +107,27 @@ class _Writer:
         self._copy(len(self._target))
         return "".join(self._done)
 
-    def _outside_tags(self, offset: int) -> tuple[int, int]:
-        """Return both ends of the target's own tag or placeholder at an offset; without one, the offset twice."""
-        n = bisect_right(self._own, offset, key=lambda span: span[1])
-        inside = n < len(self._own) and self._own[n][0] < offset
-        return self._own[n] if inside else (offset, offset)
+    def _start_of(self, following: tuple[_Item, int] | tuple[str, int]) -> int:
+        """Return the first character of what is written next."""
+        entry, limit = following
+        if isinstance(entry, str):
+            return limit
+        if entry.element.tokens[0] in self._characters:
+            return self._characters[entry.element.tokens[0]][0]
+        k = entry.window[0]
+        return self._words[k][0] if k < len(self._words) else limit
+
+    def _insert(self, tags: str) -> None:
+        """Write what is not of the text."""
+        self.inserted.append((self._length, self._length + len(tags)))
+        self._length += len(tags)
+        self._done.append(tags)
 
     def _copy(self, end: int) -> None:
         """Write the text up to this offset, if it is not yet written."""
         if end > self._at:
             self._done.append(self._target[self._at : end])
+            self._length += end - self._at
             self._at = end
 
     def _enter(self, item: _Item, limit: int, waiting: list[tuple[_Item, int] | tuple[str, int]]) -> None:
@@ -179,15 +192,15 @@ class _Writer:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
         if element.tokens[0] in self._characters:
-            self._copy(min(self._outside_tags(self._characters[element.tokens[0]][0])[0], limit))
-            self._done.append(self._with_spaces(self._markup.tags(element), element))
+            self._copy(min(self._own.around(self._characters[element.tokens[0]][0])[0], limit))
+            self._insert(self._with_spaces(self._markup.tags(element), element))
             return
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
         left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
         on_left = wordless and not free and not left_alone
         on_left = bool(k) and (on_left or k == len(self._words))
-        at = self._outside_tags(self._next_to_word(k, element, on_left=on_left))[on_left]
+        at = self._own.around(self._next_to_word(k, element, on_left=on_left))[on_left]
         self._copy(min(at, limit))
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
@@ -204,7 +217,7 @@ class _Writer:
             tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
         if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
             tags = " " + tags
-        self._done.append(self._with_spaces(tags, element))
+        self._insert(self._with_spaces(tags, element))
 
     def _with_spaces(self, tags: str, element: Element) -> str:
         """Return a placeholder with the spaces that it must have around it, if it must."""
@@ -250,9 +263,6 @@ _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for
 
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
-
-_ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*);")
-"""An entity, also one that is declared elsewhere."""
 
 _JOINTS = frozenset("-./_:@=+~")
 """Marks that join names, as in `Makefile.in`."""
@@ -302,6 +312,7 @@ DOUBTFUL = 0.9
 
 UNLINKED, NO_ROOM = "no link", "no room"
 MALFORMED, CROSSING = "in a target that is not well-formed", "in a target whose own tags are crossed"
+MOVED = "moved around the target's own tags"
 """Remarks on a tag that is placed."""
 
 
@@ -334,8 +345,8 @@ class Placement(NamedTuple):
             `Scores.confidence`; for places the share of scores whose links do not cross it, and at most the difference
             to the next best place.
         remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "in a target
-            that is not well-formed", such as XML with a lone `&`, which stays as it is, or "in a target whose own tags
-            are crossed", so that the result is not well-formed.
+            that is not well-formed", such as XML with a lone `&`, which stays as it is, "moved around the target's own
+            tags", with other letters than the links say, or "in a target whose own tags are crossed".
     """
 
     tag: str
@@ -343,6 +354,10 @@ class Placement(NamedTuple):
     target: tuple[Window, ...]
     confidence: float
     remarks: tuple[str, ...] = ()
+
+    def doubt(self, remark: str, most: float = 1.0) -> Placement:
+        """Return the same position with another remark, and at most a confidence."""
+        return self._replace(confidence=min(self.confidence, most), remarks=(*self.remarks, remark))
 
     def to_dict(self) -> dict[str, Any]:
         """Return strings, numbers and lists of them for `json.dumps`, with the confidence rounded to four digits."""
@@ -408,56 +423,23 @@ def place_markup(
     """
     spans = words_in(target) if words is None else words
     table = Scores(scores, len(markup.words), len(spans))
-    placing = _Placing(markup, target, spans, table, split, outside, punctuation)
+    own = OwnTags(target, markup.syntax)
+    placing = _Placing(markup, target, spans, table, split, outside, punctuation, own)
     placing.place()
     positions = placing.windows, placing.places, placing.characters
-    text = write_tags(markup, target, *positions, words=spans)
-    if markup.syntax.has_placeholders and not _is_intact(markup, target, text):
-        text = write_tags(markup, target, *positions, words=spans, apart=True)
-    report = (placement for _, placement in sorted(placing.report))
-    if not _is_well_formed(markup, target):
-        report = (placement._replace(remarks=(*placement.remarks, MALFORMED)) for placement in report)
-    elif "<" in target and not _is_well_formed(markup, text):
-        report = (placement._replace(confidence=0.0, remarks=(*placement.remarks, CROSSING)) for placement in report)
+    writer = _Writer(markup, target, spans, *positions, own)
+    text = writer.write()
+    if markup.syntax.has_placeholders and not _is_intact(markup, own, text):
+        writer = _Writer(markup, target, spans, *positions, own, apart=True)
+        text = writer.write()
+    placements = sorted(placing.report)
+    if own.tokens is None:
+        report = [placement.doubt(MALFORMED) for _, placement in placements]
+    elif own.pairs and not own.stay(text, writer.inserted):
+        report = [placement.doubt(CROSSING, 0.0) for _, placement in placements]
+    else:
+        report = [placement.doubt(MOVED, PART) if n in writer.moved else placement for n, placement in placements]
     return Transferred(text, tuple(report))
-
-
-def _is_well_formed(markup: Markup, target: str) -> bool:
-    """Tell whether a target can be parsed as the line's tags are."""
-    if "<" not in target and "&" not in target:
-        return True
-    try:
-        markup.syntax.parse(target)
-    except ValueError:
-        return False
-    return True
-
-
-def entities(text: str, start: int = 0) -> list[Window]:
-    """Return the characters of the entities of a text that begins at an offset."""
-    return [(start + match.start(), start + match.end()) for match in _ENTITY.finditer(text)]
-
-
-def unbroken(target: str, markup: Markup) -> list[Window]:
-    """Return the characters of the target's own tags, placeholders and entities, which no tag breaks."""
-    try:
-        tokens = markup.syntax.parse(target)
-    except ValueError:  # not well-formed: it has no tags
-        return entities(target) if markup.escaped else []
-    own, at = [], 0
-    for token in tokens:
-        if token.kind != "text" or token.name == CDATA:
-            own.append((at, at + len(token.text)))
-        elif markup.escaped:
-            own += entities(token.text, at)
-        at += len(token.text)
-    return own
-
-
-def _breaks(spans: Sequence[Window], offset: int) -> bool:
-    """Tell whether an offset is within one of several spans, which are in order and do not overlap."""
-    n = bisect_right(spans, offset, key=lambda span: span[1])
-    return n < len(spans) and spans[n][0] < offset
 
 
 def is_placeholder(markup: Markup, element: Element) -> bool:
@@ -465,14 +447,14 @@ def is_placeholder(markup: Markup, element: Element) -> bool:
     return markup.tokens[element.tokens[0]].name in (PLACEHOLDER, ICU)
 
 
-def _is_intact(markup: Markup, target: str, text: str) -> bool:
+def _is_intact(markup: Markup, own: OwnTags, text: str) -> bool:
     """Check that a text has the placeholders of the source and of the target: none became part of another one."""
     try:
-        before, after = markup.syntax.parse(target), markup.syntax.parse(text)
-    except ValueError:  # the target is not well-formed, and has no tags for that reason
+        after = markup.syntax.parse(text)
+    except ValueError:  # as the target is not well-formed
         return True
     names = (PLACEHOLDER, ICU)
-    expected = Counter(token.text for token in (*markup.tokens, *before) if token.name in names)
+    expected = Counter(token.text for token in (*markup.tokens, *(own.tokens or ())) if token.name in names)
     return expected == Counter(token.text for token in after if token.name in names)
 
 
@@ -488,6 +470,7 @@ class _Placing:
         split: bool,
         outside: float,
         punctuation: float,
+        own: OwnTags,
     ) -> None:
         self._markup, self._scores, self._split = markup, scores, split
         self._outside, self._punctuation = outside, punctuation
@@ -506,7 +489,7 @@ class _Placing:
                 self._marks[kind].add(k)
         lower = target.lower()
         self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
-        self._unbroken = unbroken(target, markup)
+        self._own = own
         self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
@@ -732,7 +715,10 @@ class _Placing:
             word = self._words[k]
             begin = word.find(before) + len(before) if before else leading(word)
             stop = word.rfind(after) if after else len(word) - trailing(word, True)
-            if (not before or before in word) and begin < stop:
+            split = combines(word[begin - 1 : begin], word[begin : begin + 1]) or combines(
+                word[stop - 1 : stop], word[stop : stop + 1]
+            )
+            if (not before or before in word) and begin < stop and not split:
                 at = self._spans[k][0]
                 if not self._is_enclosed(at + begin, at + stop):
                     self._parts.add(element.tokens[0])
@@ -748,7 +734,7 @@ class _Placing:
 
     def _is_enclosed(self, start: int, end: int) -> bool:
         """Check whether some of these characters are those of an element, where they are known, or break an entity."""
-        if _breaks(self._unbroken, start) or _breaks(self._unbroken, end):
+        if self._own.breaks(start) or self._own.breaks(end):
             return True
         return self._enclosed.find(1, start, end) >= 0 or self._edges.find(1, start + 1, end) >= 0
 
@@ -801,7 +787,8 @@ class _Placing:
         self.places[element.tokens[0]] = place
         all_scores = costs[0] + costs[-1]
         confidence = 1.0 if found else min(margin, 1 - costs[place] / all_scores) if all_scores else 0.0
-        if element.words[0] < element.words[1]:
+        if element.words[0] < element.words[1]:  # which it does not enclose
+            confidence = 0.0
             remark = NO_ROOM if self._scores.linked(element.words) else UNLINKED
         else:
             remark = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
@@ -865,6 +852,9 @@ def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, 
     while at >= 0:
         end = at + len(content)
         before, after = text[max(0, at - 2) : at], text[end : end + 2]
+        if combines(before[-1:], content[0]) or combines(content[-1], after[:1]):
+            at = text.find(content, at + 1)
+            continue
         joined = (_joined(before[-1:], content[0]) and at not in borders) or (
             _joined(content[-1], after[:1]) and end not in borders
         )
@@ -886,8 +876,8 @@ def _are_pair(left: str, right: str) -> bool:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Tell whether two characters belong to the same word: both are letters or digits."""
-    return left.isalnum() and right.isalnum()
+    """Tell whether two characters belong to the same word: both are letters, their marks, or digits."""
+    return is_letter_or_mark(left) and is_letter_or_mark(right)
 
 
 def _between(taken: Sequence[int], k: int) -> bool:

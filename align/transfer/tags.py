@@ -394,12 +394,13 @@ class Syntax:
         parse_tags = parse_tags or (parse_xml if self.tags == "xml" else parse_html)
         if not self.has_placeholders:
             return parse_tags(text)
-        masked = text
+        masked, at = list[str](), 0
         for start, end, _ in icu_messages(text) if self.placeholders else ():  # these may have tags inside
-            masked = masked[:start] + MASK * (end - start) + masked[end:]
+            masked += text[at:start], MASK * (end - start)
+            at = end
         tokens: list[Token] = []
-        at = 0
-        for token in parse_tags(masked):
+        at, masked = 0, [*masked, text[at:]]
+        for token in parse_tags("".join(masked)):
             content = text[at : at + len(token.text)]
             at += len(token.text)
             if token.kind == "text" and token.name != CDATA:

@@ -89,6 +89,16 @@ def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: obje
     assert "another run is still at work there" in result.err
 
 
+def test_files_of_the_folder_are_not_replaced(folder: Path, run_main: object) -> None:
+    (folder / "model").mkdir()
+    for name in ("README.md", "config.json"):
+        (folder / "model" / name).write_text("mine")
+        result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+        assert (result.code, f"{name}: exists and would be replaced; move it" in result.err) == (1, True)
+        assert (folder / "model" / name).read_text() == "mine"
+        (folder / "model" / name).unlink()
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [

@@ -16,9 +16,10 @@ from align import load
 from align.cli.train import main
 from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
+from align.training.folder import EDITABLE
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import read_recipe
-from tests.cli.conftest import Result
+from tests.cli.conftest import Result, failed
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe
 
@@ -86,12 +87,22 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
         return result
 
     assert train(40).code == 0
-    card = folder / "model" / "README.md"
-    written = card.read_text(encoding="utf-8")
-    card.write_text("edited")
-    assert f"{card} was edited and stays; the new one is " in train(40).err
-    assert card.read_text() == "edited"
-    card.write_text(written, encoding="utf-8")
+    editable = [folder / "model" / name for name in EDITABLE]
+    contents = [path.read_bytes() for path in editable]
+    for path in editable:
+        path.write_bytes(b"# edited\n")
+    again = train(40)
+    assert again.code == 0
+    for path, written in zip(editable, contents, strict=True):
+        assert f"{path} was edited and stays; the new one is " in again.err
+        assert path.read_bytes() == b"# edited\n"
+        path.write_bytes(written)
+    pieces = folder / "model" / "de.spm"
+    trained_pieces = pieces.read_bytes()
+    pieces.write_bytes(b"mine")
+    failed(train(40), f"{pieces}: exists and would be replaced; move it, or name another folder")
+    assert pieces.read_bytes() == b"mine"
+    pieces.write_bytes(trained_pieces)
     first = (folder / "model").rename(folder / "first")
     (folder / "text.en").write_text((folder / "text.en").read_text(encoding="utf-8").replace("e", "a"))  # other pieces
     command = [*arguments(folder, 2), "--finetune-from", str(first)]

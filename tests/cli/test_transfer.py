@@ -389,7 +389,8 @@ def test_doubtful_lines_are_listed(run: Callable[..., Result], write: Write, tmp
     )
     result = run("--tags", "html", "-s", "s", "-t", "t", "--links", "l", "--review", "r")
     assert result.out.decode().splitlines()[0] == "<b>The house</b> is old."
-    (line,) = (tmp_path / "r").read_text(encoding="utf-8").splitlines()
+    line, unlinked = (tmp_path / "r").read_text(encoding="utf-8").splitlines()
+    assert unlinked.split("\t")[:3] == ["4", "0.00", "no link"]
     number, confidence, remarks, source, target = line.split("\t")
     assert (number, remarks, source) == ("2", "", "Ein <i>Wort</i> da")
     assert 0 <= float(confidence) < 0.9

@@ -6,10 +6,13 @@ import re
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from align.evaluation.link_formats import parse_pharaoh
-from align.transfer.markup import Placement, transfer_markup
+from align.transfer.markup import CROSSING, MOVED, PART, Placement, transfer_markup
 from align.transfer.repair import Repaired, repair_target
+from align.transfer.tags import halves, parse_html, read_markup, words_in
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 
@@ -149,10 +152,94 @@ def test_a_target_that_is_not_well_formed_is_reported() -> None:
     assert not transfer_markup("das <b>Haus</b>", "R & D <x", {(1, 2)}, tags="html").report[0].remarks
 
 
-def test_tags_of_the_target_that_are_crossed_are_reported() -> None:
-    placed = transfer_markup("<b>Das Haus</b> ist", "The <i>house is</i>", parse_pharaoh("0-0 1-1 2-2"))
-    assert placed.confidence == 0
-    assert placed.report[0].remarks == ("in a target whose own tags are crossed",)
+@pytest.mark.parametrize("tags", ["xml", "html"])
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected", "moved"),
+    [
+        ("<b>Das Haus</b> ist", "The <i>house is</i>", "0-0 1-1 2-2", "<b>The <i>house is</i></b>", True),
+        ("a <b>p q</b> d", "a <i>x b</i> c d", "0-0 1-2 2-3 3-4", "a <b><i>x b</i> c</b> d", True),
+        ("a <b>p q</b> d", 'a <b k="">x yb</b> c d', "0-0 1-3 2-4 3-5", 'a <b><b k="">x yb</b> c</b> d', True),
+        ("a <b>p q</b> d", "a <i>long b</i> c d", "0-0 1-2 2-3 3-4", "a <i>long b</i> <b>c</b> d", True),
+        (
+            'a <a k="">p q</a>',
+            'a <a l="">the b c</a> d',
+            "0-0 1-2 2-3",
+            'a <a l=""><a k="">the b</a> c</a> d',
+            False,
+        ),
+        ("a <b>b c d</b>", "a <i>b</i> c d", "0-0 1-1 2-2 3-3", "a <b><i>b</i> c d</b>", False),
+        ("a <b>b</b> c", "a <i>x b</i> c", "0-0 1-2 2-3", "a <i>x <b>b</b></i> c", False),
+    ],
+)
+def test_elements_of_the_target_are_not_crossed(
+    source: str, target: str, links: str, expected: str, moved: bool, tags: str
+) -> None:
+    placed = transfer_markup(source, target, parse_pharaoh(links), tags=tags)
+    assert placed.text == expected
+    assert (MOVED in placed.report[0].remarks, placed.confidence <= PART) == (moved, moved)
+
+
+ELEMENTS = st.recursive(
+    st.lists(st.sampled_from(["b", "c", "d,", "e."]), min_size=1, max_size=3).map(" ".join),
+    lambda inner: st.tuples(st.lists(inner, min_size=1, max_size=3).map(" ".join), st.sampled_from("uvw")).map(
+        lambda content: f"<{content[1]}>{content[0]}</{content[1]}>"
+    ),
+    max_leaves=5,
+)
+LINES = st.lists(ELEMENTS, min_size=1, max_size=4).map(" ".join)
+
+
+def contents(text: str) -> dict[str, str]:
+    """Return the text of each element with an attribute, by its opening tag."""
+    tokens = parse_html(text)
+    return {
+        tokens[n].text: "".join(token.text for token in tokens[n:end] if token.kind == "text")
+        for n, end in halves(tokens).items()
+        if " " in tokens[n].text
+    }
+
+
+@given(LINES, LINES, st.data(), st.sampled_from(["xml", "html"]))
+def test_elements_of_the_target_keep_their_content(source: str, target: str, data: st.DataObject, tags: str) -> None:
+    numbers = iter(range(100))
+    target = re.sub("<([uvw])>", lambda match: f'<{match[1]} n="{next(numbers)}">', target)
+    sizes = [len(words_in(text)) for text in (read_markup(source, tags).plain, target)]
+    links = data.draw(st.sets(st.tuples(*(st.integers(0, size - 1) for size in sizes))))
+    placed = transfer_markup(source, target, links, tags=tags)
+    assert re.sub(r"</?\w( n=\"\d+\")?>| ", "", placed.text) == re.sub(r"</?\w( n=\"\d+\")?>| ", "", target)
+    if all(CROSSING not in placement.remarks for placement in placed.report):
+        assert contents(placed.text) == contents(target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        (
+            "<b>\u0930\u093e\u092e</b> x",
+            "\u0930\u093e\u092e\u093e\u0928\u0947 y",
+            "<b>\u0930\u093e\u092e\u093e\u0928\u0947</b> y",
+        ),
+        ("<b>Cafe</b> x", "Cafe\u0301 y", "<b>Cafe\u0301</b> y"),
+        ("<b>\U0001f468</b> x", "\U0001f468\u200d\U0001f469 y", "<b>\U0001f468\u200d\U0001f469</b> y"),
+        ("<b>\U0001f1e9</b> x", "\U0001f1e9\U0001f1ea y", "<b>\U0001f1e9\U0001f1ea</b> y"),
+    ],
+)
+def test_no_character_is_split(source: str, target: str, expected: str) -> None:
+    assert transfer_markup(source, target, {(0, 0), (1, 1)}).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("<b>copy</b> x", "&copy 2020", "<b>&copy</b> 2020"),
+        ("<b>lt</b> x", "&lt 1", "<b>&lt</b> 1"),
+        ("<b>169</b> x", "&#169 2", "<b>&#169</b> 2"),
+        ("<b>euro</b> x", "&euro; 2", "<b>&euro;</b> 2"),
+        ("<b>notit</b> x", "&notit; 2", "<b>&notit;</b> 2"),
+    ],
+)
+def test_entities_without_a_semicolon_are_not_broken(source: str, target: str, expected: str) -> None:
+    assert transfer_markup(source, target, {(0, 0), (1, 1)}, tags="html").text == expected
 
 
 def test_a_tag_may_be_split() -> None:

@@ -17,6 +17,7 @@ from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
 from align.models.recorder import fingerprint
+from align.training.folder import move_model, refuse_files
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Run, Settings
@@ -60,6 +61,13 @@ def build_parser() -> Parser:
     machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
     return parser
+
+
+FILES = (
+    *("README.md", "training.tsv", "config.json", "tokenizer.json", "tokenizer_config.json"),
+    "model.safetensors",
+)
+"""Files of a model; the folder is one once the last is there."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,8 @@ def train(job: Job) -> None:
         say(f"{PROGRAM}: {message}")
 
     with locked_folder(job.folder):
+        if not job.work.exists():
+            refuse_files(job.folder, FILES)
         _train(job, tell)
 
 
@@ -199,9 +209,7 @@ def finish(job: Job, model: Any, tokenizer: Any, trained: Run, train: Text) -> N
         f"{last.follows:.1%}. `training.tsv` has the curve.\n",
         encoding="utf-8",
     )
-    for path in sorted(draft.iterdir(), key=lambda path: path.suffix == ".safetensors"):
-        path.replace(job.folder / path.name)
-    draft.rmdir()
+    move_model(draft, job.folder, job.work, FILES[-1], lambda message: say(f"{PROGRAM}: {message}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -69,7 +69,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     items, content = read_items(folder.checkpoint)
     settings = MarianSettings(content, str(folder.checkpoint))
     languages = _languages(folder)
-    vocabularies = [read_side(path) for path in find_vocabularies(folder)]
+    vocabularies = [read_side(path) for path in find_vocabularies(folder.checkpoint.parent, folder.checkpoint.name)]
     rules = [
         _rules(folder, language, side, vocabulary)
         for side, (language, vocabulary) in enumerate(zip(languages, vocabularies, strict=True))
@@ -162,13 +162,16 @@ def read_side(path: Path) -> Vocabulary:
     return Vocabulary(path, ids)
 
 
-def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
+def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
     """Return the vocabularies of source and target: as a YAML file next to the model says, or by their names.
+
+    Args:
+        root: folder of the model.
+        checkpoint: name of its file there.
 
     Raises:
         ModelError: there is none.
     """
-    root = folder.checkpoint.parent
     for path in sorted(root.glob("*.yml"))[:_MOST_CONFIGS]:
         if "vocab" in path.name or not path.is_file() or path.stat().st_size > 1 << 20:
             continue
@@ -177,7 +180,7 @@ def find_vocabularies(folder: ModelFolder) -> tuple[Path, Path]:
         models = content.get("models") if isinstance(content, dict) else None
         if isinstance(names, list) and len(names) >= 2 and all(isinstance(name, str) for name in names):
             files = [root / Path(name).name for name in (names[0], names[-1])]
-            of_others = isinstance(models, list) and folder.checkpoint.name not in [Path(str(m)).name for m in models]
+            of_others = isinstance(models, list) and checkpoint not in [Path(str(m)).name for m in models]
             if all(file.is_file() for file in files) and not of_others:
                 return files[0], files[1]
     for patterns in (("srcvocab.*", "trgvocab.*"), ("vocab.src.*", "vocab.trg.*"), ("*vocab*",)):

@@ -1,0 +1,105 @@
+"""No output replaces a file that an option names, or one of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align.cli import baseline, extract
+from align.cli.manual import pages
+from align.cli.model_files import files_of_model
+from align.cli.parser import MODELS, OUTPUTS
+from tests import toy
+from tests.cli.conftest import Result
+
+READ = {
+    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "dictionaries", "labels"),
+    *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
+    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble"),
+}
+"""Options that name files to read."""
+
+FOLDERS = {"folder"}
+"""Options that name a folder to write; see `align.training.folder` for its files."""
+
+
+def test_every_option_that_names_a_file_is_known() -> None:
+    for page, parser in pages():
+        for action in parser._actions:
+            if str(action.metavar) in ("FILE", "LIST", "MODEL", "FOLDER", "DIR", "WITH"):
+                assert action.dest in READ | FOLDERS | {*OUTPUTS, *MODELS}, (page, action.dest)
+
+
+LAYOUTS = {
+    "fairseq": ("checkpoint.pt", "model.toml", "dict.de.txt", "codes.de", "en.codes", "bpecodes", "source.codes"),
+    "hugging face": ("config.json", "target_vocab.json", "vocab.json", "source.spm", "pytorch_model.bin", "merges.txt"),
+    "causal": ("model.safetensors.index.json", "model-1.safetensors", "tokenizer.json", "chat_template.jinja"),
+    "ctranslate2": ("model.bin", "config.json", "../source.spm", "../metadata.json", "../bpe.model"),
+    "argos": ("model/model.bin", "model/shared_vocabulary.json", "sentencepiece.model", "metadata.json"),
+    "marian": ("model.npz", "decoder.yml", "words.src", "words.trg"),
+    "firefox": ("model.deen.intgemm.alphas.bin", "srcvocab.deen.spm", "trgvocab.deen.x"),
+    "adapter": ("adapter_config.json", "adapter_model.safetensors", "../base/model.safetensors"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_files_of_a_model(layout: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    for name in (*LAYOUTS[layout], "links", "notes.txt"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    if layout == "marian":
+        (folder / "decoder.yml").write_text("vocabs: [words.src, words.trg]\n")
+    if layout == "adapter":
+        (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "a/base"}')
+    found = {path.resolve() for path in files_of_model(folder)}
+    assert {(folder / name).resolve() for name in LAYOUTS[layout]} <= found
+    assert not {folder / "links", folder / "notes.txt"} & found
+
+
+@pytest.fixture
+def model(write: Callable[..., None], tmp_path: Path) -> None:
+    toy.save_model(tmp_path / "toy")
+    write(text="das haus ||| the house\nbad\n", links="0-0\n\n")
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(
+    ("main", "arguments", "message"),
+    [
+        (
+            baseline.main,
+            "eflomal --pieces toy text -o toy/dict.de.txt",
+            "-o would replace toy/dict.de.txt, a file of the",
+        ),
+        (
+            extract.main,
+            "-m toy text -o toy/checkpoint.pt",
+            "-o would replace toy/checkpoint.pt, a file of the model toy",
+        ),
+        (
+            extract.main,
+            "-m toy text --ensemble links --bad-lines blank --bad-lines-file ./links",
+            "--bad-lines-file would replace the input links",
+        ),
+        (extract.main, "-m toy text --ensemble links -o ./links", "-o would replace the input links"),
+    ],
+)
+def test_they_are_refused(
+    run_main: Callable[..., Result], main: Callable[[], int], arguments: str, message: str
+) -> None:
+    before = {path: path.read_bytes() for path in Path().glob("**/*") if path.is_file()}
+    result = run_main(main, *arguments.split())
+    assert (result.code, message in result.err) == (2, True), result.err
+    assert {path: path.read_bytes() for path in Path().glob("**/*") if path.is_file()} == before
+
+
+@pytest.mark.usefixtures("model")
+def test_results_beside_a_model_may_be_written_again(run_main: Callable[..., Result]) -> None:
+    Path("text").write_text("das haus ||| the house\n")
+    for _ in range(2):
+        result = run_main(extract.main, "-q", "-m", "toy", "text", "-o", "toy/links")
+        assert (result.code, result.err) == (0, "")
