@@ -11,6 +11,7 @@ from align.io import safe_path  # noqa: F401  (before all others)
 
 # isort: split
 import importlib
+import sys
 from typing import Any
 
 from align._version import __version__
@@ -62,9 +63,14 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
+NOT_ON_WINDOWS = "Linux or macOS is needed; on Windows, install and run it in WSL"
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'align' has no attribute {name!r}")
+    if sys.platform == "win32":
+        raise ImportError(NOT_ON_WINDOWS)
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -42,3 +42,5 @@ from align.transfer.markup import transfer_markup as transfer_markup
 from align.view.grid import error_grid as error_grid
 from align.view.grid import grid as grid
 from align.view.grid import heat_grid as heat_grid
+
+NOT_ON_WINDOWS: str

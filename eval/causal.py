@@ -33,12 +33,11 @@ from common import (
 from numpy.typing import NDArray
 from timing import COLUMNS as COST_COLUMNS
 from timing import batches, in_turn, ratio
-from train_causal import TEMPLATE
 
 from align import Aligner, Direction, Gold, ModelOptions, Pair, Settings, load, two_way
 from align.core.choice import all_cells
 from align.core.scores import collate, each_cell
-from align.core.types import Cell, Null, Pieces, Position, Score
+from align.core.types import THRESHOLD, Cell, Null, Pieces, Position, PositionChoice, Score
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
@@ -55,11 +54,10 @@ TOP = 5
 """How many of the most consistent heads are compared."""
 
 
-def load_causal(folder: Path, direction: str, dtype: str = "float32") -> Aligner:
-    """Load a model of `train-causal` in one direction."""
+def load_causal(folder: Path, direction: str, template: str) -> Aligner:
+    """Load a model in one direction."""
     source, target = direction.split("-")
-    options = ModelOptions(source_lang=source, target_lang=target, template=TEMPLATE)
-    return load(folder, device="cpu", dtype=dtype, options=options)  # type: ignore[arg-type]
+    return load(folder, device="cpu", options=ModelOptions(source_lang=source, target_lang=target, template=template))
 
 
 def with_settings(aligner: Aligner, settings: Settings) -> Aligner:
@@ -91,6 +89,15 @@ def head_rows(direction: str, null: Null, swept: Sweep) -> Iterator[dict[str, Va
         row: dict[str, Value] = {"direction": direction, "null": null, "position": position, "score": score}
         row |= {"layer": cell.layer, "head": str(cell.head), "consistency": float(swept.consistency[s, p, c])}
         yield row | {"aer": value, "interval": interval(low, high)}
+
+
+def chosen_settings(swept: Sweep, score: Score, position: PositionChoice, null: Null) -> Settings:
+    """Return the settings that an aligner with layer and head "auto" reads a text by, without computing them again."""
+    by_position = swept.consistency[SCORES.index(score)].argmax(-1)
+    cells = {one: swept.cells[int(by_position[p])] for p, one in enumerate(POSITIONS)}
+    first, output = cells["input" if position == "both" else position], cells["output"]
+    settings = Settings(score, position, first.layer, first.head, null)
+    return replace(settings, output_layer=output.layer, output_head=output.head) if position == "both" else settings
 
 
 AGREEMENT_COLUMNS = [
@@ -140,12 +147,14 @@ def systems(
                     yield f"{name}, {direction}: {rule}: {where}", counts
     ways: list[tuple[Score, Any]] = [*product(SCORES, ("input", "output", "both"))]
     for score, position in ways:
-        settings = Settings(score, position, null=null)
-        aligners = {direction: with_settings(model, settings) for direction, model in models.items()}
+        aligners = {
+            direction: with_settings(model, chosen_settings(sweeps[direction], score, position, null))
+            for direction, model in models.items()
+        }
         for direction, aligner in aligners.items():
             pairs = text.pairs if direction == DIRECTIONS[0] else swapped(text.pairs)
             counts = count_all([alignment.links for alignment in aligner(pairs)], gold_of(text, direction))
-            yield f"{name}, {direction}: {score}, {position}, threshold {settings.threshold:g}", counts
+            yield f"{name}, {direction}: {score}, {position}, threshold {THRESHOLD:g}", counts
         forward, reverse = aligners.values()
         both = two_way(forward, reverse, "soft")
         counts = count_all([alignment.links for alignment in both(text.pairs)], text.gold)
@@ -175,9 +184,9 @@ def cells_read(aligner: Aligner, cells: Sequence[Cell], score: Score, position: 
     return lambda pieces: [part.words.sum() for part in each_cell(recorder, pieces, {position: cells}, [score], "eos")]
 
 
-def ways_of(folder: Path) -> tuple[Aligner, dict[str, Callable[[Any], object]]]:
+def ways_of(folder: Path, template: str) -> tuple[Aligner, dict[str, Callable[[Any], object]]]:
     """Return a model, and the ways of reading it whose cost is measured."""
-    aligner = load_causal(folder, DIRECTIONS[0])
+    aligner = load_causal(folder, DIRECTIONS[0], template)
     cells = all_cells(aligner.forward.recorder)
     middle = aligner.forward.recorder.layers // 2
     return aligner, {
@@ -189,9 +198,11 @@ def ways_of(folder: Path) -> tuple[Aligner, dict[str, Callable[[Any], object]]]:
     }
 
 
-def cost_rows(folder: Path, pairs: list[Pair], rounds: int, arguments: Sequence[str]) -> Iterator[dict[str, Value]]:
+def cost_rows(
+    folder: Path, template: str, pairs: list[Pair], rounds: int, arguments: Sequence[str]
+) -> Iterator[dict[str, Value]]:
     """Yield times and memory relative to transformers' pass over the same batches."""
-    aligner, ways = ways_of(folder)
+    aligner, ways = ways_of(folder, template)
     made = batches(replace(aligner, buffer=len(pairs)), pairs)
     seconds = in_turn(ways, made, rounds)
     base, *ours = ways
@@ -206,7 +217,17 @@ def cost_rows(folder: Path, pairs: list[Pair], rounds: int, arguments: Sequence[
         yield {"part": "memory", "what": way, "value": peaks[way] - peaks["nothing"], "unit": "MB above the model"}
 
 
-def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, only: str | None, output: Path) -> None:
+def run(
+    folder: Path,
+    template: str,
+    name: str,
+    data: Path,
+    config: Path,
+    experiment: str,
+    rounds: int,
+    only: str | None,
+    output: Path,
+) -> None:
     """Measure, print, write; or do what is measured.
 
     Raises:
@@ -218,11 +239,11 @@ def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, on
     text = read_text(settings, about["gold"], data)
     if only:
         torch.set_num_threads(1)
-        aligner, ways = ways_of(folder)
+        aligner, ways = ways_of(folder, template)
         for batch in batches(aligner, text.pairs) if only in ways else ():
             ways[only](batch)
         return
-    models = {direction: load_causal(folder, direction) for direction in DIRECTIONS}
+    models = {direction: load_causal(folder, direction, template) for direction in DIRECTIONS}
     names = [model.forward.recorder.name for model in models.values()]
     encoder_decoders = {
         direction: load_model(about[key][0], data, "cpu")
@@ -231,7 +252,7 @@ def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, on
     heads: list[dict[str, Value]] = []
     agreement: list[dict[str, Value]] = []
     rates: list[tuple[str, Counts]] = []
-    for name, pair_of_models in (("decoder-only", models), ("encoder-decoder", encoder_decoders)):
+    for kind, pair_of_models in (("decoder-only", models), ("encoder-decoder", encoder_decoders)):
         for null in NULLS:
             sweeps = {
                 direction: sweep(
@@ -241,21 +262,29 @@ def run(folder: Path, data: Path, config: Path, experiment: str, rounds: int, on
                 )
                 for direction, model in pair_of_models.items()
             }
-            if name == "decoder-only":
+            if kind == "decoder-only":
                 agreement += agreement_rows(null, sweeps)
                 for direction, swept in sweeps.items():
                     heads += head_rows(direction, null, swept)
-            rates += systems(f"{name}, null {null}", pair_of_models, text, null, sweeps)
+            rates += systems(f"{kind}, null {null}", pair_of_models, text, null, sweeps)
     names += [model.forward.recorder.name for model in encoder_decoders.values()]
-    parts: dict[str, Any] = {"gold": "+".join(text.names), "model": names, "ci": f"percentile-{SAMPLES}"}
+    parts: dict[str, Any] = {
+        "gold": "+".join(text.names),
+        "model": names,
+        "template": template,
+        "ci": f"percentile-{SAMPLES}",
+    }
     sign = signature(parts | {"test": f"permutation-{PERMUTATIONS}", "seed": SEED}, "causal")
     default = dict(rates)["encoder-decoder, null eos, both directions: norm, both, soft"]
     rows = [
-        {"system": name, **score_row(counts, text, None if counts is default else default)} for name, counts in rates
+        {"system": system, **score_row(counts, text, None if counts is default else default)}
+        for system, counts in rates
     ]
-    write_table([Column("system", "system"), *score_columns(text)], rows, sign, output / "causal.systems.tsv")
-    write_table(AGREEMENT_COLUMNS, agreement, sign, output / "causal.agreement.tsv")
-    write_table(HEAD_COLUMNS, heads, sign, output / "causal.heads.tsv")
-    arguments = ["--data", str(data), "--config", str(config), "--experiment", experiment]
-    costs = [row | {"value": f"{row['value']:.3g}"} for row in cost_rows(folder, text.pairs, rounds, arguments)]
-    write_table(COST_COLUMNS, costs, sign, output / "causal.costs.tsv")
+    write_table([Column("system", "system"), *score_columns(text)], rows, sign, output / f"{name}.systems.tsv")
+    write_table(AGREEMENT_COLUMNS, agreement, sign, output / f"{name}.agreement.tsv")
+    write_table(HEAD_COLUMNS, heads, sign, output / f"{name}.heads.tsv")
+    arguments = ["--template", template, "--data", str(data), "--config", str(config), "--experiment", experiment]
+    costs = [
+        row | {"value": f"{row['value']:.3g}"} for row in cost_rows(folder, template, text.pairs, rounds, arguments)
+    ]
+    write_table(COST_COLUMNS, costs, sign, output / f"{name}.costs.tsv")

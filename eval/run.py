@@ -68,7 +68,9 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "doubts": EXPERIMENT,
     "ensembles": (*EXPERIMENT, LINKS),
     "causal": (
-        option("folder", type=Path, help="of a model that train-causal wrote"),
+        option("folder", type=Path, help="of a decoder-only model, such as train-causal writes"),
+        option("--template", default="<{source_code}>{source}<{target_code}>{target}", help="default: train-causal's"),
+        option("--name", default="causal", help="how the names of the tables begin"),
         *(*EXPERIMENT, ROUNDS),
         option("--only", metavar="WAY", help="read the model in this way and print nothing: the measured process"),
     ),

@@ -78,7 +78,7 @@ def spoil(pairs: Sequence[tuple[Words, Words]], foreign: Sequence[Words], lines:
 
 def agreement_of(aligner: Aligner, examples: Sequence[Example]) -> NDArray[np.float64]:
     """Return the lower agreement of each pair."""
-    alignments = aligner((example.source, example.target) for example in examples)
+    alignments = aligner.fixed()((example.source, example.target) for example in examples)
     return np.array([min(alignment.agreement or (0.0, 0.0)) for alignment in alignments])
 
 
@@ -152,7 +152,7 @@ def rows_of(system: str, scores: NDArray[np.float64], examples: Sequence[Example
             "auc": percent(area(scores[good], scores[bad])),
             "interval": interval(percent(low), percent(high)),
             "threshold": threshold,
-            "removed": percent((bad & ~kept & ~first).sum() / (bad & ~first).sum()),
+            "removed": percent((bad & ~kept & ~first).sum() / max(1, (bad & ~first).sum())),
             "precision": percent(precision),
             "recall": percent((kept & good).sum() / (good & ~first).sum()),
         }
@@ -210,13 +210,14 @@ def run(
         "eflomal": eflomal_scores(examples, (), languages),
     }
     if more:
-        systems[f"eflomal, priors of {len(more):,} pairs"] = eflomal_scores(examples, more, languages)
+        systems["eflomal with priors"] = eflomal_scores(examples, more, languages)
     rows = [row for name, scores in systems.items() for row in rows_of(name, scores, examples)]
     names = [aligner.forward.recorder.name for aligner in (forward, reverse)]
     about: dict[str, Any] = {
         "model": names,
         "text": Path(source).name,
         "lines": lines,
+        "priors": len(more),
         "kept": f"{KEPT:g}",
         "seed": SEED,
     }

@@ -28,7 +28,6 @@ from align.models.preprocess import sentencepiece_pieces
 
 SPECIAL = ("<unk>", "<s>", "</s>", "<de>", "<en>")
 UNKNOWN, BEGIN, END, *_ = range(len(SPECIAL))
-TEMPLATE = "<{source_code}>{source}<{target_code}>{target}"
 
 SIZES: dict[str, Any] = {
     "hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6, "num_attention_heads": 8,

@@ -41,6 +41,7 @@ from align.cli.ensemble import TOOLS, describe, join, open_partners
 from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
+from align.core.formats import AGREEMENT
 from align.core.stream import OnBatch
 from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
@@ -271,6 +272,8 @@ class Extraction:
         if options.ensemble:
             describe(options.ensemble)  # an error if a tool is missing
         aligner = load_aligner(PROGRAM, options)
+        if options.format == AGREEMENT and all(direction.calibration for direction in aligner.directions):
+            aligner = aligner.fixed()  # the score of a line depends on nothing else
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")

@@ -7,9 +7,12 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from align.cli.parser import Parser
-from align.io.process import start_quietly
+from align import NOT_ON_WINDOWS
+
+if TYPE_CHECKING:  # the module cannot be imported on Windows
+    from align.cli.parser import Parser
 
 COMMANDS = {
     "transfer": ("align.cli.transfer", "put tags or labels of source sentences into their translations"),
@@ -34,6 +37,8 @@ def start() -> None:
     Ctrl-C ends the process without a traceback, idle OpenMP threads sleep instead of spinning (OpenMP reads its
     settings when torch is imported), and child processes do not search the current folder for modules.
     """
+    from align.io.process import start_quietly
+
     start_quietly()
     warnings.simplefilter("ignore")  # of libraries during import; `show_warnings` lets ours through
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -69,6 +74,9 @@ def full_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; a file with the name of a command is given as `./NAME`."""
+    if sys.platform == "win32":
+        print(f"extract-align: error: {NOT_ON_WINDOWS}", file=sys.stderr)
+        return 1
     start()
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] and words[0] in COMMANDS:

@@ -17,7 +17,9 @@ from align.cli.parser import Idle, Parser
 from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
-from align.core.types import Cell, Pair, Position, Score, TextWarning
+from align.core.formats import to_json
+from align.core.stream import Encoded
+from align.core.types import Cell, Pair, Place, Position, Score, TextWarning
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
@@ -126,7 +128,8 @@ def build_command(name: str) -> Parser:
     group.add_argument(
         "--heads",
         metavar="FILE",
-        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position",
+        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
+        ".json: their token alignment scores for simultaneous translation, counted from 0",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but warnings and errors")
     return parser
@@ -167,7 +170,13 @@ def describe(description: Description) -> None:
     calibration: dict[tuple[Score, Position], Cell] = {}
     heads = ""
     if description.texts:
-        calibration, heads = calibrate(recorder, read_text(*description.texts))
+        encoded = encode_sample(recorder, read_text(*description.texts))
+        calibration, heads = calibrate(recorder, encoded)
+        if (description.heads or "").endswith(".json"):
+            from align.evaluation.heads import alignment_heads
+
+            place = Place(calibration["norm", "input"], calibration["norm", "output"])
+            heads = to_json(alignment_heads(recorder, encoded, place), indent=1) + "\n"
     source, target = recorder.languages
     rows = {
         "model": recorder.name,
@@ -189,22 +198,29 @@ def describe(description: Description) -> None:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def calibrate(recorder: Recorder, pairs: Sequence[Pair]) -> tuple[dict[tuple[Score, Position], Cell], str]:
-    """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
-
-    Returns:
-        Them, and the list of all heads by the lexical consistency of their norms.
+def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
+    """Return the pairs that choose layers and heads.
 
     Raises:
-        ModelError: the text has too few pairs.
+        ModelError: the text has too few.
     """
-    from align.core.choice import all_cells, consistency_of
-    from align.core.scores import Reader
     from align.core.stream import encode
 
     encoded = [item for pair in pairs[:CHOOSING_PAIRS] if (item := encode(recorder, pair, "blank")).pieces]
     if len(encoded) < MIN_PAIRS:
         raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
+    return encoded
+
+
+def calibrate(recorder: Recorder, encoded: Sequence[Encoded]) -> tuple[dict[tuple[Score, Position], Cell], str]:
+    """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
+
+    Returns:
+        Them, and the list of all heads by the lexical consistency of their norms.
+    """
+    from align.core.choice import all_cells, consistency_of
+    from align.core.scores import Reader
+
     cells, positions = all_cells(recorder), get_args(Position)
     chosen: dict[tuple[Score, Position], Cell] = {}
     rows: list[tuple[float, str]] = []

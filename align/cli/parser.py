@@ -85,6 +85,13 @@ OUTPUTS = {
 }
 """Options that name a file to write, by their destination."""
 
+INPUTS = frozenset((
+    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "dictionaries", "labels"),
+    *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
+    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble"),
+))  # fmt: skip
+"""Options that name files to read, by their destination."""
+
 MODELS = ("model", "reverse_model", "pieces", "finetune_from")
 """Options that name a model, by their destination."""
 
@@ -137,7 +144,7 @@ class Parser(argparse.ArgumentParser):
         from align.cli.model_files import files_of_model
 
         written = {dest: getattr(args, dest, None) for dest in OUTPUTS}
-        read = {dest: value for dest, value in vars(args).items() if dest not in OUTPUTS}
+        read = {dest: value for dest, value in vars(args).items() if dest in INPUTS or dest in MODELS}
         for dest, output in written.items():
             if not isinstance(output, str) or not os.path.isfile(output):
                 continue

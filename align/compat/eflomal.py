@@ -8,18 +8,19 @@ aligner.align(source_lines, target_lines, links_filename_fwd="text.fwd", links_f
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import zip_longest
 from math import log
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from align.compat.models import REVERSE_MODEL, load_both, report_unused
 from align.core.formats import format_pharaoh
 from align.core.scores import LEAST_AGREEMENT
 from align.core.text import make_pair
-from align.core.types import Pair
-from align.io.output import open_output
+from align.core.types import Choice, Pair
+from align.io.output import packed
 from align.models.folder import DEFAULT_MODEL
 
 UNUSED = (
@@ -37,14 +38,17 @@ class Aligner:
         forward: model that translates source to target, as for `align.load`.
         reverse: model that translates target to source; None for one direction.
         options: options of eflomal, which are reported once, and other arguments of `align.load`, for both models.
+
+    Raises:
+        ModelError: a model cannot be read.
     """
 
     def __init__(
         self, *unused: Any, forward: str = DEFAULT_MODEL, reverse: str | None = REVERSE_MODEL, **options: Any
     ) -> None:
         report_unused("eflomal", [*UNUSED[: len(unused)], *(name for name in UNUSED if name in options)])
-        self._models = forward, reverse
-        self._options = {name: value for name, value in options.items() if name not in UNUSED}
+        options = {name: value for name, value in options.items() if name not in UNUSED}
+        self._aligner = load_both(forward, reverse, **options)
 
     def align(
         self,
@@ -58,11 +62,12 @@ class Aligner:
         quiet: bool = True,
         use_gdb: bool = False,
     ) -> None:
-        """Align lines, and write a line for each to the files that are named.
+        """Align lines, and write a line for each to the files that are named, once all are aligned.
 
         Both files of links hold the soft links of both models, source first, which `atools` and other programs leave as
         they are whatever the heuristic. Scores are -log of the agreement (`extract-align score`) on the target's words,
-        and on the source's: the lower, the better. Names that end in .gz, .xz or .zst are compressed.
+        and on the source's: the lower, the better. Names that end in .gz, .xz or .zst are compressed. Layers and heads
+        are chosen by the text of the first call, and stay.
 
         Args:
             src_input: lines, such as an open file; words are between spaces.
@@ -71,27 +76,32 @@ class Aligner:
 
         Raises:
             ValueError: one side has more lines.
-            ModelError: a model cannot be read.
             OSError: a file cannot be written.
         """
         if priors_input is not None:
             report_unused("eflomal", ["priors_input"])
-        aligner = load_both(*self._models, **self._options)
-        with ExitStack() as stack:
-            links = [
-                stack.enter_context(open_output(name)) for name in (links_filename_fwd, links_filename_rev) if name
-            ]
-            scores = [
-                (stack.enter_context(open_output(name)), side)
-                for side, name in enumerate((scores_filename_fwd, scores_filename_rev))
-                if name
-            ]
-            for alignment in aligner(_pairs(src_input, trg_input)):
-                for out in links:
-                    out.write(format_pharaoh(alignment).encode() + b"\n")
-                for out, side in scores:
-                    agreement = (alignment.agreement or (LEAST_AGREEMENT, LEAST_AGREEMENT))[side]
-                    out.write(f"{-log(agreement):.4f}\n".encode())
+        names = [(links_filename_fwd, links_filename_rev), (scores_filename_fwd,), (scores_filename_rev,)]
+        choices: list[Choice] = []
+        with TemporaryFile() as links, TemporaryFile() as forward, TemporaryFile() as reverse:
+            for alignment in self._aligner(_pairs(src_input, trg_input), choices.extend):
+                links.write(format_pharaoh(alignment).encode() + b"\n")
+                for out, value in zip((forward, reverse), alignment.agreement or LEAST, strict=True):
+                    out.write(f"{-log(value):.4f}\n".encode())
+            for out, of_content in zip((links, forward, reverse), names, strict=True):
+                for name in filter(None, of_content):
+                    _copy(out, name)
+        if choices:
+            self._aligner = self._aligner.reading_at(choices)
+
+
+LEAST = LEAST_AGREEMENT, LEAST_AGREEMENT
+
+
+def _copy(content: IO[bytes], name: str) -> None:
+    """Write all of a file into the file of a name, which may be open elsewhere."""
+    content.seek(0)
+    with open(name, "wb") as raw, packed(name, raw) as out:
+        shutil.copyfileobj(content, out)
 
 
 def _pairs(source: Iterable[str], target: Iterable[str]) -> Iterator[Pair]:

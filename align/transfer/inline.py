@@ -11,9 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from align.transfer.markup import Placement, place_markup
+from align.transfer.markup import MOVED, PART, Placement, place_markup
 from align.transfer.tags import Kind, Syntax, Token, find_words, halves, markup_of, readable, words_in
 
 MOST = 2000
@@ -213,22 +213,37 @@ class Inline:
         report: list[Placement] = []
         for markup in self._layers:
             placed = place_markup(markup, self._plain, scores, words=self._words)
-            report += [row._replace(tag=self._restore(row.tag)) for row in placed.report]
             merging.add(placed.text, self._plain)
+            report += [
+                (row.doubt(MOVED, PART) if merging.moved & _numbers(row.tag) else row)._replace(
+                    tag=self._restore(row.tag)
+                )
+                for row in placed.report
+            ]
         return "".join(item.text for item in merging.items), report
 
     def _restore(self, text: str) -> str:
         return _PRIVATE.sub(lambda match: self.tokens[ord(match[0]) - FIRST].text, text)
 
 
+def _numbers(text: str) -> set[int]:
+    """Return the numbers of the tags that characters stand for."""
+    return {ord(match[0]) - FIRST for match in _PRIVATE.finditer(text)}
+
+
 class _Merging:
-    """Inserts new tags into a translation with others."""
+    """Inserts new tags into a translation with others.
+
+    Attributes:
+        moved: numbers of the elements that enclose more letters than their links, so as not to cross others.
+    """
 
     def __init__(self, items: list[_Item], tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
         self.items, self._tokens, self._partners = items, tokens, partners
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
         self._around = self._find_ancestors()
+        self.moved: set[int] = set()
 
     def _find_ancestors(self) -> list[tuple[int, ...]]:
         """Return for each source token the elements that it is in, the innermost last."""
@@ -346,6 +361,7 @@ class _Merging:
         """Insert an element that encloses the text to an offset, and those of the translation that are in it."""
         first, limit = self._region(n)
         end = max(start, self._find(n, offset, closing.rank, last=False))
+        letters = self._letters(start, end)
         for k in range(first, limit):
             number = self.items[k].number
             if number >= 0 and n in self._around[number]:
@@ -364,5 +380,11 @@ class _Merging:
             for k in range(start, end):
                 if k in matches:
                     start, end = min(start, matches[k]), max(end, matches[k] + 1)
+        if self._letters(start, end) > letters:
+            self.moved.add(n)
         self.items.insert(end, closing)
         self.items.insert(start, opening)
+
+    def _letters(self, start: int, end: int) -> int:
+        """Return the number of letters between two items."""
+        return sum(map(str.isalnum, chain.from_iterable(i.text for i in self.items[start:end] if i.kind == "text")))

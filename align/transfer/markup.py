@@ -56,6 +56,7 @@ class _Writer:
 
     Attributes:
         inserted: characters of the result that are not of the text.
+        elements: numbers of the insertions that are both tags of an element.
         moved: numbers of the elements that enclose other letters, so as not to cross the text's own.
     """
 
@@ -75,6 +76,7 @@ class _Writer:
         self._words = words
         self._own = own
         self.inserted: list[Window] = []
+        self.elements: list[tuple[int, int]] = []
         self.moved: set[int] = set()
         self._done: list[str] = []
         self._at = self._length = 0
@@ -84,11 +86,13 @@ class _Writer:
         """Return the text with all tags."""
         tokens = self._markup.tokens
         waiting: list[tuple[_Item, int] | tuple[str, int]] = []
+        opened: list[int] = []
         self._enter(_Item((0, len(self._words)), self._markup.root), len(self._target), waiting)
         while waiting:
             entry, limit = waiting.pop()
             if isinstance(entry, str):
                 self._copy(limit)
+                self.elements.append((opened.pop(), len(self.inserted)))
                 self._insert(entry)
             elif entry.element.tokens[0] in self._windows:
                 start, end = self._edges(entry)
@@ -98,6 +102,7 @@ class _Writer:
                 if moved:
                     self.moved.add(entry.element.tokens[0])
                 self._copy(min(start, limit))
+                opened.append(len(self.inserted))
                 self._insert(tokens[entry.element.tokens[0]].text)
                 end = max(self._at, min(end, limit))
                 waiting.append((tokens[entry.element.tokens[1]].text, end))
@@ -211,10 +216,11 @@ class _Writer:
             pass  # at a mark whose word is missing
         elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
-        elif wordless and not free and (left or right or not self._markup.escaped):
-            # the punctuation that it touched may be missing; only tags that become text may split a word
-            tags = " " * (around[0].isalnum() and not element.before[-1:].isalnum()) + tags
-            tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
+        elif wordless and not free and (left or right or is_placeholder(self._markup, element)):
+            # the punctuation that it touched may be missing; only placeholders become text, and may split a word
+            before, after = self._own.neighbours(self._at)
+            tags = " " * (before.isalnum() and not element.before[-1:].isalnum()) + tags
+            tags += " " * (after.isalnum() and not element.behind[:1].isalnum())
         if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
             tags = " " + tags
         self._insert(self._with_spaces(tags, element))
@@ -435,7 +441,7 @@ def place_markup(
     placements = sorted(placing.report)
     if own.tokens is None:
         report = [placement.doubt(MALFORMED) for _, placement in placements]
-    elif own.pairs and not own.stay(text, writer.inserted):
+    elif not own.stay(text, writer.inserted, writer.elements):
         report = [placement.doubt(CROSSING, 0.0) for _, placement in placements]
     else:
         report = [placement.doubt(MOVED, PART) if n in writer.moved else placement for n, placement in placements]

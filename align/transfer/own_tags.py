@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from html.entities import html5
 from itertools import accumulate
 from typing import NamedTuple
@@ -104,6 +104,20 @@ class OwnTags:
         inside = n < len(self.spans) and self.spans[n][0] < offset
         return self.spans[n] if inside else (offset, offset)
 
+    def neighbours(self, offset: int) -> tuple[str, str]:
+        """Return the characters before and after an offset, beyond tags; "" at the ends."""
+        low = high = offset
+        while (n := bisect_right(self.spans, low, key=lambda span: span[1]) - 1) >= 0 and self._is_tag(n, low, 1):
+            low = self.spans[n][0]
+        while (n := bisect_left(self.spans, high, key=lambda span: span[0])) < len(self.spans) and self._is_tag(
+            n, high, 0
+        ):
+            high = self.spans[n][1]
+        return self._target[max(0, low - 1) : low], self._target[high : high + 1]
+
+    def _is_tag(self, n: int, offset: int, end: int) -> bool:
+        return self.spans[n][end] == offset and self._target[self.spans[n][0]] == "<"
+
     def _elements_around(self, offset: int) -> Iterator[Pair]:
         """Yield the elements that contain an offset, from the innermost."""
         n = bisect_right(self._borders, offset) - 1
@@ -159,29 +173,38 @@ class OwnTags:
         """Return the number of letters that are in one of two windows."""
         return sum(abs(self._letters[a] - self._letters[b]) for a, b in zip(window, other, strict=True))
 
-    def stay(self, text: str, inserted: Sequence[Window]) -> bool:
+    def stay(self, text: str, inserted: Sequence[Window], elements: Sequence[tuple[int, int]]) -> bool:
         """Tell whether elements end where they did, in a text with tags that were inserted.
 
         Args:
             inserted: characters of the text that are inserted, in order.
+            elements: numbers of the insertions that are both tags of an element.
         """
-        if self.tokens is None:
+        if self.tokens is None or all(token.kind not in ("open", "close") for token in self.tokens):
             return True
         try:
             tokens = self._syntax.parse(text)
         except ValueError:
             return False
-        own, at = [], 0
+        own, starts, at = [], dict[int, int](), 0
         for n, token in enumerate(tokens):
             k = bisect_right(inserted, at, key=lambda span: span[1])
-            if token.kind != "text" and not (k < len(inserted) and inserted[k][0] <= at):
+            if k < len(inserted) and inserted[k][0] <= at:
+                starts.setdefault(k, n)
+            elif token.kind != "text":
                 own.append(n)
             at += len(token.text)
         tags = [n for n, token in enumerate(self.tokens) if token.kind != "text"]
         if len(own) != len(tags):
             return False
-        now, then = halves(tokens), halves(self.tokens)
-        numbers, before = ({n: k for k, n in enumerate(of_text)} for of_text in (own, tags))
-        return all(
-            numbers.get(now.get(n_now, -1)) == before.get(then.get(n, -1)) for n_now, n in zip(own, tags, strict=True)
-        )
+        now = halves(tokens)
+        if any(now.get(starts.get(first, -1), -2) != starts.get(last, -1) for first, last in elements):
+            return False
+        return _partners(now, own) == _partners(halves(self.tokens), tags)
+
+
+def _partners(pairs: Mapping[int, int], tags: Sequence[int]) -> list[int | None]:
+    """Return the number of each tag's partner among some tags: -1 if it is another, None if it has none."""
+    numbers = {n: k for k, n in enumerate(tags)}
+    both = {**pairs, **{close: opening for opening, close in pairs.items()}}
+    return [numbers.get(both[n], -1) if n in both else None for n in tags]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from align import load
+from align import Links, Settings, load
 from align.cli import extract, models
 from align.models.model_toml import ModelOptions, read_model_toml
 from tests import causal
@@ -70,6 +72,36 @@ def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> 
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
     failed(run_main(models.main, "describe", "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
+
+
+def test_heads_for_simultaneous_translation(run_main: Callable[..., Result], folder: Path) -> None:
+    sides = [line.split(" ||| ") for line in LINES.splitlines()]
+    for name, side in (("s", 0), ("t", 1)):
+        Path(name).write_text("".join(f"{pair[side]}\n" for pair in sides))
+    template = "German: {source}\\nEnglish: {target}"
+    arguments = ("describe", "llama", "--template", template, "-s", "s", "-t", "t", "--heads", "heads.json")
+    assert run_main(models.main, *arguments).code == 0
+    heads = json.loads(Path("heads.json").read_text())
+    calibration = read_model_toml(folder / "model.toml")[1]
+    read, predicted = calibration["norm", "input"], calibration["norm", "output"]
+    chosen = Settings("norm", "both", read.layer, read.head, "eos", None, predicted.layer, predicted.head)
+    aligner = load("llama", device="cpu")
+
+    def links(settings: Settings) -> list[Links]:
+        direction = replace(aligner.forward, settings=settings)
+        return [alignment.links for alignment in replace(aligner, forward=direction)([(a, b) for a, b in sides])]
+
+    reference = links(chosen)
+    total = sum(map(len, reference))
+    assert (heads["language_pair"], heads["num_layers"], heads["num_heads"]) == ("source-target", 4, 6)
+    assert (heads["num_sentences"], heads["total_alignable_tokens"]) == (len(sides), total)
+    listed = heads["token_alignment_heads"]
+    assert [one["ts"] for one in listed] == sorted((one["ts"] for one in listed), reverse=True)
+    assert {(one["layer"], one["head"]) for one in listed} == {(layer, head) for layer in range(4) for head in range(6)}
+    for one in (*listed[:3], listed[-1]):
+        of_head = links(Settings("weight", "output", one["layer"] + 1, one["head"] + 1, "mask", None))
+        agreed = sum(len(mine & theirs) for mine, theirs in zip(of_head, reference, strict=True))
+        assert one["ts"] == round(agreed / total, 4)
 
 
 def test_translation(run_main: Callable[..., Result], folder: Path) -> None:

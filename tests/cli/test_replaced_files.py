@@ -10,16 +10,9 @@ import pytest
 from align.cli import baseline, extract
 from align.cli.manual import pages
 from align.cli.model_files import files_of_model
-from align.cli.parser import MODELS, OUTPUTS
+from align.cli.parser import INPUTS, MODELS, OUTPUTS
 from tests import toy
 from tests.cli.conftest import Result
-
-READ = {
-    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "dictionaries", "labels"),
-    *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
-    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble"),
-}
-"""Options that name files to read."""
 
 FOLDERS = {"folder"}
 """Options that name a folder to write; see `align.training.folder` for its files."""
@@ -29,7 +22,7 @@ def test_every_option_that_names_a_file_is_known() -> None:
     for page, parser in pages():
         for action in parser._actions:
             if str(action.metavar) in ("FILE", "LIST", "MODEL", "FOLDER", "DIR", "WITH"):
-                assert action.dest in READ | FOLDERS | {*OUTPUTS, *MODELS}, (page, action.dest)
+                assert action.dest in {*INPUTS, *FOLDERS, *OUTPUTS, *MODELS}, (page, action.dest)
 
 
 LAYOUTS = {
@@ -103,3 +96,6 @@ def test_results_beside_a_model_may_be_written_again(run_main: Callable[..., Res
     for _ in range(2):
         result = run_main(extract.main, "-q", "-m", "toy", "text", "-o", "toy/links")
         assert (result.code, result.err) == (0, "")
+        languages = ("--source-lang", "de", "--target-lang", "en", "--device", "cpu")
+        assert run_main(extract.main, "-q", "-m", "toy", "text", "-o", "en", *languages).code == 0
+        assert run_main(extract.main, "-q", "-m", "toy", "text", "-o", "cpu", *languages).code == 0

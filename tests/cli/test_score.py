@@ -33,7 +33,8 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
 
 
 def expected(aligner: Aligner) -> list[str]:
-    return ["\t".join(f"{value:.4f}" for value in one.agreement or (0, 0)) for one in aligner(example_pairs())]
+    alignments = aligner.fixed()(example_pairs())
+    return ["\t".join(f"{value:.4f}" for value in one.agreement or (0, 0)) for one in alignments]
 
 
 def test_two_numbers_for_each_line(run: Callable[..., Result]) -> None:
@@ -45,6 +46,8 @@ def test_two_numbers_for_each_line(run: Callable[..., Result]) -> None:
         assert lines == expected(aligner)
         blank = [n for n, pair in enumerate(example_pairs()) if pair.blank]
         assert [n for n, line in enumerate(lines) if line == "0.0000\t0.0000"] == blank
+    alone = [run("-q", *BOTH, stdin=f"{line}\n").out.decode() for line in Path("text").read_text().splitlines()[:3]]
+    assert alone == [f"{line}\n" for line in lines[:3]]
     resumed = run("-q", *BOTH, "text", "-o", "scores", "--resume", "--buffer", 4)
     assert (resumed.code, Path("scores").read_bytes()) == (0, result.out)
 

@@ -26,6 +26,7 @@ NOT_RUN = {
         "installs from a package index",
         "writes into your home folder",
     ],
+    "docs/drop-in.md": ["needs a corpus of machine.py", "needs a model of your own"],
     "docs/many-files.md": ["needs Slurm", "needs a store of your own"],
     "docs/serve.md": ["the service of the page has no token"],
     "docs/train.md": [

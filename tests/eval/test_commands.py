@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from align import Settings, load
 from align.core.types import DTYPES
 from tests import corpora
 from tests.conftest import ROOT, example_pairs, needs_fast_align, needs_int8
@@ -50,6 +51,7 @@ RUNS = {
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
     f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
+    f"scores {TEXT} --other gold.de --lines 3 --threads 1": ("scores", "# scores|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
 }
 """Arguments of a command, the name of its table, and how the table begins."""
@@ -116,6 +118,14 @@ def check_spans(rows: Rows, data: Path) -> None:
     assert read_table(data / "results" / "toy.spans_rule.tsv")[1]
 
 
+def check_scores(rows: Rows, data: Path) -> None:
+    systems = {row["system"] for row in rows}
+    assert systems == {"two models", "one model", "eflomal", "eflomal with priors"}
+    assert len(rows) == len(systems) * 8
+    assert all(0 <= float(row["auc"]) <= 100 for row in rows)
+    assert {row["recall"] for row in rows if row["kind"] == "all"} != {"0.0"}
+
+
 def check_quality(rows: Rows, data: Path) -> None:
     assert [row["model"] for row in rows] == ["de-en"]
     assert float(rows[0]["bleu"]) > 5
@@ -124,7 +134,7 @@ def check_quality(rows: Rows, data: Path) -> None:
 
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_ensembles, check_spans, check_quality),
+    *(check_ensembles, check_spans, check_scores, check_quality),
 )
 
 
@@ -201,6 +211,13 @@ def test_a_decoder_only_model_is_trained_and_measured(
     costs = by_what(read_table(data / "results" / "causal.costs.tsv")[1])
     assert costs["one head, norm"] == len("one head, norm") - len("nothing")
     assert command("causal", "model", *EXPERIMENT.split(), "--only", "one head, norm").code == 0
+    text = causal.read_text(causal.read_config(Path("experiments.toml")), ["toy"], Path("."))
+    aligner = load("models/one", device="cpu")
+    swept = causal.sweep(causal.with_settings(aligner, Settings()), text.pairs, text.gold)
+    for position in ("output", "both"):
+        chosen = causal.with_settings(aligner, causal.chosen_settings(swept, "norm", position, "eos"))
+        auto = causal.with_settings(aligner, Settings(position=position))
+        assert [one.links for one in chosen(text.pairs)] == [one.links for one in auto(text.pairs)]
 
 
 @needs_fast_align

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from align import Aligner, load, two_way
 from align.compat import eflomal, models
 from align.compat.simalign import SentenceAligner
 from align.io.compression import zstd
-from tests.conftest import example_pairs
+from tests.conftest import ROOT, example_pairs
 
 LINES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs()]
 
@@ -54,13 +57,15 @@ def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch:
     expected = list(both(LINES))
     assert Path("rev").read_text().splitlines() == [str(alignment) for alignment in expected]
     assert zstd.decompress(Path("fwd.zst").read_bytes()) == Path("rev").read_bytes()
-    aligner.align(source, target, scores_filename_fwd="fwd.scores", scores_filename_rev="rev.scores", priors_input=None)
-    for side, name in enumerate(("fwd.scores", "rev.scores")):
-        scores = [float(line) for line in Path(name).read_text().splitlines()]
+    with NamedTemporaryFile("w+") as forward, NamedTemporaryFile("w+") as reverse:
+        names: dict[str, Any] = {"scores_filename_fwd": forward.name, "scores_filename_rev": reverse.name}
+        aligner.align(source, target, **names, priors_input=None, quiet=True)
+        of_sides = [[float(line) for line in file] for file in (forward, reverse)]
+    for side, scores in enumerate(of_sides):
         assert scores == [
             pytest.approx(-math.log((alignment.agreement or (0.001, 0.001))[side]), abs=1e-4) for alignment in expected
         ]
-    assert sorted(os.listdir()) == ["fwd.scores", "fwd.zst", "priors", "rev", "rev.scores"]
+    assert sorted(os.listdir()) == ["fwd.zst", "priors", "rev"]
 
 
 def test_sides_of_different_lengths_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +142,26 @@ def test_machine_aligns_a_corpus(both: Aligner) -> None:
     assert [(one.row_count, one.column_count) for one in aligner.align_batch([((), ("a",)), (("a", "b"), ())])] == [
         (0, 1), (2, 0),
     ]  # fmt: skip
+
+
+def test_opusfilter_scores_pairs(both: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own filter for eflomal, and by that of the example."""
+    pytest.importorskip("opusfilter")
+    monkeypatch.setitem(sys.modules, "eflomal", eflomal)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    from opusfilter.word_alignment import WordAlignFilter
+
+    example = importlib.import_module("opusfilter_score")
+    pairs = [("das haus ist alt .", "the house is old ."), ("das haus ist alt .", "we have no time"), ("", "")]
+    agreements = [alignment.agreement or (0, 0) for alignment in both.fixed()(pairs)]
+    with pytest.warns(UserWarning, match="option model"):
+        theirs = WordAlignFilter(src_threshold=1, tgt_threshold=1, score_for_empty=99)
+    scores = list(theirs.score(pairs))
+    assert scores[:2] == [[pytest.approx(-math.log(value), abs=1e-3) for value in pair] for pair in agreements[:2]]
+    assert [theirs.accept(score) for score in scores] == [True, False, False]
+    ours = example.AgreementFilter(threshold=0.3)
+    assert list(ours.score(pairs)) == [pytest.approx(min(pair)) for pair in agreements]
+    assert list(ours.filter(pairs)) == pairs[:1]
 
 
 def naive_soft_links(forward: np.ndarray, reverse: np.ndarray, threshold: float) -> dict[tuple[int, int], float]:

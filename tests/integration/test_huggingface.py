@@ -327,6 +327,20 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}}, "two pieces of its vocabulary have the same"),
     ({"model": {"type": "BPE", "vocab": {"a" * 1001: 0}, "merges": []}}, "a piece of more than 1,000 characters"),
     ({"model": {"type": "Unigram", "vocab": [["a" * 1001, 0]]}}, "a piece of more than 1,000 characters"),
+    *(
+        (
+            {
+                "model": {
+                    "type": "BPE",
+                    "vocab": {"t": 0, "x\u00e9": 1, "tx\u00e9": 2},
+                    "merges": merges,
+                    "continuing_subword_prefix": "##",
+                }
+            },
+            "its merges do not have its continuing_subword_prefix",
+        )
+        for merges in ([["t", "x\u00e9"]], ["t x\u00e9"], [["t"]], ["t"], [5])
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
+from align.transfer.markup import MOVED, PART
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -407,3 +408,40 @@ def test_tags_that_some_are_missing_of(source: str, target: str, links: set[tupl
 def test_codes_in_lines(source: str, expected: str) -> None:
     links = {(0, 0), (1, 1), (2, 2), (2, 3), (3, 4)}
     assert transfer_markup(source, "The file is missing today", links).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "moved"),
+    [
+        (
+            'Das große <g id="1">Haus ist</g> alt.',
+            'The <g id="2">big house</g> is old.',
+            {(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)},
+            True,
+        ),
+        (
+            'Das große <g id="1">Haus</g> ist alt.',
+            'The <mrk mtype="x">big house</mrk> is old.',
+            {(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)},
+            True,
+        ),
+        (
+            'Das große <g id="1">Haus</g> ist alt.',
+            'The big <g id="2">house</g> is old.',
+            {(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)},
+            False,
+        ),
+        (
+            '<g id="1">große <g id="2">Haus</g> ist</g> alt',
+            'The big <g id="2">house is old</g>.',
+            {(0, 1), (1, 2), (2, 3), (3, 4)},
+            True,
+        ),
+    ],
+)
+def test_elements_that_grow_around_others_are_doubtful(
+    source: str, target: str, links: set[tuple[int, int]], moved: bool
+) -> None:
+    text, report = Inline(source, target, "xml").place(links)
+    row = next(row for row in report if 'id="1"' in row.tag)
+    assert (MOVED in row.remarks, row.confidence <= PART) == (moved, moved), text

@@ -179,6 +179,47 @@ def test_elements_of_the_target_are_not_crossed(
     assert (MOVED in placed.report[0].remarks, placed.confidence <= PART) == (moved, moved)
 
 
+@pytest.mark.parametrize(
+    "target", ['The <b class="x">house is old.', "The big house</b> is old.", "The house</b> is old.", "a <b>b</i> c d"]
+)
+def test_tags_of_the_target_without_a_partner_get_none(target: str) -> None:
+    links = {(0, 0), (1, 1), (2, 2), (3, 3)}
+    placed = transfer_markup("Das <b>Haus ist</b> alt.", target, links, tags="html")
+    tokens = parse_html(placed.text)
+    own = [n for n, token in enumerate(tokens) if token.kind in ("open", "close") and token.text in target]
+    pairs = halves(tokens)
+    if all(CROSSING not in placement.remarks for placement in placed.report):
+        assert not {*pairs, *pairs.values()} & {n for n in own if tokens[n].text not in ("<b>", "</b>")}
+        assert len(pairs) == 1
+    else:
+        assert placed.confidence == 0
+
+
+@pytest.mark.parametrize("tags", ["placeholders", "html,placeholders", "xml,placeholders"])
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("Das Haus ist alt, %s.", "The house is old.", "The house is old %s."),
+        ("Das Haus %s.", "The house.", "The house %s."),
+        ("Hallo Welt, {name}!", "Hello world!", "Hello world {name}!"),
+    ],
+)
+def test_placeholders_keep_apart_from_words(source: str, target: str, expected: str, tags: str) -> None:
+    assert (
+        transfer_markup(
+            source, target, {(0, 0), (1, 1), (2, 2), (3, 3)} if "alt" in source else {(0, 0), (1, 1)}, tags=tags
+        ).text
+        == expected
+    )
+
+
+def test_placeholders_keep_apart_from_words_in_elements() -> None:
+    placed = transfer_markup(
+        "Hallo <b>Welt</b>, {name}!", "Hello <b>world</b>!", {(0, 0), (1, 1)}, tags="html,placeholders"
+    )
+    assert placed.text.replace("<b>", "").replace("</b>", "") == "Hello world {name}!"
+
+
 ELEMENTS = st.recursive(
     st.lists(st.sampled_from(["b", "c", "d,", "e."]), min_size=1, max_size=3).map(" ".join),
     lambda inner: st.tuples(st.lists(inner, min_size=1, max_size=3).map(" ".join), st.sampled_from("uvw")).map(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from align.core.errors import ModelError, one_line, show_value
+from align.core.types import TextWarning
 from align.models.charsmap import longest_replacement
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
@@ -118,12 +120,18 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     except BaseException as error:  # some of the library's own are not Exceptions
         raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
 
+    failed: list[str] = []
+
     def pieces(text: str) -> list[str]:
         try:
             return cut(text)
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
-        except BaseException:
+        except BaseException as error:
+            if not failed:
+                failed.append(text)
+                message = f"{path}: fails on some texts, which become <unk>: {one_line(error)}"
+                warnings.warn(message, TextWarning, stacklevel=2)
             return ["<unk>"]
 
     def text_of(pieces: Sequence[str]) -> str:
@@ -175,6 +183,7 @@ def _check(content: Mapping[str, Any], file: str) -> None:
     if isinstance(longest_word, int) and longest_word > LONGEST_WORD:
         raise ModelError(f"its max_input_chars_per_word is more than {LONGEST_WORD:,}", file=file)
     _check_pieces(model.get("vocab"), file)
+    _check_merges(model, file)
     added = content.get("added_tokens") or []
     if not (isinstance(added, list) and all(isinstance(token, dict) for token in added)):
         raise ModelError("its added_tokens are not a list of objects", file=file)
@@ -193,6 +202,23 @@ def _check_pieces(vocab: Any, file: str) -> None:
         raise ModelError(f"its vocabulary has a piece of more than {LONGEST_PIECE:,} characters", file=file)
     if isinstance(vocab, dict) and len({str(number) for number in vocab.values()}) < len(vocab):
         raise ModelError("two pieces of its vocabulary have the same number", file=file)
+
+
+def _check_merges(model: Mapping[str, Any], file: str) -> None:
+    """Check the merges of a model with a prefix, of which the library cuts off as many bytes.
+
+    Raises:
+        ModelError: the second part of a merge does not begin with the prefix.
+    """
+    prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
+    if not prefix or not isinstance(merges, list):
+        return
+    parts = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+    if not isinstance(prefix, str) or not all(
+        isinstance(part, list) and len(part) == 2 and isinstance(part[1], str) and part[1].startswith(prefix)
+        for part in parts
+    ):
+        raise ModelError("its merges do not have its continuing_subword_prefix in their second part", file=file)
 
 
 def _steps(step: Any, name: str, file: str) -> Iterator[dict[str, Any]]:

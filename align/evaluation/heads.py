@@ -1,0 +1,56 @@
+"""Which heads look at the words that a model's links say, as programs for simultaneous translation read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from align.core.backend import Recorder
+from align.core.choice import all_cells
+from align.core.scores import Reader, best_words, each_cell
+from align.core.stream import BATCH_TOKENS, Encoded, cut
+from align.core.types import Place
+
+
+def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place) -> dict[str, Any]:
+    """Return how often each head attends most to the source word of a link, in the step that predicts the target word.
+
+    Such lists ("token alignment heads", AlignAtt) are otherwise made with the links of another aligner. Here the links
+    are each target word's best source word by the norms at a place of the same model.
+
+    Args:
+        encoded: pairs with pieces.
+        place: where the links are read.
+
+    Returns:
+        For `json.dumps`: `token_alignment_heads`, of which each has `layer` and `head`, from 0, and `ts`, the share of
+        the linked target words, from 0 to 1; the highest first; besides `model`, `language_pair`, `num_layers`,
+        `num_heads`, `num_sentences` and `total_alignable_tokens`, the number of these words.
+    """
+    cells = [cell for cell in all_cells(recorder) if cell.head != "all"]
+    linking = Reader(recorder)
+    agreed, total = torch.zeros(len(cells)), 0
+    for _, batch in cut(encoded, BATCH_TOKENS):
+        links = best_words(linking.scores(batch, place), linking.null)[0]  # [B, J]
+        linked = links >= 0
+        total += int(linked.sum())
+        same = [
+            ((best_words(part.words, "mask")[0] == links[:, None]) & linked[:, None]).sum((0, 2))
+            for part in each_cell(recorder, batch, {"output": cells}, ["weight"], "mask")
+        ]
+        agreed += torch.cat(same).cpu()
+    shares = (agreed / max(1, total)).tolist()
+    ranked = sorted(zip(shares, cells, strict=True), key=lambda pair: -pair[0])
+    return {
+        "model": recorder.name,
+        "language_pair": "-".join(recorder.languages),
+        "num_layers": recorder.layers,
+        "num_heads": recorder.heads,
+        "num_sentences": len(encoded),
+        "total_alignable_tokens": total,
+        "token_alignment_heads": [
+            {"layer": cell.layer - 1, "head": int(cell.head) - 1, "ts": round(share, 4)} for share, cell in ranked
+        ],
+    }

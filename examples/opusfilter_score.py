@@ -1,0 +1,29 @@
+"""A filter for OpusFilter: keep pairs whose words have partners in both directions.
+
+In its configuration: `- AgreementFilter: {threshold: 0.1}` and, in the same entry, `module: opusfilter_score`.
+"""
+
+from opusfilter import CLEAN_HIGH, FilterABC
+
+from align import load, two_way
+
+
+class AgreementFilter(FilterABC):
+    """Scores of `extract-align score`, of which the lower one counts."""
+
+    score_direction = CLEAN_HIGH
+    accept_threshold, reject_threshold = 0, 1 + 10**-6
+
+    def __init__(self, forward="de-en", reverse="en-de", threshold=0.1, **kwargs):
+        super().__init__(**kwargs)
+        self.threshold = threshold
+        self.aligner = two_way(load(forward, too_long="blank"), load(reverse, too_long="blank")).fixed()
+
+    def score(self, pairs):
+        """Yield a score from 0 to 1 for each pair."""
+        for alignment in self.aligner(pairs):
+            yield min(alignment.agreement or (0, 0))
+
+    def accept(self, score):
+        """Tell whether a pair is kept."""
+        return score >= self.threshold
