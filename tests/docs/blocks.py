@@ -34,7 +34,13 @@ from tests.conftest import ROOT
 TESTED_ELSEWHERE = ROOT / "research" / "wmt19.md"
 """On archives with the layout of the published ones."""
 
-PAGES = [ROOT / "README.md", *sorted({*ROOT.glob("docs/**/*.md"), *ROOT.glob("research/**/*.md")} - {TESTED_ELSEWHERE})]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        {path for folder in ("docs", "paper", "research") for path in (ROOT / folder).glob("**/*.md")}
+        - {TESTED_ELSEWHERE}
+    ),
+]
 FENCE = re.compile(
     r'(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<kind>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
