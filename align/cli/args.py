@@ -231,9 +231,9 @@ def add_null_option(group: Any) -> None:
     group.add_argument(
         "--null",
         choices=get_args(Null),
-        default="eos",
         help="eos: words that attend to the source's </s> most stay unaligned; mask: hide </s> from attention; "
-        "none: leave </s> out of the choice",
+        "none: leave </s> out of the choice; with decoder-only models all but the source counts as </s> (default: mask "
+        "for these, else eos)",
     )
 
 

@@ -14,7 +14,7 @@ from align.cli.common import lacks_memory, say
 from align.core.errors import ModelError, plural
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
-from align.core.types import THRESHOLD, Dtype, Search, Settings
+from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
 from align.models.folder import DEFAULT_MODEL
 from align.models.model_toml import ModelOptions
@@ -52,6 +52,7 @@ class Models:
         threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
+        null: None for what suits the model.
     """
 
     forward: ModelRequest
@@ -63,6 +64,7 @@ class Models:
     batch_tokens: int | None
     buffer: int
     too_long: TooLong
+    null: Null | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         batch_tokens=args.batch_tokens,
         buffer=args.buffer,
         too_long=args.bad_lines,
+        null=getattr(args, "null", None),
     )
 
 
@@ -117,7 +120,7 @@ def requested_settings(
         parser: who refuses, with exit code 2, two layers or heads for one position.
         threshold: of each model by itself.
     """
-    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
+    common = Settings(score=args.score, position=args.position, null=args.null or "eos", threshold=threshold)
     return (
         _read_at(parser, common, args.layer, args.head),
         _read_at(parser, common, args.reverse_layer, args.reverse_head),
@@ -179,7 +182,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
         aligner = load(
             request.name,
-            **asdict(request.settings),
+            **asdict(request.settings) | {"null": models.null},
             options=request.options,
             device=models.device,
             dtype=models.dtype,

@@ -19,7 +19,7 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
 from align.core.stream import Encoded
-from align.core.types import Cell, Pair, Place, Position, Score, TextWarning
+from align.core.types import Cell, Null, Pair, Place, Position, Score, TextWarning
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
@@ -166,17 +166,18 @@ def describe(description: Description) -> None:
     """
     from align.models.load import BACKENDS, load
 
-    recorder = load(description.model, options=description.options).forward.recorder
+    forward = load(description.model, options=description.options).forward
+    recorder, null = forward.recorder, forward.settings.null
     calibration: dict[tuple[Score, Position], Cell] = {}
     heads = ""
     if description.texts:
         encoded = encode_sample(recorder, read_text(*description.texts))
-        calibration, heads = calibrate(recorder, encoded)
+        calibration, heads = calibrate(recorder, encoded, null)
         if (description.heads or "").endswith(".json"):
             from align.evaluation.heads import alignment_heads
 
             place = Place(calibration["norm", "input"], calibration["norm", "output"])
-            heads = to_json(alignment_heads(recorder, encoded, place), indent=1) + "\n"
+            heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
     source, target = recorder.languages
     rows = {
         "model": recorder.name,
@@ -212,7 +213,9 @@ def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
     return encoded
 
 
-def calibrate(recorder: Recorder, encoded: Sequence[Encoded]) -> tuple[dict[tuple[Score, Position], Cell], str]:
+def calibrate(
+    recorder: Recorder, encoded: Sequence[Encoded], null: Null
+) -> tuple[dict[tuple[Score, Position], Cell], str]:
     """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
 
     Returns:
@@ -225,7 +228,7 @@ def calibrate(recorder: Recorder, encoded: Sequence[Encoded]) -> tuple[dict[tupl
     chosen: dict[tuple[Score, Position], Cell] = {}
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
-        values = consistency_of(Reader(recorder, score), encoded, dict.fromkeys(positions, cells))
+        values = consistency_of(Reader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
         for position in positions:
             chosen[score, position] = cells[int(values[position].argmax())]
             if score == "norm":

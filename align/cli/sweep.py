@@ -43,6 +43,7 @@ from align.io.reader import Input, Text, name_shown
 from align.io.signature import MERGE, signature
 
 if TYPE_CHECKING:
+    from align.core.aligner import Aligner
     from align.evaluation.swept import Sweep
 
 PROGRAM = "extract-align sweep"
@@ -144,7 +145,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         Options,
         args,
         input=text,
-        models=requested_models(args, Settings(position="input", null=args.null)),
+        models=requested_models(args, Settings(position="input")),
         gold_options=link_options(args, "gold"),
     )
 
@@ -164,12 +165,12 @@ def run_sweep(options: Options) -> None:
         if options.gold:
             pairs = list(text)
             gold = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
-            swept, models = sweep_models(options, pairs, text, gold.pairs)
+            swept, aligners = sweep_models(options, pairs, text, gold.pairs)
             warn_if_hopeless(swept)
         else:
-            swept, models = sweep_models(options, text, text)
+            swept, aligners = sweep_models(options, text, text)
         text.bad.warn()
-        sign = sign_sweep(options, swept, models, gold)
+        sign = sign_sweep(options, swept, aligners, gold)
         from align.view.sweep_tables import report, write_counts
 
         tables = report(
@@ -186,13 +187,13 @@ def run_sweep(options: Options) -> None:
         if out and options.output:
             write_counts(swept, out, options.output, options.per_sentence, sign)
     if options.plots:
-        draw_maps(swept, models[0], options.plots, options.quiet)
+        draw_maps(swept, aligners[0].forward.recorder.name, options.plots, options.quiet)
 
 
 def sweep_models(
     options: Options, pairs: Iterable[Pair], text: Text, gold: Sequence[Gold] | None = None
-) -> tuple[Sweep, list[str]]:
-    """Load one model or two, and sweep; returns the models' names too."""
+) -> tuple[Sweep, list[Aligner]]:
+    """Load one model or two, and sweep; return them too."""
     aligners = load_models(PROGRAM, options.models, options.quiet)
     from align.evaluation.sweep import sweep
 
@@ -205,7 +206,7 @@ def sweep_models(
     if swept.skipped:
         message = f"too long for the model, and without links: {swept.skipped:,} pairs"
         warnings.warn(message, TextWarning, stacklevel=2)
-    return swept, [aligner.forward.recorder.name for aligner in aligners]
+    return swept, aligners
 
 
 def warn_if_hopeless(swept: Sweep) -> None:
@@ -215,12 +216,12 @@ def warn_if_hopeless(swept: Sweep) -> None:
         warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
 
 
-def sign_sweep(options: Options, swept: Sweep, models: Sequence[str], gold: NumberedLinks | None) -> str:
+def sign_sweep(options: Options, swept: Sweep, aligners: Sequence[Aligner], gold: NumberedLinks | None) -> str:
     """Return the signature of the tables."""
     parts: dict[str, str | int | Sequence[str] | None] = {
-        "model": models,
+        "model": [aligner.forward.recorder.name for aligner in aligners],
         "merge": MERGE,
-        "null": options.models.forward.settings.null,
+        "null": aligners[0].forward.settings.null,
         "n": swept.pairs,
         "dtype": options.models.dtype,
         "skipped": swept.skipped or None,

@@ -11,10 +11,10 @@ from align.core.backend import Recorder
 from align.core.choice import all_cells
 from align.core.scores import Reader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, cut
-from align.core.types import Place
+from align.core.types import Null, Place
 
 
-def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place) -> dict[str, Any]:
+def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place, null: Null) -> dict[str, Any]:
     """Return how often each head attends most to the source word of a link, in the step that predicts the target word.
 
     Such lists ("token alignment heads", AlignAtt) are otherwise made with the links of another aligner. Here the links
@@ -23,6 +23,7 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
     Args:
         encoded: pairs with pieces.
         place: where the links are read.
+        null: "eos", "mask" or "none"; see `align.core.scores`.
 
     Returns:
         For `json.dumps`: `token_alignment_heads`, of which each has `layer` and `head`, from 0, and `ts`, the share of
@@ -30,7 +31,7 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
         `num_heads`, `num_sentences` and `total_alignable_tokens`, the number of these words.
     """
     cells = [cell for cell in all_cells(recorder) if cell.head != "all"]
-    linking = Reader(recorder)
+    linking = Reader(recorder, null=null)
     agreed, total = torch.zeros(len(cells)), 0
     for _, batch in cut(encoded, BATCH_TOKENS):
         links = best_words(linking.scores(batch, place), linking.null)[0]  # [B, J]

@@ -84,7 +84,7 @@ def load(
     position: PositionChoice = "both",
     layer: int | Literal["auto"] = "auto",
     head: Head | Literal["auto"] = "auto",
-    null: Null = "eos",
+    null: Null | None = None,
     threshold: float | None = THRESHOLD,
     output_layer: int | Literal["auto"] = "auto",
     output_head: Head | Literal["auto"] = "auto",
@@ -109,7 +109,8 @@ def load(
         layer: decoder layer (1 = lowest) or "auto"; with both positions, that of the input position.
         head: attention head (1 = first), "all" for all together, or "auto"; with both positions, that of the input
             position.
-        null: "eos", "mask" or "none"; see `align.core.scores`.
+        null: "eos", "mask" or "none"; see `align.core.scores`. None is "mask" for decoder-only models, which attend
+            most to the beginning of the prompt, and "eos" for others.
         threshold: from 0 to 1: link all words whose soft score is above it; None: link each target word to its best
             source word.
         output_layer: with both positions, the layer of the output position.
@@ -135,7 +136,7 @@ def load(
         position=position,
         layer=layer,
         head=head,
-        null=null,
+        null=null or "eos",
         threshold=threshold,
         output_layer=output_layer,
         output_head=output_head,
@@ -147,6 +148,8 @@ def load(
     device = pick_device(device)
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
+    if null is None and isinstance(recorder, CausalRecorder):
+        settings = replace(settings, null="mask")
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS

@@ -11,9 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import accumulate, pairwise
 
-from align.transfer.markup import MOVED, PART, Placement, place_markup
+from align.transfer.markup import CROSSING, MOVED, PART, Placement, place_markup
 from align.transfer.tags import Kind, Syntax, Token, find_words, halves, markup_of, readable, words_in
 
 MOST = 2000
@@ -209,17 +209,23 @@ class Inline:
         for m, item in enumerate(items):
             if item.kind in ("open", "close") and m not in paired:
                 item.kind = "point"
+        orphans = {
+            token.name
+            for m, token in enumerate(there)
+            if token.kind in ("open", "close") and m not in paired and not _is_code(token)
+        }
         merging = _Merging(items, self.tokens, self._partners)
         report: list[Placement] = []
         for markup in self._layers:
             placed = place_markup(markup, self._plain, scores, words=self._words)
             merging.add(placed.text, self._plain)
-            report += [
-                (row.doubt(MOVED, PART) if merging.moved & _numbers(row.tag) else row)._replace(
-                    tag=self._restore(row.tag)
-                )
-                for row in placed.report
-            ]
+            for row in placed.report:
+                numbers = _numbers(row.tag)
+                if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
+                    row = row.doubt(MOVED, min(moved))
+                if any(self.tokens[n].name in orphans for n in numbers):
+                    row = row.doubt(CROSSING, 0.0)
+                report.append(row._replace(tag=self._restore(row.tag)))
         return "".join(item.text for item in merging.items), report
 
     def _restore(self, text: str) -> str:
@@ -235,7 +241,8 @@ class _Merging:
     """Inserts new tags into a translation with others.
 
     Attributes:
-        moved: numbers of the elements that enclose more letters than their links, so as not to cross others.
+        moved: highest confidence of the tags, by number, that came to other letters than their links, so as not to
+            cross others or to leave their parents.
     """
 
     def __init__(self, items: list[_Item], tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
@@ -243,7 +250,7 @@ class _Merging:
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
         self._around = self._find_ancestors()
-        self.moved: set[int] = set()
+        self.moved: dict[int, float] = {}
 
     def _find_ancestors(self) -> list[tuple[int, ...]]:
         """Return for each source token the elements that it is in, the innermost last."""
@@ -284,6 +291,7 @@ class _Merging:
             else:
                 spaces += character
         self._divide(set(offsets.values()))
+        letters = [0, *accumulate(map(str.isalnum, plain))]
         base = 1 + max((item.rank for item in self.items), default=-1)
         ranks = {n: base + k for k, n in enumerate(order)}
         for n in sorted(order):
@@ -291,16 +299,21 @@ class _Merging:
                 continue
             start = self._find(n, offsets[n], ranks[n], last=True)
             if n not in self._elements:
+                if letters[self._offset(start)] != letters[offsets[n]]:
+                    self.moved[n] = PART
                 self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
                 continue
-            end = self._elements[n]
-            self._enclose(
-                start,
-                n,
-                _Item("open", texts[n], n, ranks[n]),
-                offsets[end],
-                _Item("close", texts[end], end, ranks[end]),
-            )
+            last = self._elements[n]
+            bounds = [letters[offsets[n]], letters[offsets[last]]]
+            opening, closing = _Item("open", texts[n], n, ranks[n]), _Item("close", texts[last], last, ranks[last])
+            start, end = self._enclose(start, n, opening, offsets[last], closing)
+            reached = [letters[self._offset(start)], letters[self._offset(end + 1)]]
+            if reached != bounds:
+                self.moved[n] = PART if reached[0] < reached[1] else 0.0
+
+    def _offset(self, k: int) -> int:
+        """Return the offset of the text at which an item stands."""
+        return sum(len(item.text) for item in self.items[:k] if item.kind == "text")
 
     def _divide(self, offsets: set[int]) -> None:
         """Divide the text where tags come."""
@@ -357,11 +370,14 @@ class _Merging:
             return high if last else low
         return level[-1] if last else level[0]
 
-    def _enclose(self, start: int, n: int, opening: _Item, offset: int, closing: _Item) -> None:
-        """Insert an element that encloses the text to an offset, and those of the translation that are in it."""
+    def _enclose(self, start: int, n: int, opening: _Item, offset: int, closing: _Item) -> tuple[int, int]:
+        """Insert an element that encloses the text to an offset, and those of the translation that are in it.
+
+        Returns:
+            The items that it has been put around, by their numbers before.
+        """
         first, limit = self._region(n)
         end = max(start, self._find(n, offset, closing.rank, last=False))
-        letters = self._letters(start, end)
         for k in range(first, limit):
             number = self.items[k].number
             if number >= 0 and n in self._around[number]:
@@ -380,11 +396,6 @@ class _Merging:
             for k in range(start, end):
                 if k in matches:
                     start, end = min(start, matches[k]), max(end, matches[k] + 1)
-        if self._letters(start, end) > letters:
-            self.moved.add(n)
         self.items.insert(end, closing)
         self.items.insert(start, opening)
-
-    def _letters(self, start: int, end: int) -> int:
-        """Return the number of letters between two items."""
-        return sum(map(str.isalnum, chain.from_iterable(i.text for i in self.items[start:end] if i.kind == "text")))
+        return start, end

@@ -216,7 +216,7 @@ class _Writer:
             pass  # at a mark whose word is missing
         elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
-        elif wordless and not free and (left or right or is_placeholder(self._markup, element)):
+        elif wordless and not free and (left or right or self._has_placeholder(element)):
             # the punctuation that it touched may be missing; only placeholders become text, and may split a word
             before, after = self._own.neighbours(self._at)
             tags = " " * (before.isalnum() and not element.before[-1:].isalnum()) + tags
@@ -224,6 +224,10 @@ class _Writer:
         if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
             tags = " " + tags
         self._insert(self._with_spaces(tags, element))
+
+    def _has_placeholder(self, element: Element) -> bool:
+        first, last = element.tokens
+        return any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
 
     def _with_spaces(self, tags: str, element: Element) -> str:
         """Return a placeholder with the spaces that it must have around it, if it must."""

@@ -84,7 +84,7 @@ def test_heads_for_simultaneous_translation(run_main: Callable[..., Result], fol
     heads = json.loads(Path("heads.json").read_text())
     calibration = read_model_toml(folder / "model.toml")[1]
     read, predicted = calibration["norm", "input"], calibration["norm", "output"]
-    chosen = Settings("norm", "both", read.layer, read.head, "eos", None, predicted.layer, predicted.head)
+    chosen = Settings("norm", "both", read.layer, read.head, "mask", None, predicted.layer, predicted.head)
     aligner = load("llama", device="cpu")
 
     def links(settings: Settings) -> list[Links]:

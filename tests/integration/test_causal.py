@@ -377,3 +377,29 @@ def whole_tokenizer(kind: str) -> Any:
     tokenizer = Tokenizer(models.BPE(ids, merges, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     return tokenizer
+
+
+def test_a_text_that_the_tokenizer_cannot_cut_is_named(tmp_path: Path) -> None:
+    causal.save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    words = {word: n for n, word in enumerate(("das", "the"), 10)}
+    content["model"] = {"type": "WordLevel", "vocab": {"a": 8, "b": 9, **words}, "unk_token": "none"}
+    content |= {"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None, "decoder": None}
+    path.write_text(json.dumps(content))
+    aligner = open_model(tmp_path, "{source} {target}")
+    alignments = aligner([("das", "the"), ("haus", "the")])
+    with pytest.raises(PairError, match="the model's tokenizer fails on it") as error:
+        list(alignments)
+    assert error.value.line == 2
+
+
+def test_a_repeated_key_of_a_tokenizer_is_read_once(tmp_path: Path) -> None:
+    causal.save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    text = path.read_text()
+    expected = open_model(tmp_path).align("das haus", "the house")
+    hostile = {"type": "BPE", "vocab": {"d": 0, "aa\u00e9\u00e9": 1}, "merges": [["d", "aa\u00e9\u00e9"]]}
+    hostile["continuing_subword_prefix"] = "xyz"  # of which the library aborts the process
+    path.write_text(text.replace("{", f'{{"model": {json.dumps(hostile)},', 1))
+    assert open_model(tmp_path).align("das haus", "the house").scores == expected.scores

@@ -12,7 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
-from align.transfer.markup import MOVED, PART
+from align.transfer.markup import CROSSING, MOVED, PART
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -445,3 +445,36 @@ def test_elements_that_grow_around_others_are_doubtful(
     text, report = Inline(source, target, "xml").place(links)
     row = next(row for row in report if 'id="1"' in row.tag)
     assert (MOVED in row.remarks, row.confidence <= PART) == (moved, moved), text
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected", "most"),
+    [
+        (
+            '<g id="1">Das <g id="2">Haus</g></g> ist alt.',
+            '<g id="1">The</g> house is old.',
+            '<g id="1">The<g id="2"></g></g> house is old.',
+            0.0,
+        ),
+        (
+            '<g id="1">Das Haus <g id="2">ist alt</g></g>.',
+            '<g id="1">The house is</g> old.',
+            '<g id="1">The house <g id="2">is</g></g> old.',
+            PART,
+        ),
+    ],
+)
+def test_elements_that_shrink_into_their_parents_are_doubtful(
+    source: str, target: str, expected: str, most: float
+) -> None:
+    text, report = Inline(source, target, "xml").place({(0, 0), (1, 1), (2, 2), (3, 3)})
+    (row,) = report
+    assert (text, row.confidence <= most, MOVED in row.remarks) == (expected, True, True)
+
+
+def test_tags_without_a_partner_make_those_of_their_name_doubtful() -> None:
+    links = {(0, 0), (1, 1), (2, 2), (3, 3)}
+    (row,) = Inline("Das <b>Haus ist</b> alt.", "The house</b> is old.", "html").place(links)[1]
+    assert (row.confidence, row.remarks) == (0.0, (CROSSING,))
+    (row,) = Inline("Das <b>Haus ist</b> alt.", "The house</i> is old.", "html").place(links)[1]
+    assert row.confidence == 1.0

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from align.core.backend import Translator
-from align.core.errors import ModelError, PairError, shorten
+from align.core.errors import ModelError, PairError, one_line, shorten
 from align.core.scores import NULL, PAD
 from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, Span
@@ -147,9 +147,17 @@ class Text:
         Args:
             source: words of the source.
             target: words of the target; None for a prompt that the model is to continue.
+
+        Raises:
+            PairError: the library fails on this text.
         """
         prompt = self.template.fill(" ".join(source), None if target is None else " ".join(target))
-        encoding = self.tokenizer.tokenizer.encode(prompt.text, add_special_tokens=False)
+        try:
+            encoding = self.tokenizer.tokenizer.encode(prompt.text, add_special_tokens=False)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:  # some of the library's own are not Exceptions
+            raise PairError(f"the model's tokenizer fails on it: {one_line(error)}") from None
         nothing = [NULL] * len(self.before)
         sides = ((source, prompt.source), (target or (), prompt.target))
         words_of = [nothing + _words_of(words, span, encoding.offsets) for words, span in sides]
@@ -224,7 +232,10 @@ class CausalRecorder:
         """Return the pieces of a pair; a pair without a target gives the prompt of its translation."""
         if isinstance(pair, IdPair):
             return self._pieces_of_ids(pair)
-        ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
+        try:
+            ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
+        except PairError as error:
+            raise PairError(error.what, line=pair.id) from None
         first = next((n for n, word in enumerate(target_words) if word != NULL), len(ids))
         return self._checked(Pieces(ids, source_words, ids[first:], target_words[first:], _sizes(pair)), pair)
 

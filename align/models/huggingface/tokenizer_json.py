@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -98,13 +99,14 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise lacks(error) from None
-    _check(read_json(path), str(path))
+    content = read_json(path)
+    _check(content, str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
 
     try:
-        tokenizer: Any = Tokenizer.from_file(str(path))
+        tokenizer: Any = Tokenizer.from_str(json.dumps(content))  # the file may repeat keys, of which one is checked
         tokenizer.no_padding()
         tokenizer.no_truncation()
         if getattr(tokenizer.model, "dropout", None):  # BPE-dropout, for training
