@@ -14,9 +14,11 @@ import pytest
 from align.cli import baseline, extract, sweep, transfer
 from align.core.errors import DataError
 from align.io import checks
-from align.io.compression import zstd
+from align.io.compression import import_zstd
 from align.io.reader import in_step
 from tests.cli.conftest import Result, failed
+
+zstd = import_zstd()
 
 XML, BIO, SPANS = ("--tags", "xml"), ("--tags", "bio"), ("--tags", "spans")
 

@@ -24,12 +24,14 @@ import torch
 
 import align
 from align.cli import common, extract
-from align.io.compression import zstd
+from align.io.compression import import_zstd
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
 from tests.golden_files import assert_same_but_for_rounding
+
+zstd = import_zstd()
 
 GOLDEN = ROOT / "tests" / "golden"
 TOY = ("-m", GOLDEN / "models" / "de-en", GOLDEN / "text")

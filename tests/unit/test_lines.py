@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
 from align.core.types import TextWarning
-from align.io.compression import zstd
+from align.io.compression import import_zstd
 from align.io.fields import SideSplitter
 from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
+
+zstd = import_zstd()
 
 
 def test_words_end_at_space_and_tab_only() -> None:
