@@ -75,7 +75,7 @@ def gold_of(text: Text, direction: str) -> list[Gold]:
 HEAD_COLUMNS = [
     *(Column(key, key) for key in ("direction", "null", "position", "score", "layer", "head")),
     Column("consistency", "consistency", 3),
-    *(Column("aer", "AER", 1), Column("interval", "95 % CI")),
+    *(Column("aer", "AER", 1), Column("interval", "95 % CI", 1)),
 ]
 
 

@@ -47,6 +47,7 @@ NOT_RUN = {
         *["trains for hours"] * 2,
         *["trains for an hour"] * 2,
         "trains for hours",
+        *["needs a package with a model"] * 2,
     ],
 }
 """Blocks that are not run, by page, and why."""
