@@ -11,7 +11,9 @@ from decimal import Decimal
 
 _SCORES = {
     "0.01": re.compile(rb"(?<=[0-9]:)([01]\.[0-9]{2})(?=[ \n]|$)"),  # 0-0:0.83
-    "0.0001": re.compile(rb'(?<="scores": \[)([^\]]*)(?=\], "null")'),  # in JSON lines; behind \" in a word is no colon
+    "0.0001": re.compile(
+        rb'(?:(?<="scores": \[)|(?<="agreement": \[))([^\]]*)(?=\], "(?:null|source_spans)")'
+    ),  # in JSON lines; behind \" in a word is no colon
 }
 """What is a score, by the unit of the last digit that is printed."""
 

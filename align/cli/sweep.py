@@ -221,7 +221,7 @@ def sign_sweep(options: Options, swept: Sweep, aligners: Sequence[Aligner], gold
     parts: dict[str, str | int | Sequence[str] | None] = {
         "model": [aligner.forward.recorder.name for aligner in aligners],
         "merge": MERGE,
-        "null": aligners[0].forward.settings.null,
+        "null": list(dict.fromkeys(aligner.forward.settings.null for aligner in aligners)),
         "n": swept.pairs,
         "dtype": options.models.dtype,
         "skipped": swept.skipped or None,

@@ -45,6 +45,8 @@ def describe(
         **(more or {}),
         "dtype": dtype,
     }
+    if parts.get("reverse-null") == settings.null:
+        del parts["reverse-null"]
     return parts
 
 
@@ -58,6 +60,7 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
     layer, head, output = _place(settings, choice)
     place = {"reverse-layer": layer, "reverse-head": head}
     place |= {f"reverse-output-{key}": value for key, value in output.items()}
+    place["reverse-null"] = settings.null
     return {"reverse": name, **place, "symmetrize": method}
 
 

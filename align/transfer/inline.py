@@ -215,17 +215,19 @@ class Inline:
             if token.kind in ("open", "close") and m not in paired and not _is_code(token)
         }
         merging = _Merging(items, self.tokens, self._partners)
-        report: list[Placement] = []
+        rows: list[Placement] = []
         for markup in self._layers:
             placed = place_markup(markup, self._plain, scores, words=self._words)
             merging.add(placed.text, self._plain)
-            for row in placed.report:
-                numbers = _numbers(row.tag)
-                if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
-                    row = row.doubt(MOVED, min(moved))
-                if any(self.tokens[n].name in orphans for n in numbers):
-                    row = row.doubt(CROSSING, 0.0)
-                report.append(row._replace(tag=self._restore(row.tag)))
+            rows += placed.report
+        crossed, report = merging.crossed(), list[Placement]()
+        for row in rows:
+            numbers = _numbers(row.tag)
+            if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
+                row = row.doubt(MOVED, min(moved))
+            if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
+                row = row.doubt(CROSSING, 0.0)
+            report.append(row._replace(tag=self._restore(row.tag)))
         return "".join(item.text for item in merging.items), report
 
     def _restore(self, text: str) -> str:
@@ -291,7 +293,7 @@ class _Merging:
             else:
                 spaces += character
         self._divide(set(offsets.values()))
-        letters = [0, *accumulate(map(str.isalnum, plain))]
+        letters, points = [0, *accumulate(map(str.isalnum, plain))], dict[int, int]()
         base = 1 + max((item.rank for item in self.items), default=-1)
         ranks = {n: base + k for k, n in enumerate(order)}
         for n in sorted(order):
@@ -299,17 +301,38 @@ class _Merging:
                 continue
             start = self._find(n, offsets[n], ranks[n], last=True)
             if n not in self._elements:
-                if letters[self._offset(start)] != letters[offsets[n]]:
-                    self.moved[n] = PART
+                points[n] = self._offset(start)
+                if letters[points[n]] != letters[offsets[n]]:
+                    self.moved[self._starts.get(n, n)] = PART
                 self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
                 continue
             last = self._elements[n]
             bounds = [letters[offsets[n]], letters[offsets[last]]]
             opening, closing = _Item("open", texts[n], n, ranks[n]), _Item("close", texts[last], last, ranks[last])
             start, end = self._enclose(start, n, opening, offsets[last], closing)
-            reached = [letters[self._offset(start)], letters[self._offset(end + 1)]]
-            if reached != bounds:
-                self.moved[n] = PART if reached[0] < reached[1] else 0.0
+            at_start, at_end = self._offset(start), self._offset(end + 1)
+            reached = [letters[at_start], letters[at_end]]
+            lost = plain[offsets[n] : offsets[last]].strip() and not plain[at_start:at_end].strip()
+            if reached != bounds or lost:
+                self.moved[n] = 0.0 if lost else PART
+        for first, last in ((n, m) for n, m in self._partners.items() if n in points and m in points):
+            if plain[offsets[first] : offsets[last]].strip() and not plain[points[first] : points[last]].strip():
+                self.moved[first] = 0.0
+
+    def crossed(self) -> set[int]:
+        """Return the numbers of pairs that cross another one, where they do not in the source."""
+        opened: list[int] = []
+        crossed: set[int] = set()
+        for item in self.items:
+            first = self._starts.get(item.number)
+            if item.number in self._partners:
+                opened.append(item.number)
+            elif first in opened:
+                for other in opened[opened.index(first) + 1 :]:
+                    if not first < other < self._partners[first] < self._partners[other]:
+                        crossed |= {first, other}
+                opened.remove(first)
+        return crossed
 
     def _offset(self, k: int) -> int:
         """Return the offset of the text at which an item stands."""

@@ -64,7 +64,7 @@ def test_what_generate_has_put_out_of_a_tiny_model(tmp_path: Path) -> None:
         first = target.tolist().index(own[0])
         read = [n for n in source.tolist() if n != model.config.pad_token_id]
         pieces = Pieces(read, [*range(len(read) - 1), -1], own, range(len(own)), (len(read) - 1, len(own)))
-        (expected,) = aligner.forward.reader.links([pieces], aligner.forward.choose([]).place)
+        ((expected, _),) = aligner.forward.reader.links([pieces], aligner.forward.choose([]).place)
         assert {(i, j - first): score for (i, j), score in found.scores.items()} == pytest.approx(expected, abs=1e-6)
 
 

@@ -478,3 +478,24 @@ def test_tags_without_a_partner_make_those_of_their_name_doubtful() -> None:
     assert (row.confidence, row.remarks) == (0.0, (CROSSING,))
     (row,) = Inline("Das <b>Haus ist</b> alt.", "The house</i> is old.", "html").place(links)[1]
     assert row.confidence == 1.0
+
+
+def code(n: int, letter: str) -> tuple[str, str]:
+    return f'<bpt id="{n}">&lt;{letter}&gt;</bpt>', f'<ept id="{n}">&lt;/{letter}&gt;</ept>'
+
+
+def test_pairs_of_codes_that_cross_or_meet_are_doubtful() -> None:
+    (b1, e1), (b2, e2) = code(1, "b"), code(2, "i")
+    links = {(0, 0), (1, 1), (2, 2)}
+    text, report = Inline(f"{b1}Das {b2}Haus{e2}{e1} ist", f"{b1}The house{e1} is", "xml").place(links)
+    (row,) = report
+    crossed = text.index(e1) < text.index(e2)
+    assert (CROSSING in row.remarks, row.confidence == 0.0) == (crossed, crossed)
+    text, report = Inline(f'<g id="1">Das {b2}Haus{e2}</g> ist', '<g id="1">The</g> house is', "xml").place(links)
+    assert f"{b2}{e2}" in text
+    assert report[0].confidence == 0.0
+
+
+def test_signs_that_an_element_loses_are_missed() -> None:
+    text, report = Inline("<b>15 <i>%</i></b> da", "<b>15</b> % there", "html").place({(0, 0), (1, 1), (2, 2)})
+    assert ("<i></i>" in text, report[0].confidence) == (True, 0.0)

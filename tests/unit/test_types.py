@@ -65,3 +65,9 @@ def test_sure_gold_links_are_possible_too() -> None:
     assert Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})).possible == {(0, 0), (1, 1)}
     with pytest.raises(ValueError, match="a sure link is not among the possible ones"):
         Gold(frozenset({(0, 0)}), frozenset({(1, 1)}))
+
+
+def test_another_null_of_the_reverse_model_is_signed() -> None:
+    more = describe_reverse("r", Settings(null="eos"), None, "soft:0.5")
+    assert describe("m", Settings(null="mask"), None, "float32", more)["reverse-null"] == "eos"
+    assert "reverse-null" not in describe("m", Settings(null="eos"), None, "float32", more)
