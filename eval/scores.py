@@ -141,10 +141,10 @@ def rows_of(system: str, scores: NDArray[np.float64], examples: Sequence[Example
     first = np.arange(len(examples)) % 2 == 0
     good = kinds == ""
     threshold = float(np.quantile(scores[good & first], 1 - KEPT))
-    kept = (scores >= threshold) & ~first
+    accepted = (scores >= threshold) & ~first
     for kind in ("all", *sorted({*kinds} - {""})):
         bad = ~good & (kinds != TRANSLATED) if kind == "all" else kinds == kind
-        precision = (kept & good).sum() / max(1, (kept & (good | bad)).sum())
+        precision = (accepted & good).sum() / max(1, (accepted & (good | bad)).sum())
         low, high = area_interval(scores[good], scores[bad])
         yield {
             "system": system,
@@ -152,9 +152,9 @@ def rows_of(system: str, scores: NDArray[np.float64], examples: Sequence[Example
             "auc": percent(area(scores[good], scores[bad])),
             "interval": interval(percent(low), percent(high)),
             "threshold": threshold,
-            "removed": percent((bad & ~kept & ~first).sum() / max(1, (bad & ~first).sum())),
+            "removed": percent((bad & ~accepted & ~first).sum() / max(1, (bad & ~first).sum())),
             "precision": percent(precision),
-            "recall": percent((kept & good).sum() / (good & ~first).sum()),
+            "recall": percent((accepted & good).sum() / (good & ~first).sum()),
         }
 
 

@@ -425,12 +425,12 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
     """Return how well both directions agree on partners of the words of each pair, as a measure of translations.
 
     `sum_i f[j,i] r[i,j]` is the chance that both directions link target word j to the same source word, if each draws
-    one from its shares; likewise for source words. The result is the geometric mean over the words of a side, with at
+    one from its shares; and so for source words. The result is the geometric mean over the words of a side, with at
     least LEAST_AGREEMENT each. Introduced here; eval/results/scores.tsv has figures.
 
     Args:
         forward: f, as for `soft_scores`.
-        reverse: r, likewise; with one model `r = f`.
+        reverse: r, as for `soft_scores`; with one model `r = f`.
         batch: the pairs, of (I, J) words.
     """
     product = forward * (forward if reverse is None else reverse.mT)

@@ -230,7 +230,7 @@ OnChoice = Callable[[tuple[Choice, ...]], None]
 """Receives the layers and heads that a text is read at, one for each direction."""
 
 Found = tuple[LinkScores, Skipped, Agreement | None]
-"""What an alignment has besides its pair."""
+"""Links, reason and agreement of an alignment, without its pair."""
 
 
 class Chosen(NamedTuple):
@@ -350,10 +350,10 @@ def align_stream(
             if on_choice:
                 on_choice(choices)
         queue.put([pair for pair, _ in chunk], items, choices)
-        for pair, found in queue.ready():
-            yield Alignment(pair, *found)
-    for pair, found in queue.rest():
-        yield Alignment(pair, *found)
+        for pair, result in queue.ready():
+            yield Alignment(pair, *result)
+    for pair, result in queue.rest():
+        yield Alignment(pair, *result)
 
 
 def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:

@@ -27,7 +27,7 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
 
     Returns:
         For `json.dumps`: `token_alignment_heads`, of which each has `layer` and `head`, from 0, and `ts`, the share of
-        the linked target words, from 0 to 1; the highest first; besides `model`, `language_pair`, `num_layers`,
+        the linked target words, from 0 to 1; the highest first; and `model`, `language_pair`, `num_layers`,
         `num_heads`, `num_sentences` and `total_alignable_tokens`, the number of these words.
     """
     cells = [cell for cell in all_cells(recorder) if cell.head != "all"]

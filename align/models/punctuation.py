@@ -30,7 +30,9 @@ _REGIONAL = range(0x1F1E6, 0x1F200)
 
 def is_letter_or_mark(text: str) -> bool:
     """Tell whether characters are letters, marks on letters, or digits; none is not."""
-    return bool(text) and all(one.isalnum() or unicodedata.category(one).startswith("M") for one in text)
+    return bool(text) and all(
+        character.isalnum() or unicodedata.category(character).startswith("M") for character in text
+    )
 
 
 def combines(left: str, right: str) -> bool:

@@ -328,9 +328,9 @@ class _Merging:
             if item.number in self._partners:
                 opened.append(item.number)
             elif first in opened:
-                for other in opened[opened.index(first) + 1 :]:
-                    if not first < other < self._partners[first] < self._partners[other]:
-                        crossed |= {first, other}
+                for later in opened[opened.index(first) + 1 :]:
+                    if not first < later < self._partners[first] < self._partners[later]:
+                        crossed |= {first, later}
                 opened.remove(first)
         return crossed
 

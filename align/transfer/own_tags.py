@@ -1,4 +1,4 @@
-"""The tags that a target has of its own: no tag of the source breaks one, or crosses its element."""
+"""The target's tags, which no tag of the source breaks, and whose elements none crosses."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class OwnTags:
     def _entities(self, text: str, start: int) -> list[Window]:
         """Return the characters of the entities of a text that begins at an offset."""
         pattern = _BARE_ENTITY if self._syntax.tags == "html" else _ENTITY
-        found = [match.span() for match in pattern.finditer(text)] if "&" in text else []
-        closed = [(low, high + (text[high : high + 1] == ";")) for low, high in found]
+        spans = [match.span() for match in pattern.finditer(text)] if "&" in text else []
+        closed = [(low, high + (text[high : high + 1] == ";")) for low, high in spans]
         if pattern is _BARE_ENTITY:  # longer names, which need the semicolon
             closed = sorted({*closed, *(match.span() for match in _ENTITY.finditer(text))})
             closed = [span for n, span in enumerate(closed) if n + 1 == len(closed) or closed[n + 1][0] > span[0]]
@@ -169,9 +169,9 @@ class OwnTags:
             ways += [(start, right[-1].close[1]), (start, right[-1].open[0]), (right[0].open[1], end)]
         return ways
 
-    def _difference(self, window: Window, other: Window) -> int:
+    def _difference(self, window: Window, new: Window) -> int:
         """Return the number of letters that are in one of two windows."""
-        return sum(abs(self._letters[a] - self._letters[b]) for a, b in zip(window, other, strict=True))
+        return sum(abs(self._letters[a] - self._letters[b]) for a, b in zip(window, new, strict=True))
 
     def stay(self, text: str, inserted: Sequence[Window], elements: Sequence[tuple[int, int]]) -> bool:
         """Tell whether elements end where they did, in a text with tags that were inserted.
