@@ -229,34 +229,35 @@ def run(
     threads: int,
     sample: int,
     resume: bool,
+    name: str,
     output: Path,
 ) -> None:
     """Measure what is wanted, size by size, in turn; print, write and plot all that has been measured so far."""
     known = known_systems(model, reverse_model)
-    unknown = [name for name in systems if name not in known]
+    unknown = [system for system in systems if system not in known]
     if unknown:
         raise ValueError(f"systems are {', '.join(known)}; not {unknown[0]!r}")
-    path = output / "benchmark_peers.tsv"
+    path = output / f"{name}.tsv"
     text = f"-s {Path(source).name} -t {Path(target).name}"
     sign = f"python eval/run.py benchmark-peers {text}; {machine(threads)}; medians over runs"
     rows: Rows = {(str(row["system"]), int(str(row["pairs"]))): row for row in read_rows(path, sign)}
-    versions = {name: known[name].version() for name in systems}
+    versions = {system: known[system].version() for system in systems}
     wanted = [
-        (name, size)
+        (system, size)
         for size in sorted({*pairs, sample})
-        for name in systems
-        if (size == sample if known[name].sample else size in pairs)
+        for system in systems
+        if (size == sample if known[system].sample else size in pairs)
     ]
     if not resume:
         rows = {key: row for key, row in rows.items() if key not in wanted}
     with tempfile.TemporaryDirectory(prefix="align-") as folder:
-        for number, (name, size) in turns(wanted, rounds):
-            if len(runs_of(rows, (name, size), versions[name])) > number:
+        for number, (key, size) in turns(wanted, rounds):
+            if len(runs_of(rows, (key, size), versions[key])) > number:
                 continue
-            system = known[name]
+            system = known[key]
             files = first_lines(source, target, size, Path(folder))
             found = system.run(Text(size, files, threads, Path(folder)))
-            add(rows, name, system, size, versions[name], found)
+            add(rows, key, system, size, versions[key], found)
             print(f"{system.name}, {size:,} pairs: {found.seconds:.1f} s", file=sys.stderr)
             path.write_text(as_tsv(COLUMNS, in_order(rows, known), sign) + "\n", encoding="utf-8")
     write_table(COLUMNS, in_order(rows, known), sign, path)

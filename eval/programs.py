@@ -157,8 +157,10 @@ def absolute(model: str) -> str:
 
 
 def machine(threads: int) -> str:
-    """What figures of speed depend on: Python, torch, threads, and the processor's kinds of arithmetic."""
+    """What figures of speed depend on: Python, torch, threads, GPU, and the processor's kinds of arithmetic."""
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, {threads} threads"
+    if torch.cuda.is_available():
+        versions += f", {torch.cuda.get_device_name()}"
     about = Path("/proc/cpuinfo")
     text = about.read_text(encoding="utf-8") if about.exists() else ""
     vendor, flags = (re.search(rf"^{key}\s*: (.*)$", text, re.MULTILINE) for key in ("vendor_id", "flags"))

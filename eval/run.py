@@ -82,6 +82,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--decay", type=int, default=2_000, help="updates over which the learning rate falls"),
         option("--tokens", type=int, default=4_000, help="pieces of a batch"),
         option("--rate", type=float, default=0.003),
+        option("--layers", type=int, default=6),
+        option("--width", type=int, default=256, help="of the states"),
+        option("--dropout", type=float, default=0.0),
+        option("--device", default="cpu", help="where to train: cpu, cuda"),
+        option("--save-every", type=int, default=250, metavar="UPDATES", help="also between measurements"),
         *(option("--seed", type=int, default=1), THREADS),
     ),
     "scores": (
@@ -123,6 +128,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--pairs", type=int, nargs="+", default=[2_000, 20_000, 200_000], help="sizes of the text"),
         option("--sample", type=int, default=300, help="pairs for the encoders"),
         option("--resume", action="store_true", help="keep runs of the same versions, and add missing ones"),
+        option("--name", default="benchmark_peers", help="of the table"),
     ),
     "benchmark-loading": (
         option("--shapes", nargs="+", default=("opus-mt", "nllb-600M"), metavar="SHAPE"),
