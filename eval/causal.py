@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from timing import COLUMNS as COST_COLUMNS
 from timing import batches, in_turn, ratio
 
 from align import Aligner, Direction, Gold, ModelOptions, Pair, Settings, load, two_way
-from align.core.choice import all_cells
+from align.core.choice import all_cells, leading
 from align.core.scores import collate, each_cell
 from align.core.types import THRESHOLD, Cell, Null, Pieces, Position, PositionChoice, Score
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
@@ -93,8 +93,11 @@ def head_rows(direction: str, null: Null, swept: Sweep) -> Iterator[dict[str, Va
 
 def chosen_settings(swept: Sweep, score: Score, position: PositionChoice, null: Null) -> Settings:
     """Return the settings that an aligner with layer and head "auto" reads a text by, without computing them again."""
-    by_position = swept.consistency[SCORES.index(score)].argmax(-1)
-    cells = {one: swept.cells[int(by_position[p])] for p, one in enumerate(POSITIONS)}
+    consistency = swept.consistency[SCORES.index(score)]
+    cells = {one: swept.cells[int(consistency[p].argmax())] for p, one in enumerate(POSITIONS)}
+    if position == "auto":
+        one, *second = leading({one: float(consistency[p].max()) for p, one in enumerate(POSITIONS)})
+        position = "both" if second else one
     first, output = cells["input" if position == "both" else position], cells["output"]
     settings = Settings(score, position, first.layer, first.head, null)
     return replace(settings, output_layer=output.layer, output_head=output.head) if position == "both" else settings
@@ -145,7 +148,7 @@ def systems(
                     counts = swept.counts[:, SCORES.index(choice.score), POSITIONS.index(choice.position), choice.cell]
                     where = f"{choice.score}, {choice.position}, {swept.cells[choice.cell]}"
                     yield f"{name}, {direction}: {rule}: {where}", counts
-    ways: list[tuple[Score, Any]] = [*product(SCORES, ("input", "output", "both"))]
+    ways: list[tuple[Score, Any]] = [*product(SCORES, get_args(PositionChoice))]
     for score, position in ways:
         aligners = {
             direction: with_settings(model, chosen_settings(sweeps[direction], score, position, null))

@@ -416,9 +416,9 @@ def add_method_options(group: Any) -> None:
     group.add_argument(
         "--position",
         choices=get_args(PositionChoice),
-        default="both",
         help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
-        "which is more accurate; input is the fastest",
+        "which is more accurate; input is the fastest; auto reads one alone if its links are clearly more consistent "
+        "(default: auto for decoder-only models, both for others)",
     )
     group.add_argument(
         "--layer",

@@ -53,6 +53,7 @@ class Models:
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
         null: None for what suits the model.
+        open_position: read the positions that suit the model, whatever the settings say.
     """
 
     forward: ModelRequest
@@ -65,6 +66,7 @@ class Models:
     buffer: int
     too_long: TooLong
     null: Null | None = None
+    open_position: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         buffer=args.buffer,
         too_long=args.bad_lines,
         null=getattr(args, "null", None),
+        open_position=getattr(args, "position", "") is None,
     )
 
 
@@ -120,7 +123,7 @@ def requested_settings(
         parser: who refuses, with exit code 2, two layers or heads for one position.
         threshold: of each model by itself.
     """
-    common = Settings(score=args.score, position=args.position, null=args.null or "eos", threshold=threshold)
+    common = Settings(score=args.score, position=args.position or "both", null=args.null or "eos", threshold=threshold)
     return (
         _read_at(parser, common, args.layer, args.head),
         _read_at(parser, common, args.reverse_layer, args.reverse_head),
@@ -182,7 +185,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
         aligner = load(
             request.name,
-            **asdict(request.settings) | {"null": models.null},
+            **asdict(request.settings) | {"null": models.null} | ({"position": None} if models.open_position else {}),
             options=request.options,
             device=models.device,
             dtype=models.dtype,

@@ -19,7 +19,7 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
 from align.core.stream import Encoded
-from align.core.types import Cell, Null, Pair, Place, Position, Score, TextWarning
+from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, Score, TextWarning
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
@@ -172,11 +172,11 @@ def describe(description: Description) -> None:
     heads = ""
     if description.texts:
         encoded = encode_sample(recorder, read_text(*description.texts))
-        calibration, heads = calibrate(recorder, encoded, null)
+        calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
         if (description.heads or "").endswith(".json"):
             from align.evaluation.heads import alignment_heads
 
-            place = Place(calibration["norm", "input"], calibration["norm", "output"])
+            place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
             heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
     source, target = recorder.languages
     rows = {
@@ -214,14 +214,17 @@ def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
 
 
 def calibrate(
-    recorder: Recorder, encoded: Sequence[Encoded], null: Null
+    recorder: Recorder, encoded: Sequence[Encoded], null: Null, position: PositionChoice
 ) -> tuple[dict[tuple[Score, Position], Cell], str]:
     """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
+
+    Args:
+        position: with "auto", positions that are not to be read are left out.
 
     Returns:
         Them, and the list of all heads by the lexical consistency of their norms.
     """
-    from align.core.choice import all_cells, consistency_of
+    from align.core.choice import all_cells, consistency_of, leading
     from align.core.scores import Reader
 
     cells, positions = all_cells(recorder), get_args(Position)
@@ -229,12 +232,14 @@ def calibrate(
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
         values = consistency_of(Reader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
-        for position in positions:
-            chosen[score, position] = cells[int(values[position].argmax())]
+        best = {one: float(values[one].max()) for one in positions}
+        for one in leading(best) if position == "auto" else positions:
+            chosen[score, one] = cells[int(values[one].argmax())]
+        for one in positions:
             if score == "norm":
                 rows += [
-                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n")
-                    for cell, value in zip(cells, values[position].tolist(), strict=True)
+                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{one}\n")
+                    for cell, value in zip(cells, values[one].tolist(), strict=True)
                     if cell.head != "all"
                 ]
     lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]

@@ -18,7 +18,6 @@ from align.core.choice import (
     candidates,
     choose,
     doubts_about_choice,
-    doubts_about_position,
     doubts_about_text,
 )
 from align.core.errors import ModelError
@@ -84,7 +83,8 @@ class Direction:
         allowed = candidates(self.recorder, self.settings)
         if self.choice:
             cells = self.choice.place.cells()
-            if set(cells) != set(allowed) or any(cell not in allowed[position] for position, cell in cells.items()):
+            other = set(cells) != set(allowed) and self.settings.position != "auto"
+            if other or any(cell not in allowed[position] for position, cell in cells.items()):
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
 
     @cached_property
@@ -103,7 +103,6 @@ class Direction:
         return [
             *doubts_about_text(self.recorder, encoded, terms),
             *doubts_about_choice(self.recorder, self.reader, choice, encoded, cells, terms),
-            *doubts_about_position(choice, terms),
         ]
 
 
@@ -111,9 +110,9 @@ class Direction:
 class Aligner:
     """Word alignments from the attention of one translation model, or of two that translate in opposite directions.
 
-    Where the settings leave layer or head on "auto", each call chooses them for its own text, by lexical consistency:
-    up to 1,000 pairs of the first buffer decide. Below 50 pairs the model's stored calibration decides, and without one
-    the layer at a third of the depth is read. `fixed` returns an aligner that no longer chooses.
+    Where the settings leave layer, head or position on "auto", each call chooses them for its own text, by lexical
+    consistency: up to 1,000 pairs of the first buffer decide. Below 50 pairs the model's stored calibration decides,
+    and without one the layer at a third of the depth is read. `fixed` returns an aligner that no longer chooses.
 
     Threads may share an aligner, and forked processes have a copy each. A pickled aligner is the path of its models and
     its settings: another process loads the same models again, once.

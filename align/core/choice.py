@@ -21,6 +21,9 @@ from align.core.types import Cell, Choice, Head, Pair, Pieces, Place, Position, 
 Calibration = Mapping[tuple[Score, Position], Cell]
 """Cells that a model's folder stores."""
 
+AHEAD = 1.2
+"""Multiple of a position's lexical consistency from which the other position is read alone, if that is open."""
+
 
 def all_cells(recorder: AttentionRecorder) -> list[Cell]:
     """Return the cells of all layers, lowest first, with all heads together before single heads."""
@@ -37,7 +40,7 @@ def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position
     allowed = _allowed(recorder, settings.layer, settings.head)
     if settings.position == "both":
         return {"input": allowed, "output": _allowed(recorder, settings.output_layer, settings.output_head)}
-    return {settings.position: allowed}
+    return {"input": allowed, "output": allowed} if settings.position == "auto" else {settings.position: allowed}
 
 
 def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> list[Cell]:
@@ -50,7 +53,7 @@ def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> 
 def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
     """Return the choice if the settings leave only one."""
     allowed = candidates(recorder, settings)
-    if any(len(cells) > 1 for cells in allowed.values()):
+    if settings.position == "auto" or any(len(cells) > 1 for cells in allowed.values()):
         return None
     return Choice(_place({position: cell for position, (cell,) in allowed.items()}), "as asked")
 
@@ -62,7 +65,7 @@ def choose(
     stored: Calibration | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Choice:
-    """Choose layer and head for a text.
+    """Choose layer and head for a text, and the position if it is open.
 
     Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Below MIN_PAIRS the model's stored calibration
     decides, and without one the layer at a third of the depth is read.
@@ -75,9 +78,17 @@ def choose(
         return _stored_choice(reader, settings, stored or {})
     allowed = candidates(reader.recorder, settings)
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
-    place = _place({position: cells[int(np.argmax(consistency[position]))] for position, cells in allowed.items()})
-    first, *second = (float(values.max()) for values in consistency.values())
-    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", first, second[0] if second else None)
+    best = {position: float(values.max()) for position, values in consistency.items()}
+    if settings.position == "auto":
+        best = {position: best[position] for position in leading(best)}
+    place = _place({position: allowed[position][int(np.argmax(consistency[position]))] for position in best})
+    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
+
+
+def leading(consistency: Mapping[Position, float]) -> list[Position]:
+    """Return the position whose links are at least AHEAD times as consistent as the other's, or else both."""
+    low, high = sorted(consistency, key=lambda position: consistency[position])
+    return [high] if consistency[high] >= AHEAD * consistency[low] else list(consistency)
 
 
 def consistency_of(
@@ -101,7 +112,10 @@ def consistency_of(
 
 def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
     recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-    (position, allowed), *second = candidates(recorder, settings).items()
+    cells = candidates(recorder, settings)
+    if settings.position == "auto":  # a calibration has the positions that lead
+        cells = {position: cells[position] for position in cells if (reader.score, position) in stored} or cells
+    (position, allowed), *second = cells.items()
     cell = stored.get((reader.score, position))
     if cell in allowed:
         reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
@@ -155,9 +169,6 @@ BEYOND_DOUBT = 2.0
 
 MIN_STRANGERS, STRANGERS = 100, 200
 """As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
-
-AHEAD, LEAST_AHEAD = 1.2, 1.0
-"""Multiple of the input position's consistency, and value, from which the output position's causes a warning."""
 
 RELATED = 2.0
 """Sentences that belong together have at least this multiple of the consistency of others
@@ -217,21 +228,6 @@ def doubts_about_choice(
             "other, in its languages, and is it trained?"
         ]
     return []
-
-
-def doubts_about_position(choice: Choice, terms: Terms | None = None) -> list[str]:
-    """Warn if the output position, which both positions together follow less, is the more consistent one.
-
-    That happens with language models.
-    """
-    first, second = choice.consistency, choice.of_output
-    if first is None or second is None or second < max(AHEAD * first, LEAST_AHEAD):
-        return []
-    numbers = f"(lexical consistency {second:.2f} against {first:.2f})"
-    return [
-        f"{(terms or Terms()).model} links more consistently at the output position than at the input position "
-        f"{numbers}: read the output position alone"
-    ]
 
 
 def consistency_of_neighbours(

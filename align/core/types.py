@@ -190,13 +190,11 @@ class Choice:
 
     Attributes:
         consistency: the lexical consistency that decided, if any; with two positions that of the input position.
-        of_output: that of the output position, if there are two.
     """
 
     place: Place
     reason: str
     consistency: float | None = field(default=None, compare=False)
-    of_output: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         value = "" if self.consistency is None else f", {self.consistency:.2f}"
@@ -298,7 +296,7 @@ def _table_word(word: str) -> str:
     return html.escape(shorten(printable(word), 24))
 
 
-PositionChoice = Literal["input", "output", "both"]
+PositionChoice = Literal["input", "output", "both", "auto"]
 Null = Literal["eos", "mask", "none"]
 
 THRESHOLD = 0.5
@@ -310,7 +308,8 @@ class Settings:
     """What links are read from; layers and heads count from 1.
 
     With the position "both", `layer` and `head` are those of the input position, `output_layer` and `output_head` those
-    of the output position; with another position the latter must be "auto".
+    of the output position; with another position the latter must be "auto". With "auto", each text is read at one
+    position, if its links are clearly more consistent than the other's, or else at both.
 
     With a `threshold`, from 0 to 1, words are linked whose soft score (`align.core.scores`) exceeds it; with None each
     target word is linked to its best source word.

@@ -37,7 +37,7 @@ def describe(
         "score": settings.score,
         "layer": layer,
         "head": head,
-        "position": settings.position,
+        "position": _position(settings, choice),
         **{f"output-{key}": value for key, value in output.items()},
         "merge": MERGE,
         "null": settings.null,
@@ -60,8 +60,14 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
     layer, head, output = _place(settings, choice)
     place = {"reverse-layer": layer, "reverse-head": head}
     place |= {f"reverse-output-{key}": value for key, value in output.items()}
+    if settings.position == "auto":
+        place["reverse-position"] = _position(settings, choice)
     place["reverse-null"] = settings.null
     return {"reverse": name, **place, "symmetrize": method}
+
+
+def _position(settings: Settings, choice: Choice | None) -> str:
+    return _with_choice(settings.position, "+".join(choice.place.cells())) if choice else settings.position
 
 
 def _place(settings: Settings, choice: Choice | None) -> tuple[str, str, dict[str, str]]:

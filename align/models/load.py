@@ -81,7 +81,7 @@ def load(
     model: str | os.PathLike[str] = DEFAULT_MODEL,
     *,
     score: Score = "norm",
-    position: PositionChoice = "both",
+    position: PositionChoice | None = None,
     layer: int | Literal["auto"] = "auto",
     head: Head | Literal["auto"] = "auto",
     null: Null | None = None,
@@ -105,7 +105,8 @@ def load(
     Args:
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
         score: "norm" or "weight".
-        position: "input", "output" or "both".
+        position: "input", "output", "both", or "auto", which reads one alone if its links are clearly more consistent.
+            None is "auto" for decoder-only models, and "both" for others.
         layer: decoder layer (1 = lowest) or "auto"; with both positions, that of the input position.
         head: attention head (1 = first), "all" for all together, or "auto"; with both positions, that of the input
             position.
@@ -133,7 +134,7 @@ def load(
         raise TypeError(f"load() got an unexpected keyword argument {name!r}{where}")
     settings = Settings(
         score=score,
-        position=position,
+        position=position or "both",
         layer=layer,
         head=head,
         null=null or "eos",
@@ -148,8 +149,9 @@ def load(
     device = pick_device(device)
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
-    if null is None and isinstance(recorder, CausalRecorder):
-        settings = replace(settings, null="mask")
+    if isinstance(recorder, CausalRecorder):
+        is_open = position is None and (output_layer, output_head) == ("auto", "auto")
+        settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS

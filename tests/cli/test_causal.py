@@ -65,10 +65,13 @@ def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> 
     assert len(rows) == 1 + 2 * 4 * 6
     scores = [float(row[2]) for row in rows[1:]]
     assert scores == sorted(scores, reverse=True)
-    assert set(calibration) == {(score, position) for score in ("norm", "weight") for position in ("input", "output")}
+    read = [position for position in ("input", "output") if ("norm", position) in calibration]
+    assert {score for score, _ in calibration} == {"norm", "weight"}
+    best = {position: next(float(row[2]) for row in rows[1:] if row[3] == position) for position in ("input", "output")}
+    if max(best.values()) < 1.2 * min(best.values()):
+        assert read == ["input", "output"]
     short = run_main(extract.main, "-m", "llama", stdin="das ||| the\n")
-    cell = calibration["norm", "input"]
-    assert f"{cell}; output position" in short.err
+    assert str(calibration["norm", read[0]]) in short.err  # type: ignore[index]
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
     failed(run_main(models.main, "describe", "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from align import Aligner, Cell, IdPair, Pair, load, translate, two_way
-from align.core.choice import doubts_about_position
+from align.core.choice import leading
 from align.core.errors import ModelError, PairError
 from align.core.scores import collate
-from align.core.types import Choice, Place, Search
+from align.core.types import Search
+from align.io.signature import sign
 from align.models.causal.model import CausalRecorder, Text
 from align.models.causal.template import read_template
 from align.models.huggingface.config import Config
@@ -183,12 +185,58 @@ def test_layer_and_head_are_chosen_by_lexical_consistency(llama: tuple[Path, Any
     assert choices[0].place.input in [Cell(n, head) for n in range(1, 5) for head in ("all", *range(1, 7))]
 
 
-def test_a_more_consistent_output_position_causes_a_warning() -> None:
-    place = Place(Cell(3, 5), Cell(3, "all"))
-    (warning,) = doubts_about_position(Choice(place, "by lexical consistency", 2.18, 2.74))
-    assert "at the output position than at the input position (lexical consistency 2.74 against 2.18)" in warning
-    for values in ((2.5, 2.74), (0.1, 0.9), (2.5, None), (None, None)):
-        assert not doubts_about_position(Choice(place, "by lexical consistency", *values))
+def test_a_position_leads_if_it_is_clearly_more_consistent() -> None:
+    assert leading({"input": 2.0, "output": 2.5}) == ["output"]
+    assert leading({"input": 2.0, "output": 1.6}) == ["input"]
+    assert leading({"input": 2.0, "output": 2.3}) == ["input", "output"]
+    assert leading({"input": 2.3, "output": 2.0}) == ["input", "output"]
+
+
+@pytest.mark.parametrize("leader", ["input", "output", None])
+def test_a_position_that_leads_is_read_alone(
+    llama: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch, leader: str | None
+) -> None:
+    pairs = [(SOURCE[n % 3 :], TARGET[n % 3 :]) for n in range(60)]
+    monkeypatch.setattr("align.core.choice.leading", lambda best: [leader] if leader else list(best))
+    aligner = open_model(llama[0], PATTERN)
+    fixed = aligner.fixed(pairs)
+    assert fixed.forward.choice
+    cells = fixed.forward.choice.place.cells()
+    assert list(cells) == ([leader] if leader else ["input", "output"])
+    both = replace(fixed, reverse=fixed.forward)
+    assert sign(both, [fixed.forward.choice] * 2).count(f"auto({'+'.join(cells)})|") == 2
+    place: dict[str, Any] = {}
+    if leader:
+        (cell,) = cells.values()
+        place = {"layer": cell.layer, "head": cell.head}
+    asked = open_model(llama[0], PATTERN, position=leader or "both", **place)
+    for read in (aligner, fixed, pickle.loads(pickle.dumps(fixed))):
+        assert [links.scores for links in read(pairs)] == [links.scores for links in asked(pairs)]
+    narrow = open_model(llama[0], PATTERN, layer=2, head=3).fixed(pairs).forward.choice
+    assert narrow
+    assert set(narrow.place.cells().values()) == {Cell(2, 3)}
+
+
+def test_a_stored_position_is_read_alone(llama: tuple[Path, Any]) -> None:
+    aligner = open_model(llama[0], PATTERN)
+    cases: list[tuple[dict[Any, Cell], dict[str, Cell]]] = [
+        ({("norm", "output"): Cell(3, 2)}, {"output": Cell(3, 2)}),
+        ({("norm", "input"): Cell(2, 2), ("norm", "output"): Cell(3, 1)}, {"input": Cell(2, 2), "output": Cell(3, 1)}),
+        ({("weight", "output"): Cell(3, 2)}, {"input": Cell(1, "all"), "output": Cell(2, "all")}),
+        ({}, {"input": Cell(1, "all"), "output": Cell(2, "all")}),
+    ]
+    for stored, expected in cases:
+        direction = replace(aligner.forward, calibration=stored)
+        choice = replace(aligner, forward=direction).fixed().forward.choice
+        assert choice
+        assert choice.place.cells() == expected
+
+
+def test_only_an_open_position_is_chosen(llama: tuple[Path, Any]) -> None:
+    assert open_model(llama[0], PATTERN).forward.settings.position == "auto"
+    assert open_model(llama[0], PATTERN, position="both").forward.settings.position == "both"
+    assert open_model(llama[0], PATTERN, output_layer=2).forward.settings.position == "both"
+    assert load("de-en").forward.settings.position == "both"
 
 
 def test_ids_with_their_words_give_the_links_of_the_text(llama: tuple[Path, Any]) -> None:
