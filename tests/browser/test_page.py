@@ -243,3 +243,11 @@ def test_2000_sentences_open_at_once(visit: Visit) -> None:
     page.keyboard.press("End")
     page.locator("#pair-2000 .word").first.wait_for()
     assert page.locator(".card .panels").count() < 200
+
+
+def test_a_single_pair_shows_all_its_links(visit: Visit) -> None:
+    page = visit(make_page(TEXT[:1], [system("one", "0-0 1-1 3-3")]))
+    assert lines(page, 1) == [{"0-0": "link", "1-1": "link", "3-3": "link"}]
+    assert page.locator("#pair-1 .grid .sign").count() == 3
+    assert not page.locator("#find, #show, #order").first.is_visible()
+    assert page.inner_text("#about") == "1 sentence pair"

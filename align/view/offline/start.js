@@ -12,6 +12,10 @@ function fillControls() {
   byId("order").value = DATA.gold ? "aer" : "file";
   fillSelect("system", DATA.systems.map(({ name }, n) => [n, visible(shorten(name, 30))]));
   byId("of").hidden = DATA.systems.length < 2;
+  if (DATA.pairs.length === 1) {
+    for (const id of ["find", "show", "order"]) byId(id).closest("label").hidden = true;
+    byId("all").checked = byId("matrix").checked = true;
+  }
   if (!DATA.model) return;
   byId("model").hidden = false;
   fillSelect("layer", [...new Set(DATA.model.cells.map(([layer]) => layer))].map((layer) => [layer, layer]));
@@ -20,7 +24,7 @@ function fillControls() {
 }
 
 function writeOverview() {
-  const parts = [`${DATA.pairs.length.toLocaleString()} sentence pairs`];
+  const parts = [`${DATA.pairs.length.toLocaleString()} sentence ${DATA.pairs.length === 1 ? "pair" : "pairs"}`];
   if (DATA.model) parts.push(`attention of ${visible(DATA.model.name)}, ${DATA.model.position} position`);
   byId("about").textContent = parts.join(" · ");
   byId("signature").textContent = visible(DATA.signature);
