@@ -1,0 +1,144 @@
+"""The demo for Hugging Face Spaces: its functions, what it refuses, its wiring, and what the hub reads of it."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import importlib.util
+import json
+import re
+from configparser import ConfigParser
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from align._version import __version__
+from tests.browser.test_untrusted import HOSTILE
+from tests.conftest import ROOT
+
+SPACE = ROOT / "space"
+DIRECTION = "German to English"
+
+
+def load_app() -> Any:
+    """Load the module `space/app.py`."""
+    spec = importlib.util.spec_from_file_location("space_app", SPACE / "app.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def app() -> Any:
+    return load_app()
+
+
+def page_in(frame: str) -> str:
+    """The page of a frame, if nothing else is there."""
+    match = re.fullmatch(
+        r'<iframe sandbox="allow-scripts" title="[\w ]+" style="[\w:;% ]+" srcdoc="([^"<>]*)"></iframe>', frame
+    )
+    assert match
+    return html.unescape(match[1])
+
+
+def test_links_of_both_models(app: Any) -> None:
+    assert app.show_links(DIRECTION, "das haus ist alt", "the house is old")[1] == "0-0 1-1 2-2 3-3"
+    frame, line = app.show_links("English to German", "the house\nis old", "das haus ist alt")
+    assert line == "0-0 1-1 2-2 3-3"
+    page = page_in(frame)
+    assert "Content-Security-Policy" in page
+    (pair,) = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["pairs"]
+    assert (pair["source"], pair["target"]) == (["the", "house", "is", "old"], ["das", "haus", "ist", "alt"])
+
+
+def test_tags_go_along_the_links(app: Any) -> None:
+    for direction, source, target in app.TAGS:
+        tagged = app.transfer_tags(direction, source, target)
+        assert re.sub("<[^>]+>", "", tagged) == target
+        assert re.findall("<[^>]+>", tagged) == re.findall("<[^>]+>", source)
+    assert app.transfer_tags(DIRECTION, "Das <b>Haus</b>", "The house") == "The <b>house</b>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("de-en", "Haus", "house"), "choose a direction"),
+        ((DIRECTION, "", "house"), "write a sentence and its translation"),
+        ((DIRECTION, "Haus", " \n"), "write a sentence and its translation"),
+        ((DIRECTION, "x" * 401, "house"), "at most 400 characters here, this one has 401"),
+        ((DIRECTION, "Haus", "x" * 401), "at most 400 characters here, this one has 401"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(app: Any, texts: tuple[str, ...], message: str) -> None:
+    for function in (app.show_links, app.transfer_tags):
+        with pytest.raises(ValueError, match=message):
+            function(*texts)
+
+
+def test_hostile_text_stays_text(app: Any) -> None:
+    for word in HOSTILE:
+        page = page_in(app.show_links(DIRECTION, word[:400], word[:400])[0])
+        assert page.count("<script") == page_in(app.show_links(DIRECTION, "Haus", "house")[0]).count("<script")
+    with pytest.raises(ValueError, match="not well-formed XML"):
+        app.transfer_tags(DIRECTION, "<b>Haus", "house")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/", [], 200),
+        ("POST", "/gradio_api/queue/join", [(b"content-length", b"16384")], 200),
+        ("POST", "/gradio_api/queue/join", [(b"content-length", b"16385")], 413),
+        ("POST", "/gradio_api/queue/join", [(b"transfer-encoding", b"chunked")], 413),
+        ("POST", "/gradio_api/upload", [(b"content-length", b"9")], 413),
+    ],
+)
+def test_large_bodies_and_files_are_refused(
+    app: Any, method: str, path: str, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def answer(scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    asyncio.run(app.BodyLimit(answer)(scope, None, send))
+    assert sent[0]["status"] == status
+
+
+def test_gradio_calls_the_functions(app: Any) -> None:
+    gradio = pytest.importorskip("gradio", reason="needs gradio")
+    demo = app.build_demo()
+    calls = {function.api_name: function for function in demo.fns.values()}
+    assert calls["links"].fn(DIRECTION, "haus", "house")[1] == "0-0"
+    assert calls["tags"].fn(DIRECTION, "<b>haus</b>", "house") == "<b>house</b>"
+    with pytest.raises(gradio.Error, match="write a sentence"):
+        calls["links"].fn(DIRECTION, None, "house")
+    assert (demo._queue.max_size, demo._queue.default_concurrency_limit) == (32, 1)
+
+
+def test_the_hub_reads_the_space() -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
+    data = hub.SpaceCard.load(SPACE / "README.md").data
+    assert (data.sdk, data.app_file, data.license, data.python_version) == ("gradio", "app.py", "mit", "3.11")
+    assert f"gradio=={data.sdk_version} " in (SPACE / "README.md").read_text(encoding="utf-8")
+    assert len(data.short_description) <= 60
+
+
+def test_the_space_is_pinned() -> None:
+    lines = (SPACE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    first, *pins = (line for line in lines if not line.startswith("#"))
+    assert first == f"extract-align=={__version__.partition('.dev')[0]}"
+    assert {*pins} <= {*(ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()}
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    needed = map(Requirement, config["options"]["install_requires"].strip().splitlines())
+    names = [each.name for each in needed if not each.marker or each.marker.evaluate({"python_version": "3.11"})]
+    assert [pin.partition("==")[0] for pin in pins] == names
