@@ -169,7 +169,7 @@ def build_demo() -> Any:
             tagged = gr.Textbox(label="Translation with tags", buttons=["copy"])
             gr.Examples(TAGS, tags_of)
             transfer.click(shown(transfer_tags), tags_of, tagged, api_name="tags")
-    return demo.queue(max_size=32, default_concurrency_limit=1)
+    return demo.queue(api_open=False, max_size=32, default_concurrency_limit=1)
 
 
 def main() -> None:
