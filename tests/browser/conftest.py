@@ -32,12 +32,12 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     contexts = []
     address = ""
 
-    def open_page(html: str, scheme: str = "light", width: int = 1300) -> Any:
+    def open_page(html: str, scheme: str = "light", width: int = 1300, height: int = 900) -> Any:
         nonlocal address
         file = tmp_path / "page.html"
         file.write_text(html, encoding="utf-8")
         address = file.as_uri()
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
         contexts.append(context)
         context.set_default_timeout(10_000)
         page = context.new_page()

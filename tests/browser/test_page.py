@@ -15,10 +15,25 @@ from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, 
 
 @pytest.fixture
 def page(visit: Visit) -> Any:
-    """Two systems beside gold, in the order of the file."""
+    """Two systems beside gold, in the order of the file, with the links of the words pointed at only."""
     made = visit(make_page(TEXT, [ONE, TWO], GOLD, signature="AER|x"))
     made.select_option("#order", "file")
+    made.uncheck("#all")
     return made
+
+
+def wide(page: Any) -> list[str]:
+    """What is wider than the window, of the page and its cards; nothing, unless the page moves sideways."""
+    look = "nodes => nodes.filter(node => node.getBoundingClientRect().right > innerWidth + 1).map(node => node.id)"
+    found: list[str] = page.locator("body > *, .card, .card > *").evaluate_all(look)
+    found += page.evaluate("document.documentElement.scrollWidth > innerWidth ? ['page'] : []")
+    return found
+
+
+def test_the_first_screen_has_links(visit: Visit) -> None:
+    page = visit(make_page(TEXT, [ONE, TWO], GOLD))
+    assert [[*panel] for panel in lines(page, 3)] == [["0-0", "1-1"]] * 3
+    assert page.locator("#pair-3 .curve").first.is_visible()
 
 
 def test_pointing_at_a_word_draws_its_links_in_every_panel(page: Any) -> None:
@@ -38,7 +53,7 @@ def test_pointing_at_a_word_draws_its_links_in_every_panel(page: Any) -> None:
 
 def test_lines_end_at_their_words(page: Any) -> None:
     panel = page.locator("#pair-1 .panel").nth(1)
-    for width in (1300, 500):
+    for width in (1300, 700):
         page.set_viewport_size({"width": width, "height": 900})
         words(page, 1, 1).nth(3).hover()  # alt
         curve = panel.locator(".line.possible .curve").bounding_box()
@@ -105,7 +120,6 @@ def test_systems_without_gold(visit: Visit) -> None:
     assert [option.inner_text() for option in page.locator("#order option").all()] == [
         *("as in the file", "most differences first", "longest first")
     ]
-    page.check("#all")
     assert lines(page, 1) == [
         {"0-0": "agreed", "1-1": "agreed", "1-2": "differs", "3-3": "differs", "2-2": "absent"},
         {"0-0": "agreed", "1-1": "agreed", "2-2": "differs", "1-2": "absent", "3-3": "absent"},
@@ -140,6 +154,7 @@ def test_keys(page: Any) -> None:
     page.keyboard.type("tag")
     assert numbers(page) == ["3"]
     pressed("Escape")
+    assert page.input_value("#find") == "tag"
     pressed("t")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     pressed("?")
@@ -150,24 +165,58 @@ def test_keys(page: Any) -> None:
 
 def test_a_matrix_shows_what_each_cell_is(page: Any) -> None:
     page.check("#matrix")
+    assert page.locator("#pair-1 .sentence").all_inner_texts() == ["Das Haus ist alt", "The house is old"]
     table = page.locator("#pair-1 .panel").nth(1).locator(".grid")
     read = "nodes => Object.fromEntries(nodes.map(node => [node.closest('td').dataset.cell, node.classList[1]]))"
     assert table.locator(".sign").evaluate_all(read) == {
         **{"0-0": "found", "1-1": "found", "1-2": "wrong", "3-3": "possible", "2-2": "missing", "3-2": "left"}
     }
     table.locator('td[data-cell="1-1"]').hover()
-    assert lines(page, 1) == [{"1-1": "sure"}, {"1-1": "found"}, {"1-1": "found"}]
+    readings = page.locator("#pair-1 .reading")
+    assert readings.all_inner_texts() == ["Haus – house sure, in gold", "Haus – house found 0.75", "Haus – house found"]
     assert table.locator("th.active").all_inner_texts() == ["house", "Haus"]
 
 
-def test_nothing_moves_below_the_pointer(page: Any) -> None:
-    page.check("#matrix")
-    card = page.locator("#pair-1")
-    heights = [card.bounding_box()["height"]]
-    for word in words(page, 1, 1).all():
+@pytest.mark.parametrize("box", ["#all", "#matrix"])
+def test_nothing_moves_below_the_pointer(page: Any, box: str) -> None:
+    page.check(box)
+    panels = page.locator("#pair-1 .panel")
+    look = "nodes => nodes.map(node => node.getBoundingClientRect()).map(box => [box.x, box.width, box.height])"
+    places = panels.evaluate_all(look)
+    for word in page.locator("#pair-1 :is(.word, th)").all():
         word.hover()
-        heights.append(card.bounding_box()["height"])
-    assert len(set(heights)) == 1
+        assert panels.evaluate_all(look) == places
+
+
+@pytest.mark.parametrize("box", ["#all", "#matrix"])
+@pytest.mark.parametrize("width", [1300, 360])
+def test_panels_in_one_row_move_inside_their_card(visit: Visit, box: str, width: int) -> None:
+    text = [Pair(("Donaudampfschifffahrt",) * 60, ("steamboating",) * 60, 1)]
+    links = " ".join(f"{n}-{n}" for n in range(60))
+    page = visit(make_page(text, [system(name * 30, links) for name in "abc"], [make_gold(parse_pharaoh(links))]))
+    page.set_viewport_size({"width": width, "height": 700})
+    page.locator("#matrix").set_checked(box == "#matrix")
+    row = page.locator("#pair-1 .panels")
+    assert row.evaluate("node => node.scrollWidth > 2 * node.clientWidth")
+    assert wide(page) == []
+    if box == "#matrix":
+        tops = page.locator("#pair-1 .grid").evaluate_all("nodes => nodes.map(node => node.getBoundingClientRect().y)")
+        assert len(tops) == 4
+        assert len({*tops}) == 1
+        row.evaluate("node => { node.scrollLeft = 700; }")
+        head = page.locator("#pair-1 .grid tbody th").first
+        assert head.bounding_box()["x"] == pytest.approx(row.bounding_box()["x"], abs=6)  # it stays in sight
+
+
+def test_a_phone_shows_matrices(visit: Visit) -> None:
+    page = visit(make_page(TEXT, [ONE, TWO], GOLD), width=360, height=640)
+    assert page.is_checked("#matrix")
+    sign = page.locator("#list .grid .sign").first.bounding_box()
+    assert sign["y"] < 640
+    assert wide(page) == []
+    page.set_viewport_size({"width": 800, "height": 360})
+    page.locator("#pair-1 .curve").first.wait_for()
+    assert not page.is_checked("#matrix")
 
 
 def test_attention_of_each_layer_and_head(visit: Visit) -> None:
@@ -205,9 +254,8 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
 def test_out_of_range_and_blank(visit: Visit) -> None:
     text = [Pair(("a",), ("b",), 1), Pair((), ("b",), 2)]
     page = visit(make_page(text, [system("one", "0-0 7-9", "")], [Gold(frozenset(), frozenset())] * 2))
-    page.check("#all")
-    page.check("#matrix")
     assert lines(page, 1)[1] == {"0-0": "wrong"}
+    page.check("#matrix")
     assert page.locator("#pair-2 .source").first.inner_text() == "no words"
 
 

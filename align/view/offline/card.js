@@ -13,9 +13,10 @@ function fillCard(card, options) {
   const n = Number(card.dataset.pair);
   const pair = DATA.pairs[n];
   const panels = panelsOf(pair);
-  const row = element("div", { className: "panels" });
-  for (const panel of panels) row.append(panelElement(pair, panel, options));
-  card.replaceChildren(cardHead(pair), row);
+  const matrix = options.matrix && pair.source.length * pair.target.length <= MOST_CELLS;
+  const row = element("div", { className: `panels ${matrix ? "matrix" : options.all ? "all" : ""}` });
+  for (const panel of panels) row.append(panelElement(pair, panel, options, matrix));
+  card.replaceChildren(cardHead(pair), ...(matrix ? [sentencesOf(pair)] : []), row);
   card.shown = { pair, panels, options, hovered: [] };
   if (options.attention && pair.shares) fillAttention(card, pair, panels, options);
   refresh(card);
@@ -29,12 +30,28 @@ function cardHead(pair) {
   return head;
 }
 
-function panelElement(pair, panel, options) {
+// Both sentences, with a place for the lines between them.
+function sentencesOf(pair) {
+  const lines = drawn("svg", { class: "links", "aria-hidden": "true" });
+  return element("div", { className: "sentences" }, sentence(pair.source, "s"), sentence(pair.target, "t"), lines);
+}
+
+function readingElement() {
+  const reading = element("p", { className: "reading" });
+  reading.setAttribute("aria-live", "polite");
+  return reading;
+}
+
+// Links as lines between sentences, or as a matrix.
+function panelElement(pair, panel, options, matrix) {
   const made = element("section", { className: panel.system ? "panel" : "panel gold" });
   const title = element("h3", {}, element("bdi", {}, visible(shorten(panel.name, LONGEST))));
   if (panel.system && pair.gold) title.append(" ", rateElement(panel.system));
-  const sentences = element("div", { className: "sentences" });
-  sentences.append(sentence(pair.source, "s"), sentence(pair.target, "t"), drawn("svg", { class: "links", "aria-hidden": "true" }));
+  if (matrix) {
+    made.append(title, linkGrid(pair, panel), readingElement());
+    return made;
+  }
+  const sentences = sentencesOf(pair);
   for (const { i, j, status } of panel.links.values()) {
     if (status !== "wrong" && status !== "missing" && status !== "differs") continue;
     for (const name of [`s${i}`, `t${j}`]) {
@@ -42,10 +59,8 @@ function panelElement(pair, panel, options) {
       if (word) word.classList.add(`has-${status}`);
     }
   }
-  const reading = element("p", { className: "reading" });
-  reading.setAttribute("aria-live", "polite");
-  made.append(title, sentences, reading);
-  if (options.matrix) made.append(linkGrid(pair, panel));
+  made.append(title, sentences, readingElement());
+  if (options.matrix) made.append(linkGrid(pair, panel)); // which says that it is too large
   return made;
 }
 
@@ -99,13 +114,15 @@ function refresh(card) {
   const held = pinned(Number(card.dataset.pair));
   const active = new Set([...held, ...hovered]);
   const sections = card.querySelectorAll(".panel");
-  for (const word of card.querySelectorAll("[data-word]")) word.classList.toggle("active", active.has(word.dataset.word));
+  for (const word of card.querySelectorAll("[data-word]")) {
+    word.classList.toggle("active", active.has(word.dataset.word));
+    if (word.classList.contains("word")) word.setAttribute("aria-pressed", held.has(word.dataset.word));
+  }
   panels.forEach((panel, n) => {
     const touched = [...panel.links.values()].filter(({ i, j }) => isTouched(i, j, active, hovered, held));
     const near = new Set(touched.flatMap(({ i, j }) => [`s${i}`, `t${j}`]));
     for (const word of sections[n].querySelectorAll("[data-word]")) {
       word.classList.toggle("linked", near.has(word.dataset.word) && !active.has(word.dataset.word));
-      if (word.classList.contains("word")) word.setAttribute("aria-pressed", held.has(word.dataset.word));
     }
     const all = options.all && !active.size;
     sections[n].classList.toggle("all", all);

@@ -67,6 +67,7 @@ function sentence(words, side) {
 // Draws links over the sentences of a panel, which hold the words' places.
 function drawLinks(panel, links) {
   const canvas = panel.querySelector("svg.links");
+  if (!canvas) return; // a matrix has its own signs
   const frame = canvas.getBoundingClientRect();
   const places = new Map();
   function place(name) {

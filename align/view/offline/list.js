@@ -19,6 +19,8 @@ const ORDERS = [
 ];
 const NEEDS_GOLD = ["errors", "wrong", "missing", "aer", "count"];
 
+const cards = () => [...byId("list").querySelectorAll(".card")];
+
 let current = 0; // the place in the list that keys start from
 
 const observer = new IntersectionObserver(
@@ -55,76 +57,98 @@ function selected() {
 function render() {
   observer.disconnect();
   const pairs = selected();
-  const cards = pairs.map((pair) => {
+  const made = pairs.map((pair) => {
     const card = element("article", { className: "card", tabIndex: 0, id: `pair-${pair.number}` });
     card.setAttribute("aria-label", `Sentence pair ${pair.number}`);
     card.dataset.pair = pair.number - 1;
     return card;
   });
-  byId("list").replaceChildren(...cards);
-  if (!cards.length) byId("list").append(element("p", { className: "empty" }, "No sentence is like that."));
-  cards.forEach((card) => observer.observe(card));
+  byId("list").replaceChildren(...made);
+  if (!made.length) byId("list").append(element("p", { className: "empty" }, "No sentence is like that."));
+  made.forEach((card) => observer.observe(card));
   byId("count").textContent = `${pairs.length.toLocaleString()} of ${DATA.pairs.length.toLocaleString()} shown`;
-  current = Math.min(current, Math.max(0, cards.length - 1));
+  current = Math.min(current, Math.max(0, made.length - 1));
+}
+
+function isInView(card) {
+  const { top, bottom } = card.getBoundingClientRect();
+  return bottom > byId("top").offsetHeight && top < window.innerHeight;
 }
 
 // Fills cards again with other options, and keeps the one in view where it is.
 function refill() {
-  const cards = [...document.querySelectorAll(".card")];
-  const top = cards.find((card) => card.getBoundingClientRect().bottom > byId("top").offsetHeight);
+  const top = cards().find(isInView);
   const before = top && top.getBoundingClientRect().top;
-  for (const card of cards) {
+  for (const card of cards()) {
     if (card.shown) fillCard(card, optionsNow());
   }
   if (top) window.scrollBy(0, top.getBoundingClientRect().top - before);
 }
 
-function moveTo(place) {
-  const cards = document.querySelectorAll(".card");
-  if (!cards.length) return;
-  current = Math.max(0, Math.min(cards.length - 1, place));
-  cards[current].focus({ preventScroll: true });
-  cards[current].scrollIntoView({ block: "nearest" });
+// Draws lines anew where words have moved.
+function redraw() {
+  for (const card of cards()) {
+    if (card.shown) refresh(card);
+  }
 }
 
-// Moves the focus from word to word in the panel that has it, else in the first of systems.
-function moveWord(card, step) {
+function moveTo(place) {
+  const all = cards();
+  if (!all.length) return;
+  current = Math.max(0, Math.min(all.length - 1, place));
+  all[current].focus({ preventScroll: true });
+  all[current].scrollIntoView({ block: "nearest" });
+}
+
+// Moves the focus from word to word in the sentences that have it, else in the first of systems.
+function moveWord(card, by) {
   const at = document.activeElement.closest(".word");
-  const panel = (at && at.closest(".panel")) || card.querySelector(".panel:not(.gold)");
-  const words = [...panel.querySelectorAll(".word")];
-  const next = at ? words.indexOf(at) + step : step > 0 ? 0 : words.length - 1;
+  const sentences = (at && at.closest(".sentences")) || card.querySelector(".panel:not(.gold) .sentences, .card > .sentences");
+  const words = [...sentences.querySelectorAll(".word")];
+  const next = at ? words.indexOf(at) + by : by > 0 ? 0 : words.length - 1;
   if (words[next]) words[next].focus();
 }
 
 function onKey(event) {
   const at = document.activeElement;
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  if (byId("help").open) return;
   if (at.matches("input[type=search], select")) {
-    if (event.key === "Escape") at.blur();
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // or a browser empties the field without a word
+    at.blur();
     return;
   }
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (at.matches("button") && ["Enter", " "].includes(event.key)) return;
   const card = at.closest(".card");
   const word = at.closest(".word");
   const keys = {
+    "/": () => byId("find").focus(),
+    t: () => byId("theme").click(),
+    "?": () => byId("help").showModal(),
+  };
+  Object.assign(keys, listKeys(card));
+  if (word) keys.Enter = keys[" "] = () => togglePin(card, word.dataset.word);
+  if (keys[event.key]) {
+    event.preventDefault();
+    keys[event.key]();
+  }
+}
+
+function listKeys(card) {
+  const keys = {
     j: () => moveTo(card ? current + 1 : current),
     k: () => moveTo(current - 1),
-    "/": () => byId("find").focus(),
     a: () => byId("all").click(),
     m: () => byId("matrix").click(),
     w: () => DATA.model && byId("attention").click(),
-    t: () => byId("theme").click(),
-    "?": () => byId("help").showModal(),
   };
   if (card) {
     keys.ArrowRight = () => moveWord(card, 1);
     keys.ArrowLeft = () => moveWord(card, -1);
     keys.Escape = () => letGo(card);
   }
-  if (word) keys.Enter = keys[" "] = () => togglePin(card, word.dataset.word);
-  if (keys[event.key]) {
-    event.preventDefault();
-    keys[event.key]();
-  }
+  return keys;
 }
 
 function letGo(card) {
@@ -150,7 +174,7 @@ function listen(list) {
     });
   }
   list.addEventListener("focusin", (event) => {
-    current = [...document.querySelectorAll(".card")].indexOf(cardOf(event));
+    current = cards().indexOf(cardOf(event));
   });
   list.addEventListener("click", (event) => {
     for (const word of wordsAt(event.target)) togglePin(cardOf(event), word);

@@ -54,12 +54,21 @@ function start() {
   dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
   byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   byId("keys").addEventListener("click", () => byId("help").showModal());
-  for (const id of ["find", "show", "order", "system"]) byId(id).addEventListener("input", render);
+  const narrow = window.matchMedia("(max-width: 40rem)");
+  const fit = () => {
+    byId("matrix").checked = narrow.matches; // lines need room
+    refill();
+  };
+  narrow.addEventListener("change", fit);
+  for (const id of ["find", "show", "order", "system"]) {
+    byId(id).addEventListener("input", render);
+  }
   for (const id of ["all", "matrix", "attention", "layer", "head"]) byId(id).addEventListener("input", refill);
   document.addEventListener("keydown", onKey);
-  window.addEventListener("resize", () => document.querySelectorAll(".card").forEach((card) => card.shown && refresh(card)));
+  window.addEventListener("resize", redraw);
   listen(byId("list"));
   render();
+  fit();
 }
 
 start();
