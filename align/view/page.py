@@ -20,7 +20,7 @@ from align.core.formats import to_json
 from align.core.types import Cell, Gold, Links, Pair, Position, Score
 from align.evaluation.metrics import Counts, aer, count_all
 
-SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "start.js")
+SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "edit.js", "start.js")
 """Scripts in the order in which they run."""
 
 LinkScores = Mapping[tuple[int, int], float]

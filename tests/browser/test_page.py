@@ -15,7 +15,7 @@ from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, 
 
 @pytest.fixture
 def page(visit: Visit) -> Any:
-    """Two systems beside gold, in the order of the file, with the links of the words pointed at only."""
+    """Two systems and gold, in the order of the file, with the links of the words pointed at only."""
     made = visit(make_page(TEXT, [ONE, TWO], GOLD, signature="AER|x"))
     made.select_option("#order", "file")
     made.uncheck("#all")
@@ -23,7 +23,7 @@ def page(visit: Visit) -> Any:
 
 
 def wide(page: Any) -> list[str]:
-    """What is wider than the window, of the page and its cards; nothing, unless the page moves sideways."""
+    """List parts of the page and of cards that are wider than the window; then the page would move sideways."""
     look = "nodes => nodes.filter(node => node.getBoundingClientRect().right > innerWidth + 1).map(node => node.id)"
     found: list[str] = page.locator("body > *, .card, .card > *").evaluate_all(look)
     found += page.evaluate("document.documentElement.scrollWidth > innerWidth ? ['page'] : []")

@@ -31,9 +31,14 @@ def test_hostile_words_are_words(visit: Visit) -> None:
     assert shown[:7] == list(HOSTILE[:7])
     assert shown[7:13] == [r"\u202eabc", r"\u2066x", r"\u2067y", r"\u0000\u0007\u001b[31m", r"\u2028", r"\ud800"]
     assert shown[16] == "x" * 59 + "…"
-    for _ in range(2):  # lines, and the matrix
+    for key in ("m", "e"):  # the matrix; edit mode
+        page.keyboard.press(key)
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        page.keyboard.press("m")
+    page.select_option("#base", "1")
+    cell = page.locator('#edited td[data-cell="0-1"]')
+    cell.click()
+    assert cell.get_attribute("aria-label") == f"{HOSTILE[0]} – {HOSTILE[-2]}: sure"
+    assert (page.title(), page.locator(none).count()) == ("Word alignments", 0)
 
 
 def test_right_to_left(visit: Visit) -> None:

@@ -85,8 +85,9 @@ function refill() {
   if (top) window.scrollBy(0, top.getBoundingClientRect().top - before);
 }
 
-// Draws lines anew where words have moved.
+// Draws lines again after words have moved.
 function redraw() {
+  if (editing) return pairEdited() && markEdited();
   for (const card of cards()) {
     if (card.shown) refresh(card);
   }
@@ -118,17 +119,23 @@ function onKey(event) {
     at.blur();
     return;
   }
+  if (editing && (event.ctrlKey || event.metaKey) && event.key === "z") {
+    event.preventDefault();
+    undo();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (at.matches("button") && ["Enter", " "].includes(event.key)) return;
   const card = at.closest(".card");
   const word = at.closest(".word");
   const keys = {
     "/": () => byId("find").focus(),
+    e: () => byId("edit").click(),
     t: () => byId("theme").click(),
     "?": () => byId("help").showModal(),
   };
-  Object.assign(keys, listKeys(card));
-  if (word) keys.Enter = keys[" "] = () => togglePin(card, word.dataset.word);
+  if (editing) Object.assign(keys, pairEdited() ? editKeys() : {});
+  else Object.assign(keys, listKeys(card));
+  if (word && !editing) keys.Enter = keys[" "] = () => togglePin(card, word.dataset.word);
   if (keys[event.key]) {
     event.preventDefault();
     keys[event.key]();

@@ -61,12 +61,16 @@ function start() {
   };
   narrow.addEventListener("change", fit);
   for (const id of ["find", "show", "order", "system"]) {
-    byId(id).addEventListener("input", render);
+    byId(id).addEventListener("input", () => {
+      render();
+      if (editing) showEdited();
+    });
   }
   for (const id of ["all", "matrix", "attention", "layer", "head"]) byId(id).addEventListener("input", refill);
   document.addEventListener("keydown", onKey);
   window.addEventListener("resize", redraw);
   listen(byId("list"));
+  listenToEditing();
   render();
   fit();
 }
