@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scipy.stats import chi2_contingency
 
 from tests.conftest import ROOT
 
@@ -26,6 +27,67 @@ def test_both_directions_side_by_side() -> None:
     command = [sys.executable, "examples/both_directions.py"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert [line.split()[-1] for line in shown.splitlines() if line.startswith("de-en (")] == ["both", "both"]
+
+
+def lexicon(*pairs: dict[str, object], options: tuple[str, ...] = ()) -> list[list[str]]:
+    lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
+    command = [sys.executable, "examples/lexicon.py", *options]
+    result = subprocess.run(
+        command, cwd=ROOT, input=lines, capture_output=True, encoding="utf-8", env=UTF_8, check=True
+    )
+    return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def pair(source: str, target: str, *links: tuple[int, int]) -> dict[str, object]:
+    return {"source": source.split(" "), "target": target.split(" "), "links": links}
+
+
+def test_measures_of_a_lexicon_are_those_of_its_counts() -> None:
+    """Twelve units: x-a five times, x-b, y-a, x alone, b alone twice, and y-b twice."""
+    pairs = [pair("x", "a", (0, 0))] * 5 + [
+        pair("x", "b", (0, 0)),
+        pair("y", "a", (0, 0)),
+        pair("x", "b"),
+        pair("", "b"),
+    ]
+    pairs += [pair("y y", "b b", (0, 0), (1, 1))]
+    tables = {("x", "a"): [[5, 2], [1, 4]], ("x", "b"): [[1, 6], [4, 1]], ("y", "a"): [[1, 2], [5, 4]]}
+    tables["y", "b"] = [[2, 1], [3, 6]]
+    rows = {(row[5], row[6]): row[:5] for row in lexicon(*pairs, options=("--least", "1"))}
+    assert rows.keys() == tables.keys()
+    for words, ((both, only_source), (only_target, neither)) in tables.items():
+        of_source, of_target = both + only_source, both + only_target
+        table = [[both, only_source], [only_target, neither]]
+        ratio = chi2_contingency(table, correction=False, lambda_="log-likelihood").statistic
+        ratio *= 1 if both * 12 >= of_source * of_target else -1
+        expected = both, ratio, 2 * both / (of_source + of_target), both / of_source, both / of_target
+        assert rows[words] == [
+            format(n, places) for n, places in zip(expected, ("d", ".1f", *[".2f"] * 3), strict=True)
+        ]
+
+
+def test_units_of_a_lexicon_are_words_that_links_connect() -> None:
+    pairs = [
+        pair("\u00bbDie Euro-Zone\u00ab , bitte", "the Euro zone please - ,", (0, 0), (1, 1), (1, 2), (2, 4), (2, 5)),
+        pair(
+            "die euro-zone f\u00fcgt sie hinzu .",
+            "The EURO ZONE she adds",
+            (0, 0),
+            (1, 1),
+            (1, 2),
+            (2, 4),
+            (4, 4),
+            (5, 3),
+        ),
+    ]
+    rows = lexicon(*pairs, options=("--least", "1", "--sort", "dice"))
+    assert [row[5:] for row in rows] == [
+        ["Die", "the"],  # of two spellings that are as frequent, the first
+        ["Euro-Zone", "Euro zone"],
+        ["f\u00fcgt \u2026 hinzu", "adds"],
+    ]
+    assert {row[0] for row in lexicon(*pairs)} == {"2"}
+    assert lexicon(pair("", ""), pair(", x", "- .", (0, 0), (1, 1))) == []
 
 
 def check_terms(glossary: Path, *pairs: dict[str, object]) -> subprocess.CompletedProcess[str]:
