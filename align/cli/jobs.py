@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,10 @@ from align.cli.args import (
     options_of,
     whole_number,
 )
-from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
+from align.cli.common import FAILED, Progress, message_of, open_output, run, say_error, show_warnings, with_options
 from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
 from align.cli.parser import Parser
-from align.core.errors import DataError, one_line, plural
+from align.core.errors import DataError, one_line, plural, printable
 from align.core.types import Choice, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
@@ -71,6 +72,7 @@ class Options(Asked):
         blank: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
         workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
+        plan: whether to print what would be done instead of doing it.
     """
 
     files: tuple[InputFile, ...]
@@ -81,6 +83,7 @@ class Options(Asked):
     part: Part | None
     engine: str
     workers: int | None
+    plan: bool
 
 
 def build_parser() -> Parser:
@@ -155,6 +158,11 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
         "list it in DIR/_run/FILE.bad.jsonl and write no links",
     )
     group.add_argument(
+        "--plan",
+        action="store_true",
+        help="print what is to be done and about how long it takes, from a sample of rows, and write nothing",
+    )
+    group.add_argument(
         "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
     )
 
@@ -178,6 +186,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         raise ModuleNotFoundError(f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", name=error.name) from None
     if args.engine == "ray" and not find_spec("ray"):
         raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
+    if args.plan and args.engine == "ray" and not args.workers:
+        parser.error("--plan with --engine ray needs --workers: the cluster is not asked")
     columns = Columns(args.source_column, args.target_column, args.id_column)
     if (columns.source is None) != (columns.target is None):
         parser.error("--source-column and --target-column go together")
@@ -271,32 +281,69 @@ class Shards:
 
         options = self._options
         keep_freed_memory()
-        make_folder(join(options.output, RUN))
         files = share_of(options.files, *options.part) if options.part else list(options.files)
         self._all, self._bytes = len(files), sum(file.size for file in files)
-        with running(options.output, options.part):
-            self._align(options, files)
+        if options.plan:
+            self._plan(options, files)
+        else:
+            make_folder(join(options.output, RUN))
+            with running(options.output, options.part):
+                self._align(options, files)
         if self._failed:
             names = ", ".join(self._failed[:MOST_NAMED]) + (", …" if self._failed[MOST_NAMED:] else "")
             raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
 
-    def _align(self, options: Options, files: Sequence[InputFile]) -> None:
+    def _open(self, options: Options) -> Job:
+        """Load the models, and read or choose layer and head; nothing is written for a plan."""
         from align.jobs.job import Job
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
-        note = open_job(options, aligner)
+        note = read_job(options, aligner) if options.plan else open_job(options, aligner)
         aligner = read_where(aligner, note, options)
         for direction, choice in zip(names_of(aligner), note.choices, strict=True):
             progress.write(f"{PROGRAM}: {direction}{choice}")
-        job = Job(
-            aligner,
-            note.signature,
-            options.output,
-            options.columns,
-            options.links,
-            options.blank,
-        )
+        return Job(aligner, note.signature, options.output, options.columns, options.links, options.blank)
+
+    def _plan(self, options: Options, files: Sequence[InputFile]) -> None:
+        """Print what would be done, and about how long it would take."""
+        from align.jobs.files import join
+        from align.jobs.job import check_free, finished
+        from align.jobs.plan import look, measure, most_rows
+
+        try:
+            job = self._open(options)
+        finally:
+            self._progress.close()
+        left: list[InputFile] = []
+        for file in files:
+            try:
+                if not finished(job, file, digests=False):
+                    check_free(join(options.output, file.name))
+                    left.append(file)
+            except DataError as error:
+                self._failed.append(file.name)
+                say_error(PROGRAM, error.told(with_options))
+        seen = look(left, options.columns, options.models.buffer)
+        workers = min(workers_of(job, options), len(left))
+        speed = measure(job.aligner, seen.pairs, workers)
+        rows, about = round(sum(seen.rows.values())), "" if seen.exact else "about "
+        size = sum(file.size for file in left)
+        lines = {
+            "files": f"{len(files):,}, of which {len(files) - len(left) - len(self._failed):,} finished",
+            "to do": f"{plural(len(left), 'file')}, {plural(size, 'byte')}, {about}{plural(rows, 'row')}",
+            "output": options.output,
+        }
+        if speed:
+            seconds = most_rows(seen.rows, left, workers) / speed.rows_s
+            by = f"{plural(workers, 'worker')}, from {plural(speed.timed, 'row')}"
+            lines["speed"] = f"about {speed.rows_s * workers:,.0f} rows/s by {by}"
+            lines["time"] = f"about {seconds / 3600:,.2f} hours ({timedelta(seconds=round(seconds))})"
+        with open_output(None) as out:
+            out.write("".join(f"{name:<8}{printable(text)}\n" for name, text in lines.items()).encode())
+
+    def _align(self, options: Options, files: Sequence[InputFile]) -> None:
+        progress, job = self._progress, self._open(options)
         progress.start()
         try:
             with closing(begin(job, files, options)) as events:
@@ -304,7 +351,7 @@ class Shards:
         finally:
             progress.close()
         progress.write(f"{PROGRAM}: {self._summary()}")
-        progress.write(note.signature)
+        progress.write(job.signature)
 
     def _follow(self, events: Iterator[Event]) -> None:
         """Count what is done, and say what cannot be."""
@@ -361,12 +408,17 @@ def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[E
     """Start the requested engine on the files."""
     if options.engine == "ray":
         return run_announced(job, files, options)
-    import torch
-
     from align.jobs.local import run_local
 
+    return run_local(job, files, workers_of(job, options))
+
+
+def workers_of(job: Job, options: Options) -> int:
+    """Return the number of workers: as many as threads, or one on a GPU, unless it is given."""
+    import torch
+
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
-    return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
+    return options.workers or (torch.get_num_threads() if on_cpu else 1)
 
 
 def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
@@ -403,6 +455,19 @@ def open_job(options: Options, aligner: Aligner) -> Run:
             lambda choices: sign(aligner, choices),
             names,
         )
+
+
+def read_job(options: Options, aligner: Aligner) -> Run:
+    """Return the record of the job, or what it would be; nothing is written."""
+    from align.io.manifest import Run
+    from align.jobs.records import read_run
+    from align.jobs.sample import choose, sample
+
+    settings = what_is_run(aligner, options)
+    if note := read_run(options.output, settings, [file.name for file in options.files]):
+        return note
+    choices = choose(aligner, sample(options.files, options.columns))
+    return Run(settings, choices, sign(aligner, choices))
 
 
 def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:

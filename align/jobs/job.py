@@ -47,8 +47,13 @@ class Job:
     blank: bool = False
 
 
-def finished(job: Job, file: InputFile) -> Record | None:
+def finished(job: Job, file: InputFile, digests: bool = True) -> Record | None:
     """Return the record of a finished file; None if it is not finished.
+
+    Args:
+        job: what to do with the file.
+        file: file to look up.
+        digests: whether to read the output; else its size has to do.
 
     Raises:
         DataError: the file is finished, but the input or the output has changed since.
@@ -57,7 +62,7 @@ def finished(job: Job, file: InputFile) -> Record | None:
         return None
     record = read_record(job.output, file.name)
     if record:
-        check_record(job.output, stat(file.place), record, job.signature)
+        check_record(job.output, stat(file.place), record, job.signature, digests)
     return record
 
 
@@ -77,8 +82,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     """
     file = stat(file.place)
     output = join(job.output, file.name)
-    if is_taken(output):
-        raise DataError("is there already, and not of this job", file=output, hint="move or remove it")
+    check_free(output)
     digest = digest_of(file.place)
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()
@@ -107,6 +111,16 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
         if stat(file.place) != file:
             raise DataError("changed while it was read; it is not done", file=file.place)
     return records[0]
+
+
+def check_free(output: str) -> None:
+    """Check that nothing has the name of an output that is not finished.
+
+    Raises:
+        DataError: something has.
+    """
+    if is_taken(output):
+        raise DataError("is there already, and not of this job", file=output, hint="move or remove it")
 
 
 def _head(job: Job, file: InputFile, digest: str) -> Head:

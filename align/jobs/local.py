@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from align.core.aligner import Aligner
 from align.core.types import TextWarning
 from align.io.manifest import Record
 from align.io.pool import Workers
@@ -57,9 +58,8 @@ def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[E
         The progress of each file, and in the end that it is done, or why not.
     """
     progress: deque[Event] = deque()
-    on_cpu = all(aligner.recorder.device == "cpu" for aligner in job.aligner.directions)
-    method = None if on_cpu and can_be_forked() else "spawn"  # the state of a GPU cannot be forked
     tasks = {"align": partial(_align, job)}
+    method = start_method(job.aligner)
     with Workers(workers, tasks, progress.append, at_once=1, attempts=ATTEMPTS, method=method) as pool:
         pool.share(least=1)
         waiting = {pool.submit("align", file): file for file in _largest_first(files)}
@@ -70,6 +70,12 @@ def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[E
             for task in done:
                 file = waiting.pop(task)
                 yield Failed(file, task.error) if task.error else Done(file, *task.outcomes)
+
+
+def start_method(aligner: Aligner) -> str | None:
+    """Return how the workers of a job are started, None being the default: the state of a GPU cannot be forked."""
+    on_cpu = all(direction.recorder.device == "cpu" for direction in aligner.directions)
+    return None if on_cpu and can_be_forked() else "spawn"
 
 
 def _align(job: Job, file: InputFile, on_progress: Callable[[Going], None]) -> list[Any]:

@@ -61,6 +61,8 @@ class Rows:
     Attributes:
         read: number of rows read so far.
         share: their share of the file.
+        start: share of a table's rows to begin after, or before that in the same row group.
+        most_skipped: maximum number of rows of that row group to pass over.
         bad: the policy for unreadable rows, and the rows that became blank.
         ids: ids of rows, by number, until the writer removes them.
     """
@@ -68,6 +70,7 @@ class Rows:
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
         self.file, self.columns, self.bad = file, columns, BadLines(blank)
         self.read, self.share = 0, 0.0
+        self.start, self.most_skipped = 0.0, 0
         self.ids: dict[int, Any] = {}
 
     def refuse(self, number: int, reason: str, message: str, raw: Any) -> None:
@@ -264,8 +267,10 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     names = [name for name in rows.columns if name is not None]
     table = _open_table(stream, rows.file, rows.columns)
     total = max(1, table.metadata.num_rows)
-    before = 0
-    for batch in _batches(table, stream, names):
+    groups, before, skip = _begin(table.metadata, rows)
+    for batch in _batches(table, stream, names, groups):
+        passed = min(skip, batch.num_rows)
+        batch, before, skip = batch.slice(passed), before + passed, skip - passed
         ids = None if rows.columns.id is None else _ids(column_of(batch, rows.columns.id), rows)
         for number, row in enumerate(rows_of([column_of(batch, name) for name in names[:2]]), before + 1):
             source, target, why = read_sides(row)
@@ -283,8 +288,19 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
         raise DataError(f"{before:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
 
 
-def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
-    """Yield columns, some rows at a time.
+def _begin(metadata: Any, rows: Rows) -> tuple[list[int], int, int]:
+    """Return the row groups to read, the number of rows before them, and how many of theirs to pass over."""
+    sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+    first, before, skip = 0, 0, int(rows.start * metadata.num_rows)
+    while first < len(sizes) - 1 and skip >= sizes[first]:
+        skip, before, first = skip - sizes[first], before + sizes[first], first + 1
+    if skip > rows.most_skipped:
+        skip %= rows.most_skipped
+    return [*range(first, len(sizes))], before, skip
+
+
+def _batches(table: Any, stream: Any, names: list[str], groups: list[int]) -> Iterator[Any]:
+    """Yield columns of row groups, some rows at a time.
 
     Strings stay dictionaries if they are in the file, which may hold one long string that all rows share. Ids of
     types without a size limit are read one row at a time, and so are strings within structs, which Arrow may not read
@@ -296,7 +312,7 @@ def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
     texts = [name for name in names[:2] if name in schema.names and str(schema.field(name).type) in TEXT[:3]]
     reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
     columns = list(dict.fromkeys(names))
-    yield from reader.iter_batches(BUFFER if bounded else 1, columns=columns, use_threads=False)
+    yield from reader.iter_batches(BUFFER if bounded else 1, groups, columns=columns, use_threads=False)
 
 
 def _is_small(kind: Any) -> bool:

@@ -48,8 +48,15 @@ def read_record(folder: str, name: str) -> Record | None:
     return _read(folder, record_name(name), read, f"remove it and {join(folder, name)} to have it done again")
 
 
-def check_record(folder: str, file: InputFile, record: Record, signature: str) -> None:
+def check_record(folder: str, file: InputFile, record: Record, signature: str, digests: bool = True) -> None:
     """Check that a finished file is the same as this job would produce from the current input.
+
+    Args:
+        folder: folder of the results.
+        file: input file.
+        record: record of the finished file.
+        signature: signature of this job.
+        digests: whether to read the output; else its size has to do.
 
     Raises:
         DataError: the input or the output has changed, or another run made the output; lists what to remove.
@@ -69,7 +76,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
     if not exists(output):
         raise refuse(output, "is not a regular file")
     ((_, size, digest),) = record.outputs
-    if stat(output).size != size or digest_of(output) != digest:
+    if stat(output).size != size or (digests and digest_of(output) != digest):
         raise refuse(output, "has been changed since it was made")
 
 
@@ -92,14 +99,31 @@ def open_run(
     Raises:
         DataError: the folder has other settings, or has files of these names that are not of a job.
     """
+    if run := read_run(folder, settings, names):
+        return run
+    choices = choose()
+    run = Run(settings, choices, sign(choices))
+    _write(folder, NOTE, asdict(run))
+    return run
+
+
+def read_run(folder: str, settings: Mapping[str, Any], names: Sequence[str]) -> Run | None:
+    """Read the description of the run in a folder; return None if there is none yet.
+
+    Args:
+        folder: folder of the results.
+        settings: settings of this run.
+        names: names of all output files.
+
+    Raises:
+        DataError: the folder has other settings, or has files of these names that are not of a job.
+    """
     run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
         if there := next((name for name in names if is_taken(join(folder, name))), None):
             hint = "take another folder, or remove it"
             raise DataError("is there already, and not of a job like this", file=join(folder, there), hint=hint)
-        choices = choose()
-        run = Run(settings, choices, sign(choices))
-        _write(folder, NOTE, asdict(run))
+        return None
     if changes := differences(run.settings, settings):
         hint = "give the same options, or take another folder"
         raise DataError(f"its files are of another run ({changes})", file=folder, hint=hint)
