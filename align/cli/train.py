@@ -69,7 +69,7 @@ def build_parser() -> Parser:
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
-    machine.add_argument("--float32", action="store_true", help="no bfloat16 in matrix products")
+    machine.add_argument("--float32", action="store_true", help="no bfloat16 in matrix products, even where the CPU has it")
     return parser
 
 

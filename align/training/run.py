@@ -26,7 +26,7 @@ class Machine:
     """Device and precision for fairseq's programs.
 
     Attributes:
-        bf16: whether to use bfloat16 in matrix products (float16 on a GPU without bfloat16).
+        bf16: whether to use bfloat16 in matrix products (float16 on a GPU without bfloat16, float32 on such a CPU).
     """
 
     device: str
@@ -36,12 +36,22 @@ class Machine:
     def flags(self, training: bool = False) -> list[str]:
         """Return the options of fairseq's programs for this machine; set `training` for fairseq-train."""
         if self.device == "cpu":
-            return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 else [])]
+            return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 and cpu_has_bf16() else [])]
         if not (training and self.bf16):
             return []
         import torch
 
         return ["--bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "--fp16"]
+
+
+def cpu_has_bf16() -> bool:
+    """Tell whether oneDNN multiplies matrices of bfloat16 on this CPU; torch's own loops are many times slower."""
+    import torch
+
+    try:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):  # a torch without oneDNN
+        return False
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,10 @@ def test_the_checkpoint_says_whether_its_run_is_finished(
     assert is_finished(state, recipe) is finished
 
 
-def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only() -> None:
-    assert Machine("cpu", 2).flags(training=True) == ["--cpu", "--cpu-bf16"]
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only(supported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.ops.mkldnn._is_mkldnn_bf16_supported", lambda: supported)
+    assert Machine("cpu", 2).flags(training=True) == ["--cpu", *(["--cpu-bf16"] if supported else [])]
     assert Machine("cpu", 2, bf16=False).flags(training=True) == ["--cpu"]
     assert Machine("cpu", 2).flags() == ["--cpu"]
     assert Machine("cuda", 2).flags() == []
