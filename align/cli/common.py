@@ -139,6 +139,50 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
         out.write(text.encode() + b"\n")
 
 
+def draw_bar(before: int = 0) -> Any:
+    """Draw a bar, which shows its description only; return None where stderr is not a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    from tqdm import tqdm
+
+    bar = tqdm(initial=before, leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
+    _bars.append(bar)
+    return bar
+
+
+def remove_bar(bar: Any) -> None:
+    """Remove a bar from the terminal."""
+    _bars.remove(bar)
+    bar.close()
+
+
+class StatusLine:
+    """What is being done, in one line: on a terminal it is rewritten, elsewhere now and then printed.
+
+    Args:
+        every: seconds between two lines where stderr is not a terminal.
+    """
+
+    def __init__(self, program: str, every: float) -> None:
+        self._program, self._every = program, every
+        self._shown = time.monotonic()
+        self._bar = draw_bar()
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._bar is not None:
+            self._bar.set_description_str(f"{self._program}: {printable(text)}")
+        elif time.monotonic() - self._shown >= self._every:
+            self._shown = time.monotonic()
+            say(f"{self._program}: {text}")
+
+    def close(self) -> None:
+        """Remove the line from the terminal."""
+        if self._bar is not None:
+            remove_bar(self._bar)
+            self._bar = None
+
+
 class Progress:
     """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
 
@@ -174,12 +218,9 @@ class Progress:
         self._silent = not waiting
         self.lines = self._before = before
         self._passes, self._expected = passes, expected
-        if waiting and not self._quiet and sys.stderr is not None and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(initial=before, leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
+        if waiting and not self._quiet and (bar := draw_bar(before)) is not None:
+            self._bar = bar
             self._bar.set_description_str(waiting)
-            _bars.append(self._bar)
 
     def start(self) -> None:
         """Start the clock, before the first line is done."""
@@ -232,8 +273,7 @@ class Progress:
     def close(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            _bars.remove(self._bar)
-            self._bar.close()
+            remove_bar(self._bar)
             self._bar = None
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from align.cli.args import language_code, new_parser, options_of, seed_number, whole_number
-from align.cli.common import run, say
+from align.cli.common import StatusLine, message_of, run, say
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
+from align.models.fairseq.compat import check_installed
 from align.training.folder import move_model, refuse_files
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
-from align.training.run import Machine, read_curve, train, write_curve
+from align.training.run import Machine, Reports, read_curve, train, updates_of, write_curve
 
 PROGRAM = "extract-align train"
 
@@ -24,8 +27,15 @@ EXAMPLES = """examples:
   extract-align train my-model -s bitext.de -t bitext.en --source-lang de --target-lang en
   extract-align train big --recipe kobayashi2020 -s ep.de -t ep.en --source-lang de --target-lang en
 
-Stopped, it goes on where it was when the same command is given again. FOLDER/work can be removed afterwards.
+Stopped, it goes on where it was when the same command is given again. FOLDER has a usable model from the first
+validation on. FOLDER/work can be removed afterwards.
 """
+
+CHECKPOINT = "checkpoint.pt"
+"""Weights in a model folder."""
+
+STATUS_EVERY = 60.0
+"""Seconds between two lines of progress where stderr is not a terminal."""
 
 
 def build_parser() -> Parser:
@@ -69,7 +79,9 @@ def build_parser() -> Parser:
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
-    machine.add_argument("--float32", action="store_true", help="no bfloat16 in matrix products, even where the CPU has it")
+    machine.add_argument(
+        "--float32", action="store_true", help="no bfloat16 in matrix products, even where the CPU has it"
+    )
     return parser
 
 
@@ -142,6 +154,97 @@ class TrainingJob:
         return self.prepared.folder / f"seed{seed}"
 
 
+Stamps: TypeAlias = Mapping[Path, tuple[int, int]]
+"""Time of change in nanoseconds and size in bytes of checkpoints."""
+
+
+@dataclass
+class Course:
+    """How far a command has come, for its last message.
+
+    Attributes:
+        folder: gets the model.
+        updates: of the training so far; None before it begins and after it has ended.
+        saved: updates of the last checkpoint; None for none.
+        usable: updates of the model in the folder; None for no model.
+        stamps: of the checkpoints that it was made of.
+    """
+
+    folder: Path
+    updates: int | None = None
+    saved: int | None = None
+    usable: int | None = None
+    stamps: Stamps | None = None
+
+    def so_far(self, reason: BaseException) -> str:
+        """Return what follows `interrupted` in a message: how to resume, and how to use what is there."""
+        if isinstance(reason, Exception):
+            return ""
+        text = "; the same command goes on"
+        if self.updates is not None:
+            text = f" at update {self.updates:,}; the same command "
+            text += f"goes on from update {self.saved:,}" if self.saved else "begins this training again"
+        if self.usable is not None:
+            text += f"\n{PROGRAM}: {self.folder} has a model of update {self.usable:,}: extract-align -m {self.folder}"
+        return text
+
+
+def write_parts(job: TrainingJob, seed: int, draft: Path) -> list[Path]:
+    """Write the parts of a model folder that are read off a run: weights, dictionaries, pieces, curve.
+
+    Returns:
+        The checkpoints whose weights were taken.
+    """
+    from align.training.export import export
+
+    trained, prepared = job.run_folder(seed), job.prepared
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    sources = export(trained, job.recipe.checkpoint, draft / CHECKPOINT)
+    for language in job.languages:
+        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
+        shutil.copyfile(prepared.folder / f"{language}.spm", draft / f"{language}.spm")
+    write_curve(read_curve(trained / "log"), draft / "training.tsv")
+    return sources
+
+
+def publish(job: TrainingJob, seed: int, folder: Path, course: Course) -> None:
+    """Bring the model folder up to date while the training goes on, without measuring anything.
+
+    Of the files that a model is read from only the checkpoint changes, and it is replaced in one step. Nothing is done
+    if the checkpoints are those of the last call, or if fairseq replaces them in the meantime: the next ones follow.
+    """
+    from align.models.fairseq.checkpoint import load_checkpoint
+    from align.training.card import write_toml, write_unfinished_card
+
+    trained, stamps = job.run_folder(seed), stamps_of(job, seed)
+    if stamps is None or stamps == course.stamps:
+        return
+    draft = trained / "unfinished"
+    try:
+        write_parts(job, seed, draft)
+        updates = updates_of(load_checkpoint(draft / CHECKPOINT))
+        write_toml(draft / "model.toml", job.languages, job.recipe, {})
+        write_unfinished_card(draft / "README.md", job.languages, updates)
+        if stamps == stamps_of(job, seed):
+            move_model(draft, folder, trained, CHECKPOINT, lambda _: None)
+            course.stamps, course.usable = stamps, updates
+    except (OSError, ValueError) as error:
+        if stamps == stamps_of(job, seed):
+            tell(f"warning: {folder} has not the newest model: {message_of(error, '')}")
+
+
+def stamps_of(job: TrainingJob, seed: int) -> Stamps | None:
+    """Return the stamps of the checkpoints that make the model; None if there are none, or if one is replaced."""
+    from align.training.export import select
+
+    try:
+        status = {path: path.stat() for path in select(job.run_folder(seed), job.recipe.checkpoint)}
+    except (OSError, ValueError):
+        return None
+    return {path: (stat.st_mtime_ns, stat.st_size) for path, stat in status.items()}
+
+
 def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
 
@@ -149,43 +252,38 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
         folder: output folder; the model is moved there from the run's folder when complete.
     """
     from align.training.card import Card, choose_cells, measure, write_card, write_toml
-    from align.training.export import export
 
     trained, prepared = job.run_folder(seed), job.prepared
     draft = trained / "model"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    checkpoint = draft / "checkpoint.pt"
-    sources = export(trained, job.recipe.checkpoint, checkpoint)
-    for language in job.languages:
-        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
-        shutil.copyfile(prepared.folder / f"{language}.spm", draft / f"{language}.spm")
+    sources = write_parts(job, seed, draft)
+    checkpoint = draft / CHECKPOINT
     points = read_curve(trained / "log")
-    write_curve(points, draft / "training.tsv")
-    say(f"{PROGRAM}: validation loss and BLEU of {checkpoint}")
+    tell(f"validation loss and BLEU of {checkpoint}")
     quality = measure(prepared.folder, checkpoint, job.languages, "sentencepiece", job.machine, trained / "score.log")
-    say(f"{PROGRAM}: {quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
+    tell(f"{quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
     write_toml(draft / "model.toml", job.languages, job.recipe, {})  # needed to load it
     cells = choose_cells(draft, prepared.folder, job.languages)
     write_toml(draft / "model.toml", job.languages, job.recipe, cells)
     card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
     write_card(draft / "README.md", card)
-    move_model(draft, folder, trained, checkpoint.name, lambda message: say(f"{PROGRAM}: {message}"))
+    move_model(draft, folder, trained, checkpoint.name, tell)
 
 
-def train_all(options: Options) -> None:
+def train_all(options: Options, course: Course) -> None:
     """Train a model for each seed."""
     from align.models.load import pick_device
 
+    check_installed()
     recipe = read_recipe(options.recipe)
     machine = Machine(pick_device(options.device), options.threads, options.bf16)
-
-    def tell(message: str) -> None:
-        say(f"{PROGRAM}: {message}")
-
     with locked_folder(options.folder):
         refuse_other_files(options, recipe)
-        prepare_and_train(options, recipe, machine, tell)
+        prepare_and_train(options, recipe, machine, course)
+
+
+def tell(message: str) -> None:
+    """Write a line of this program to stderr."""
+    say(f"{PROGRAM}: {message}")
 
 
 def refuse_other_files(options: Options, recipe: Recipe) -> None:
@@ -203,7 +301,7 @@ def refuse_other_files(options: Options, recipe: Recipe) -> None:
         refuse_files(folder, names)
 
 
-def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:
+def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, course: Course) -> None:
     """Prepare the text once, then train a model for each seed."""
     from align.training.begin import find_start
 
@@ -219,17 +317,34 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: 
     )
     job = TrainingJob(recipe, machine, prepared, languages, options.command, start.describe() if start else "")
     for seed in recipe.seeds if options.seed is None else [options.seed]:
-        try:
-            train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, start)
-        except (KeyboardInterrupt, SystemExit):
-            tell("stopped; the same command goes on from the last checkpoint")
-            raise
-        folder = options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder
-        finish(job, seed, folder)
-        tell(f"{folder} is ready: extract-align -m {folder}")
+        run_folder, binary = job.run_folder(seed), prepared.folder / "bin"
+        course.folder = options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder
+        with followed(job, seed, course) as reports:
+            train(binary, languages, recipe, seed, run_folder, machine, reports, start)
+        finish(job, seed, course.folder)
+        tell(f"{course.folder} is ready: extract-align -m {course.folder}")
+
+
+@contextmanager
+def followed(job: TrainingJob, seed: int, course: Course) -> Iterator[Reports]:
+    """Show the progress of a training, and publish its model at each of its checkpoints."""
+    course.updates, course.saved, course.usable, course.stamps = 0, None, None, None
+
+    def progress(updates: int, text: str) -> None:
+        course.updates = updates
+        status.show(text)
+
+    def saved(updates: int) -> None:
+        course.updates = course.saved = updates
+        publish(job, seed, course.folder, course)
+
+    with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
+        yield Reports(tell, progress, saved)
+    course.updates = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align train`."""
     options = read_options(build_parser(), arguments)
-    return run(PROGRAM, lambda: train_all(options))
+    course = Course(options.folder)
+    return run(PROGRAM, lambda: train_all(options, course), so_far=course.so_far)

@@ -237,6 +237,17 @@ def write_card(path: Path, card: Card) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_unfinished_card(path: Path, languages: tuple[str, str], updates: int) -> None:
+    """Write the card of a model whose training goes on."""
+    source, target = languages
+    path.write_text(
+        f"# {source}-{target}: a translation model to read word alignments off\n\n"
+        f"A fairseq Transformer from `{source}` to `{target}` after {updates:,} updates. Its training, by "
+        "`extract-align train`, is not finished.\n",
+        encoding="utf-8",
+    )
+
+
 def _figures(card: Card, checkpoint: Path) -> list[str]:
     text, prepared, quality = card.recipe.text, card.prepared, card.quality
     dropped = sum(prepared.dropped.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,10 +107,23 @@ def _stock(name: str) -> bool:
     return not name.startswith("align_") and name not in ("cpu_bf16", "write_alignment")
 
 
+def _interned(value: Any) -> Any:
+    """Return a copy whose equal strings are one object, as pickle writes them: bytes do not depend on the process."""
+    if type(value) is str:
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {_interned(name): _interned(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_interned(part) for part in value]
+    if isinstance(value, tuple):
+        return tuple(_interned(part) for part in value)
+    return Namespace(**_interned(vars(value))) if isinstance(value, Namespace) else value
+
+
 def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
     """Select, average and shrink checkpoints of a run, and write the result; return the selected ones."""
     selected = select(folder, recipe)
     content = io.BytesIO()  # torch raises its own errors when a disk is full
-    torch.save(shrink(average(selected)), content)
+    torch.save(_interned(shrink(average(selected))), content)
     path.write_bytes(content.getvalue())
     return selected

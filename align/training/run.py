@@ -7,9 +7,11 @@ import math
 import re
 import shutil
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,11 @@ from align.training.plugin import FOLDER
 from align.training.recipe import Recipe, Start
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
+_PROGRESS = re.compile(r"\| progress \| (\{.*\})$")
+_SAVED = re.compile(r"\| Saved checkpoint .* \(epoch \d+ @ (\d+) updates, ")
+
+RECENT = 60
+"""Number of updates reported last that the speed is taken from; reports are a second or more apart."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,64 @@ class Point:
     speed: float | None
 
 
+class Pace:
+    """Speed of the last updates of this process: pauses and earlier runs do not count for long."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+
+    def add(self, updates: int, seconds: float) -> None:
+        """Take a report: the number of updates so far, and the time on any clock; repeated numbers are ignored."""
+        if not self._recent or updates > self._recent[-1][0]:
+            self._recent.append((updates, seconds))
+
+    @property
+    def speed(self) -> float | None:
+        """Updates per second; None before the second report."""
+        if len(self._recent) < 2:
+            return None
+        (first, begun), (last, now) = self._recent[0], self._recent[-1]
+        return (last - first) / max(now - begun, 1e-9)
+
+    def left(self, total: int) -> float | None:
+        """Return the seconds until this number of updates; None before the second report."""
+        return max(0, total - self._recent[-1][0]) / self.speed if self.speed else None
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Callbacks of a training.
+
+    Attributes:
+        say: receives messages that stay.
+        progress: receives the number of updates so far, and a message that replaces the one before.
+        saved: receives the number of updates of checkpoints that have just been written.
+    """
+
+    say: Callable[[str], None]
+    progress: Callable[[int, str], None]
+    saved: Callable[[int], None]
+
+
 @contextmanager
 def fairseq(program: str, arguments: Sequence[object], machine: Machine, log: Path) -> Iterator[Iterator[str]]:
     """Run one of fairseq's programs with the plugin, and read its lines; see `lines_of`."""
     plugin = ["--user-dir", FOLDER, "--task", "translation_align"]
     with lines_of(program, [*arguments, *plugin], machine.threads, log) as lines:
         yield lines
+
+
+def training_options(
+    binary: Path, languages: tuple[str, str], recipe: Recipe, seed: int, folder: Path, machine: Machine
+) -> list[object]:
+    """Return the options of fairseq-train; for the arguments see `train`."""
+    longest = recipe.text.max_pieces
+    return [
+        binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
+        "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
+        "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
+        "--distributed-world-size", 1, "--align-progress", *machine.flags(training=True), *recipe.flags(),
+    ]  # fmt: skip
 
 
 def train(
@@ -86,7 +145,7 @@ def train(
     seed: int,
     folder: Path,
     machine: Machine,
-    say: Callable[[str], None],
+    reports: Reports,
     start: Start | None = None,
 ) -> None:
     """Train to the recipe's end; resume if there is a checkpoint_last.pt.
@@ -105,24 +164,33 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "start.pt"
     if last := last_whole_checkpoint(folder):
-        if is_finished(load_checkpoint(last), recipe):
+        state = load_checkpoint(last)
+        if is_finished(state, recipe):
             return
-        say(f"going on from {last}")
+        reports.say(f"going on from {last}")
+        reports.saved(updates_of(state))
+        del state
     elif start:
         source, target = (binary / f"dict.{language}.txt" for language in languages)
-        save_start(start, (source, target), seed, first, say)
-    longest = recipe.text.max_pieces
-    arguments: list[object] = [
-        binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
-        "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
-        "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
-        "--distributed-world-size", 1,
-        *machine.flags(training=True), *recipe.flags(), *(["--finetune-from-model", first] if start else []),
-    ]  # fmt: skip
-    with fairseq("train", arguments, machine, folder / "log") as lines:
+        save_start(start, (source, target), seed, first, reports.say)
+    arguments = training_options(binary, languages, recipe, seed, folder, machine)
+    total, pace = int(float(recipe.fairseq.get("max-update", 0))), Pace()
+    with fairseq(
+        "train", [*arguments, *(["--finetune-from-model", first] if start else [])], machine, folder / "log"
+    ) as lines:
         for line in lines:
-            if point := read_point(line):
-                say(describe_point(point))
+            if report := read_progress(line):
+                pace.add(*report)
+                reports.progress(report[0], describe_progress(report[0], total, pace.left(total)))
+            elif point := read_point(line):
+                reports.say(describe_point(point))
+            elif saved := _SAVED.search(line):
+                reports.saved(int(saved[1]))
+
+
+def updates_of(state: Mapping[str, Any]) -> int:
+    """Return the number of updates that made a checkpoint."""
+    return int(state["optimizer_history"][-1]["num_updates"])
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
@@ -132,7 +200,7 @@ def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
     learning rates before it starts.
     """
     updates, hours = (float(recipe.fairseq.get(name, 0)) for name in ("max-update", "stop-time-hours"))
-    done = state["optimizer_history"][-1]["num_updates"]
+    done = updates_of(state)
     spent = state["extra_state"].get("previous_training_time", 0) / 3600
     return bool((updates and done >= updates) or (hours and spent > hours))
 
@@ -165,6 +233,30 @@ def read_point(line: str) -> Point | None:
         )  # a criterion without smoothing logs only one
         return Point(int(record["valid_num_updates"]), None, float(loss) * nats, None)
     return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
+
+
+def read_progress(line: str) -> tuple[int, float] | None:
+    """Return the number of updates and the time in seconds in a line of the plugin's log, if any."""
+    if match := _PROGRESS.search(line):
+        record = json.loads(match[1])
+        return record["updates"], record["seconds"]
+    return None
+
+
+def describe_progress(updates: int, total: int, left: float | None) -> str:
+    """Return a progress message; a total of 0 stands for a recipe that does not end at a number of updates."""
+    text = f"update {updates:,}"
+    if total:
+        text += f" of {total:,}"
+        if left is not None:
+            text += f", {show_time(left)} left"
+    return text
+
+
+def show_time(seconds: float) -> str:
+    """Return a duration as minutes and seconds, 0:51, or as hours, minutes and seconds, 2:00:51."""
+    text = str(timedelta(seconds=round(seconds)))
+    return text.removeprefix("0:").removeprefix("0") if text.startswith("0:") else text
 
 
 def describe_point(point: Point) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -143,3 +144,28 @@ def test_other_programs_say_that_they_were_interrupted(
 
     monkeypatch.setattr(sweep, "sweep_models", stopped)
     assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "extract-align sweep: interrupted\n")
+
+
+def test_what_is_being_done_is_one_line_on_a_terminal_and_a_line_now_and_then_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(every: float) -> None:
+        with closing(common.StatusLine("x", every)) as status:
+            status.show("update 1")
+            status.show("update 2")
+            common.say("x: loss")
+            status.show("update\033 3")
+
+    shown(every=1000.0)
+    assert capsys.readouterr().err == "x: loss\n"
+    shown(every=0.0)
+    assert capsys.readouterr().err == "x: update 1\nx: update 2\nx: loss\nx: update\\x1b 3\n"
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    shown(every=1000.0)
+    assert common._bars == []
+    drawn, _, after = terminal.getvalue().partition("x: loss\n")
+    assert drawn.endswith("\rx: update 2\r        \r".replace("        ", drawn[drawn.rindex("2") + 2 : -1]))
+    assert "\n" not in drawn + after
+    assert "\rx: update\\x1b 3" in after

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from align import load
-from align.cli.train import main
+from align.cli.train import Course, main
 from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.folder import EDITABLE
@@ -82,16 +84,16 @@ def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: obje
 
 @pytest.mark.usefixtures("forked_fairseq")
 def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_main: object) -> None:
-    def train(updates: int) -> Result:
+    def train_for(updates: int) -> Result:
         result: Result = run_main(main, *arguments(folder, updates))  # type: ignore[operator]
         return result
 
-    assert train(40).code == 0
+    assert train_for(40).code == 0
     editable = [folder / "model" / name for name in EDITABLE]
     contents = [path.read_bytes() for path in editable]
     for path in editable:
         path.write_bytes(b"# edited\n")
-    again = train(40)
+    again = train_for(40)
     assert again.code == 0
     for path, written in zip(editable, contents, strict=True):
         assert f"{path} was edited and stays; the new one is " in again.err
@@ -100,7 +102,7 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
     pieces = folder / "model" / "de.spm"
     trained_pieces = pieces.read_bytes()
     pieces.write_bytes(b"mine")
-    failed(train(40), f"{pieces}: exists and would be replaced; move it, or name another folder")
+    failed(train_for(40), f"{pieces}: exists and would be replaced; move it, or name another folder")
     assert pieces.read_bytes() == b"mine"
     pieces.write_bytes(trained_pieces)
     first = (folder / "model").rename(folder / "first")
@@ -212,6 +214,39 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     result: Result = run_main(main, *arguments(folder, 2), *extra)  # type: ignore[operator]
     assert result.code == 2
     assert message in result.err
+
+
+def test_a_missing_fairseq_is_reported_before_anything_is_prepared(
+    folder: Path, run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    for name, message in (
+        ("fairseq", "fairseq is not installed. These two commands install it:\n  pip install "),
+        (
+            "sacrebleu",
+            "fairseq needs sacrebleu, which is not installed. This installs all that it needs:\n  pip install",
+        ),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr("importlib.util.find_spec", lambda asked, name=name: None if asked == name else find(asked))
+            result = run_main(main, *arguments(folder, 2))
+        assert result.code == 1
+        assert result.err.startswith(f"extract-align train: error: {message}")
+        assert result.err.endswith(f"\nThis program runs in {sys.prefix}.\n")
+        assert not (folder / "model").exists()
+
+
+def test_the_last_message_says_what_is_there(tmp_path: Path) -> None:
+    course = Course(tmp_path)
+    assert course.so_far(KeyboardInterrupt()) == "; the same command goes on"
+    course.updates = 42
+    assert course.so_far(KeyboardInterrupt()) == " at update 42; the same command begins this training again"
+    course.updates, course.saved, course.usable = 1580, 1500, 1000  # the best so far
+    assert course.so_far(SystemExit(143)) == (
+        " at update 1,580; the same command goes on from update 1,500\n"
+        f"extract-align train: {tmp_path} has a model of update 1,000: extract-align -m {tmp_path}"
+    )
+    assert course.so_far(ValueError()) == ""
 
 
 def mine(folder: Path) -> None:

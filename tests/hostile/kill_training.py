@@ -81,8 +81,8 @@ def last_line(folder: Path) -> str:
     return said.read_text(encoding="utf-8").strip().rpartition("\n")[2] if said.is_file() else ""
 
 
-def kill(process: subprocess.Popen[bytes], whom: str) -> float:
-    """Kill a training and wait until all processes that it has started have ended.
+def kill(process: subprocess.Popen[bytes], whom: str, how: signal.Signals = signal.SIGKILL) -> float:
+    """Kill a training, or only its program, and wait until all processes that it has started have ended.
 
     Returns:
         Seconds that it took.
@@ -91,7 +91,7 @@ def kill(process: subprocess.Popen[bytes], whom: str) -> float:
         ValueError: one of its processes lives on.
     """
     begun = time.monotonic()
-    (os.killpg if whom == "group" else os.kill)(process.pid, signal.SIGKILL)
+    (os.killpg if whom == "group" else os.kill)(process.pid, how)
     process.wait()
     while time.monotonic() - begun < GONE:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import time
@@ -15,7 +16,7 @@ from align.cli.train import main
 from tests.cli.conftest import Result, run_main
 from tests.cli.test_current_folder import ALL, plant
 from tests.conftest import example_pairs
-from tests.hostile.kill_training import ARGUMENTS, attack, finish, model_of, start, write_text
+from tests.hostile.kill_training import ARGUMENTS, attack, finish, kill, model_of, start, write_text
 
 __all__ = ["run_main"]
 
@@ -55,14 +56,24 @@ def test_a_training_that_is_stopped_and_whose_parent_is_killed_ends_as_the_same_
     ignore = shutil.ignore_patterns("seed*")  # prepared already: stop and kill are for the training
     shutil.copytree(model / "work", killed / "model" / "work", ignore=ignore)
     process = start(killed, "average", UPDATES)
-    while "update 3: validation" not in said(killed):
+    unfinished = killed / "model" / "checkpoint.pt"
+    while not unfinished.exists():  # the last of its files
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
-    assert "stopped; the same command goes on" in said(killed)
+    recorder = load(str(killed / "model"), device="cpu").forward.recorder  # while the training goes on
+    assert recorder.name.startswith("fairseq:de-en@")
+    kill(process, "group", signal.SIGINT)
+    assert process.wait(60) == 130
+    lines = said(killed).split("\n")[-3:-1]
+    interrupted = r"extract-align train: interrupted at update [0-9]+; the same command goes on from update ([0-9]+)"
+    usable = r"extract-align train: model has a model of update ([0-9]+): extract-align -m model"
+    assert (saved := re.fullmatch(interrupted, lines[0]))
+    assert (match := re.fullmatch(usable, lines[1]))
+    assert int(match[1]) <= int(saved[1])  # the next ones may have been saved while it was made
     assert "cleaning" not in said(killed)
-    assert not (killed / "model" / "checkpoint.pt").exists()
+    assert {path.name for path in unfinished.parent.iterdir()} == FILES | {"work", ".lock"}
+    assert f"after {match[1]} updates" in (killed / "model" / "README.md").read_text(encoding="utf-8")
+    assert len(list(load(str(killed / "model"), device="cpu")(pairs))) == len(pairs)
 
     before = said(killed).count("validation")
     result = attack(

@@ -22,6 +22,7 @@ import ast
 import dataclasses
 import functools
 import importlib.abc
+import importlib.util
 import logging
 import sys
 import threading
@@ -41,6 +42,9 @@ REQUIREMENTS = (
     "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "
     "'packaging>=23.2'"
 )
+
+NEEDED = ("hydra", "omegaconf", "bitarray", "regex", "sacrebleu", "packaging")
+"""Modules of these requirements."""
 
 INSTALL = f"""fairseq is not installed. These two commands install it:
   {REQUIREMENTS}
@@ -194,12 +198,31 @@ class _Hook(importlib.abc.MetaPathFinder):
                     with _hashable_dataclasses(), _logging_untouched():
                         execute(module)
                 except ModuleNotFoundError as error:
-                    message = f"fairseq needs {error.name}, which is not installed. This installs all that it needs:"
-                    raise ModuleNotFoundError(f"{message}\n  {REQUIREMENTS}", name=error.name) from None
+                    raise _lacks(str(error.name)) from None
             _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]
         return spec
+
+
+def _lacks(name: str) -> ModuleNotFoundError:
+    message = f"fairseq needs {name}, which is not installed. This installs all that it needs:"
+    return ModuleNotFoundError(f"{message}\n  {REQUIREMENTS}", name=name)
+
+
+def check_installed() -> None:
+    """Check that fairseq and what it needs are installed for this Python, without importing them.
+
+    Raises:
+        ModuleNotFoundError: one of them is missing; says where this Python is, and has the commands that install it.
+    """
+    try:
+        if not importlib.util.find_spec("fairseq"):
+            raise ModuleNotFoundError(INSTALL, name="fairseq")
+        if missing := next((name for name in NEEDED if not importlib.util.find_spec(name)), None):
+            raise _lacks(missing)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{error}\nThis program runs in {sys.prefix}.", name=error.name) from None
 
 
 def install() -> None:

@@ -1,6 +1,9 @@
 """A translation task with fast training on CPUs, and with word alignments of its translations."""
 
 import functools
+import json
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +26,11 @@ from align.training.plugin.words import WordAligner
 
 NAME = "translation_align"
 
+EVERY = 1.0
+"""Least number of seconds between two lines of progress."""
+
+_progress = logging.getLogger("progress")
+
 
 @dataclass
 class TranslationAlignConfig(TranslationConfig):
@@ -31,6 +39,7 @@ class TranslationAlignConfig(TranslationConfig):
     cpu_bf16: bool = field(
         default=False, metadata={"help": "on a CPU, do the matrix products of training steps in bfloat16"}
     )
+    align_progress: bool = field(default=False, metadata={"help": "log the number of updates, at most once a second"})
     align_layer: Optional[int] = field(  # noqa: UP045  (fairseq reads the type's name)
         default=None, metadata={"help": "decoder layer to read word alignments from, from 1; required for alignments"}
     )
@@ -65,6 +74,7 @@ class TranslationAlignTask(TranslationTask):
         super().__init__(cfg, source_dictionary, target_dictionary)
         keep_freed_memory()
         self._began_writing = False
+        self._logged = 0.0
         if cfg.write_alignment:
             _settings(cfg)
             if "," in cfg.align_subsets:
@@ -77,7 +87,10 @@ class TranslationAlignTask(TranslationTask):
         return model
 
     def train_step(self, sample: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run fairseq's training step, in the fast settings of this device."""
+        """Run fairseq's training step, in the fast settings of this device; log the progress, if requested."""
+        if self.cfg.align_progress and (now := time.monotonic()) >= self._logged + EVERY:
+            self._logged = now
+            _progress.info(json.dumps({"updates": kwargs["update_num"], "seconds": now}))
         device = sample["target"].device.type if sample else "cpu"
         with _fast(device, self.cfg.cpu_bf16):
             return super().train_step(sample, *args, **kwargs)
