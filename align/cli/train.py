@@ -7,7 +7,8 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,8 @@ from align.training.folder import move_model, refuse_files
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, Reports, read_curve, train, updates_of, write_curve
+from align.training.time_limit import limit_time
+from align.training.time_limit import measure as measure_speed
 
 PROGRAM = "extract-align train"
 
@@ -55,6 +58,13 @@ def build_parser() -> Parser:
         metavar="MODEL",
         help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
         "another language, and gets pieces of its own",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=whole_number(1),
+        metavar="N",
+        help="train each model for at most N minutes: all counts of updates in the recipe shrink to what this machine "
+        "can do; preparing the text and scoring the model come on top",
     )
     parser.add_argument("--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)")
@@ -93,12 +103,14 @@ class Options:
         folder: output folder of the model; with several seeds it has a folder for each.
         recipe: name of a bundled recipe, or a file.
         start: the initial model; None for random weights.
+        minutes: limit of each training; None for the recipe's length.
         seed: the only seed to train with; None for all of the recipe's.
     """
 
     folder: Path
     recipe: str
     start: str | None
+    minutes: int | None
     seed: int | None
     bitext: Bitext
     device: str
@@ -318,10 +330,12 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, course
     job = TrainingJob(recipe, machine, prepared, languages, options.command, start.describe() if start else "")
     for seed in recipe.seeds if options.seed is None else [options.seed]:
         run_folder, binary = job.run_folder(seed), prepared.folder / "bin"
+        measured = partial(measure_speed, binary, languages, recipe, run_folder, machine)
+        seed_job = replace(job, recipe=limit_time(recipe, options.minutes, run_folder, measured, tell))
         course.folder = options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder
-        with followed(job, seed, course) as reports:
-            train(binary, languages, recipe, seed, run_folder, machine, reports, start)
-        finish(job, seed, course.folder)
+        with followed(seed_job, seed, course) as reports:
+            train(binary, languages, seed_job.recipe, seed, run_folder, machine, reports, start)
+        finish(seed_job, seed, course.folder)
         tell(f"{course.folder} is ready: extract-align -m {course.folder}")
 
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import resource
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from align import load
+from align.cli import train
 from align.cli.train import Course, main
 from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
+from align.training import time_limit
 from align.training.folder import EDITABLE
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import read_recipe
+from align.training.time_limit import Measured, measure
 from tests.cli.conftest import Result, failed
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe
@@ -214,6 +219,38 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     result: Result = run_main(main, *arguments(folder, 2), *extra)  # type: ignore[operator]
     assert result.code == 2
     assert message in result.err
+
+
+@pytest.mark.usefixtures("forked_fairseq")
+def test_a_training_of_limited_time_ends_its_schedule_and_goes_on_as_planned(
+    folder: Path, run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*given: Any) -> Measured:
+        measured = measure(*given)
+        assert measured.speed > 0
+        assert 0 < measured.start < measured.spent
+        assert 0 < measured.validation < measured.spent
+        return Measured(0.27, 5.0, 0.5, 5.0)  # of which 11 updates fit into a minute
+
+    monkeypatch.setattr(time_limit, "PROBE", 0.2)
+    monkeypatch.setattr(train, "measure_speed", slow)
+    command = [*arguments(folder, updates=40), "--minutes", "1"]
+    recipe = folder / "tiny.toml"
+    recipe.write_text(
+        recipe.read_text() + 'lr-scheduler = "polynomial_decay"\ntotal-num-update = 40\n', encoding="utf-8"
+    )
+    result = run_main(main, *command)
+    assert result.code == 0, result.err
+    assert "extract-align train: 11 updates of 40 fit into 1 min\n" in result.err
+    assert "11 updates" in (folder / "model" / "README.md").read_text(encoding="utf-8")
+    run = folder / "model" / "work" / "seed1"
+    log = (run / "log").read_text(encoding="utf-8")
+    assert re.findall(r'"valid_num_updates": "([0-9]+)"', log)[-1] == "11"
+    assert re.findall(r'"train_lr": "([^"]+)"', log)[-1] == "0"
+    assert not {"checkpoint_1_1.pt"} & set(os.listdir(run))  # of measuring
+    again = run_main(main, *command)
+    assert (again.code, "measuring" in again.err, "update 11:" in again.err) == (0, False, False)
+    failed(run_main(main, *command[:-2]), "began with --minutes 1; say so again, or name another folder")
 
 
 def test_a_missing_fairseq_is_reported_before_anything_is_prepared(
