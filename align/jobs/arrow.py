@@ -172,7 +172,7 @@ def schema_of(links: str) -> pa.Schema:
 
     struct = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
     if links == "structs":
-        return pa.schema({"links": pa.list_(struct), "agreement": pa.list_(pa.float32(), 2), "status": pa.string()})
+        return pa.schema({"links": pa.list_(struct), "agreement": pa.list_(pa.float32()), "status": pa.string()})
     return pa.schema({"links": pa.string(), "status": pa.string()})
 
 

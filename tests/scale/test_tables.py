@@ -28,7 +28,7 @@ KINDS = [
     pa.dictionary(pa.int8(), pa.string()),
     pa.dictionary(pa.uint32(), pa.large_string()),
 ]
-AGREEMENT = pa.list_(pa.float32(), 2)
+AGREEMENT = pa.list_(pa.float32())
 LINKS = pa.list_(pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()}))
 
 
