@@ -45,8 +45,9 @@ def describe(
         **(more or {}),
         "dtype": dtype,
     }
-    if parts.get("reverse-null") == settings.null:
-        del parts["reverse-null"]
+    for key in ("position", "null"):
+        if parts.get(f"reverse-{key}") == parts[key]:
+            del parts[f"reverse-{key}"]
     return parts
 
 
@@ -60,8 +61,7 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
     layer, head, output = _place(settings, choice)
     place = {"reverse-layer": layer, "reverse-head": head}
     place |= {f"reverse-output-{key}": value for key, value in output.items()}
-    if settings.position == "auto":
-        place["reverse-position"] = _position(settings, choice)
+    place["reverse-position"] = _position(settings, choice)
     place["reverse-null"] = settings.null
     return {"reverse": name, **place, "symmetrize": method}
 

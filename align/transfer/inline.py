@@ -8,12 +8,16 @@ do are placed one layer after another.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from align.transfer.markup import CROSSING, MOVED, PART, Placement, place_markup
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from align.transfer.markup import CROSSING, MOVED, PART, REPEATED, Placement, place_markup
 from align.transfer.tags import Kind, Syntax, Token, find_words, halves, markup_of, readable, words_in
 
 MOST = 2000
@@ -25,7 +29,12 @@ LAYERS = 8
 FIRST = 0xF0000
 """A character for private use, which stands for the first tag of a segment while its tags are placed."""
 
+_LIGHT = " \t\r\n.,;:!?\u2026"
+"""Spaces and punctuation that may change their side of a tag."""
+
 _SPACE = re.compile(r"\s")
+_X = re.compile(r"""^<[^>]*?\sx\s*=\s*["']([^"'>]*)""")
+_I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
 _PRIVATE = re.compile("[\U000f0000-\U000fffff]")
 
 
@@ -47,6 +56,19 @@ def _identity(token: Token) -> str:
     return token.key or token.text
 
 
+def _by_x(tokens: Sequence[Token]) -> list[Token]:
+    """Identify halves of native codes by `x`, which is the same in all languages of TMX; `i` only pairs two of them."""
+    found: dict[str, str] = {}
+    result = []
+    for token in tokens:
+        if _is_code(token) and token.kind == "open" and (x := _X.search(token.text)):
+            found[token.name] = x[1]
+        if _is_code(token) and token.name in found:
+            token = token._replace(key=f"{token.kind} x {found[token.name]}")
+        result.append(token)
+    return result
+
+
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
     """Return the closing token of each opening one; pairs of native codes may overlap others."""
     pairs = halves([token if not _is_code(token) else token._replace(kind="point") for token in tokens])
@@ -63,6 +85,15 @@ def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
     """Check whether each of two pairs has one half within the other pair."""
     first, second = sorted((left, right))
     return first[0] < second[0] < first[1] < second[1]
+
+
+def _linked(of_target: Mapping[int, Sequence[tuple[int, float]]], theirs: list[range], ours: list[range]) -> float:
+    """Return the sum of the scores of links between words, per word of the longer side, part by part."""
+    total = longest = 0.0
+    for target, source in zip(theirs, ours, strict=False):
+        total += sum(score for j in target for i, score in of_target.get(j, ()) if i in source)
+        longest += max(len(source), len(target))
+    return total / max(1.0, longest)
 
 
 @dataclass(slots=True)
@@ -111,17 +142,18 @@ class Inline:
         tokens = syntax.parse(source)
         if xml and not comments:
             tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
-        self.tokens, self._there = tokens, syntax.parse(target)
+        there = syntax.parse(target)
+        if all(_X.search(token.text) for token in (*tokens, *there) if _is_code(token) and token.kind == "open"):
+            tokens, there = _by_x(tokens), _by_x(there)
+        self.tokens, self._there = tokens, there
         if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
             raise ValueError(f"more than {MOST:,} tags")
         self._partners = partners(tokens)
-        self._matches = self._match()
+        self._given: Sequence[str] | None = None
+        self._use(self._match({}))
         unknown = (token for m, token in enumerate(self._there) if token.kind != "text" and m not in self._matches)
         self.extra = tuple(token.text for token in unknown)
-        self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - set(self._matches.values())
         self.missing = len(self._new)
-        syntax = replace(syntax, placeholders=False, pattern=None)  # a character stands for each
-        self._layers = [markup_of(layer, syntax) for layer in self._split()]
         self.source_words = self._layers[0].readable()
         self.escaped = self._layers[0].escaped
         self._plain = _flatten(_text_of(self._there))
@@ -130,13 +162,48 @@ class Inline:
 
     def use_words(self, source: Sequence[str], target: Sequence[str]) -> None:
         """Count other words than those between spaces; see `align.transfer.tags.find_words`."""
-        plain = self._layers[0].plain
-        words = find_words(source, plain, self.escaped)
-        self._layers = [layer.with_words(words) for layer in self._layers]
+        self._given = source
+        self._use(self._matches)
         self._words = find_words(target, self._plain, self.escaped)
 
-    def _match(self) -> dict[int, int]:
-        """Return the number of the source token for each token of the translation that the source has too."""
+    def _use(self, matches: dict[int, int]) -> None:
+        """Prepare the tokens of the source that the translation does not match."""
+        syntax = replace(self.syntax, placeholders=False, pattern=None)  # a character stands for each
+        self._matches = matches
+        self._written = self._renumber()
+        self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - set(matches.values())
+        self._layers = [markup_of(layer, syntax) for layer in self._split()]
+        if self._given is not None:
+            words = find_words(self._given, self._layers[0].plain, self._layers[0].escaped)
+            self._layers = [layer.with_words(words) for layer in self._layers]
+
+    def _renumber(self) -> list[Token]:
+        """Return the source's tokens, codes with the number `i` of their other half, or one that is free, in TMX."""
+        tokens = list(self.tokens)
+        names = {n: self._there[m].name for m, n in self._matches.items() if m >= 0}
+        taken = {token.name for token in self._there if _is_code(token)}
+        numbers = [int(name[1:]) for name in {*taken, *(token.name for token in tokens)} if name[1:].isdecimal()]
+        for n, m in self._partners.items():
+            if not _is_code(tokens[n]) or not _I.search(tokens[n].text):
+                continue
+            name = names.get(n, names.get(m, tokens[n].name))
+            if n not in names and m not in names and name in taken:
+                numbers.append(max(numbers, default=0) + 1)
+                name = f"#{numbers[-1]}"
+            for half in (n, m):
+                text = tokens[half].text
+                if (match := _I.search(text)) and name != tokens[half].name:
+                    tokens[half] = tokens[half]._replace(text=f"{match[1]}{name[1:]}{text[match.end() :]}")
+        return tokens
+
+    def _match(self, chosen: Mapping[int, int]) -> dict[int, int]:
+        """Return the number of the source token for each token of the translation that the source has too.
+
+        Of equal tokens the first ones match.
+
+        Args:
+            chosen: other source tokens, by the numbers of the translation's.
+        """
         numbers: dict[str, list[int]] = defaultdict(list)
         ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
         for n, token in reversed([*enumerate(self.tokens)]):
@@ -146,6 +213,8 @@ class Inline:
         pairs = partners(self._there)
         for m, token in enumerate(self._there):
             same = numbers.get(_identity(token)) if token.kind != "text" else None
+            if same and chosen.get(m) in same:
+                same.append(same.pop(same.index(chosen[m])))
             if same and _is_code(token):
                 matches[m] = same.pop()
             elif same and (m in pairs) == (same[-1] in self._partners):
@@ -157,6 +226,59 @@ class Inline:
                 if n in self._partners:
                     matches[-1 - m] = self._partners[n]
         return matches
+
+    def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
+        """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
+
+        Returns:
+            Identities of tokens of which others could be the missing ones as well.
+        """
+        sides = [self._spans(self.tokens, self._layers[0].plain, self._layers[0].words)]
+        sides.append(self._spans(self._there, self._plain, self._words))
+        of_target: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for (i, j), score in links.items():
+            of_target[j].append((i, score))
+        chosen: dict[int, int] = {}
+        unsure: set[str] = set()
+        for identity, theirs in sides[1].items():
+            ours = sides[0].get(identity, {})
+            if not len(theirs) < len(ours) or len(theirs) * len(ours) > MOST:
+                unsure |= {identity} if len(theirs) < len(ours) else set()
+                continue
+            near = np.array([[_linked(of_target, span, other) for other in ours.values()] for span in theirs.values()])
+            first = np.arange(len(ours)) * 1e-9  # of equal ones
+            rows, columns = linear_sum_assignment(first - near)
+            left = np.delete(near, columns, axis=1)
+            if (left.max(axis=1) >= near[rows, columns]).any():
+                unsure.add(identity)
+            numbers = [*theirs], [*ours]
+            chosen |= {numbers[0][row]: numbers[1][column] for row, column in zip(rows, columns, strict=True)}
+        words, before = self._layers[0].readable(), self._matches
+        matches = self._match(chosen)
+        if matches != before:
+            self._use(matches)
+            if self._layers[0].readable() != words:  # the links are of other words
+                self._use(before)
+                unsure |= sides[0].keys() & sides[1].keys()
+        return unsure
+
+    def _spans(
+        self, tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]
+    ) -> dict[str, dict[int, list[range]]]:
+        """Return by identity, for each element its words, and for each point the word before it and the one after."""
+        letters = [0, *accumulate(not character.isspace() for character in plain)]
+        starts, ends = [letters[a] for a, _ in words], [letters[b] for _, b in words]
+        at = [0, *accumulate(len("".join(token.text.split())) if token.kind == "text" else 0 for token in tokens)]
+        pairs = partners(tokens)
+        closing = set(pairs.values())
+        spans: dict[str, dict[int, list[range]]] = defaultdict(dict)
+        for n, token in enumerate(tokens):
+            if token.kind == "text" or n in closing or _is_code(token):
+                continue
+            first = bisect_right(ends, at[n])
+            parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
+            spans[_identity(token)][n] = parts or [range(first - 1, first), range(first, first + 1)]
+        return spans
 
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap; a character stands for each."""
@@ -199,6 +321,8 @@ class Inline:
         Args:
             scores: scores of links between `source_words` and `target_words`, or a set of links.
         """
+        links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
+        unsure = self._choose(links)
         there = self._there
         items = [
             _Item("point" if _is_code(token) else token.kind, token.text, self._matches.get(m, -1 - m))
@@ -214,24 +338,27 @@ class Inline:
             for m, token in enumerate(there)
             if token.kind in ("open", "close") and m not in paired and not _is_code(token)
         }
-        merging = _Merging(items, self.tokens, self._partners)
+        merging = _Merging(items, self._written, self._partners)
         rows: list[Placement] = []
         for markup in self._layers:
             placed = place_markup(markup, self._plain, scores, words=self._words)
             merging.add(placed.text, self._plain)
             rows += placed.report
-        crossed, report = merging.crossed(), list[Placement]()
+        crossed, report = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()}), list[Placement]()
         for row in rows:
             numbers = _numbers(row.tag)
+            numbers |= {merging.first_half(n) for n in numbers}
             if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
                 row = row.doubt(MOVED, min(moved))
             if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
                 row = row.doubt(CROSSING, 0.0)
+            if any(_identity(self.tokens[n]) in unsure for n in numbers):
+                row = row.doubt(REPEATED, PART)
             report.append(row._replace(tag=self._restore(row.tag)))
         return "".join(item.text for item in merging.items), report
 
     def _restore(self, text: str) -> str:
-        return _PRIVATE.sub(lambda match: self.tokens[ord(match[0]) - FIRST].text, text)
+        return _PRIVATE.sub(lambda match: self._written[ord(match[0]) - FIRST].text, text)
 
 
 def _numbers(text: str) -> set[int]:
@@ -302,8 +429,9 @@ class _Merging:
             start = self._find(n, offsets[n], ranks[n], last=True)
             if n not in self._elements:
                 points[n] = self._offset(start)
-                if letters[points[n]] != letters[offsets[n]]:
-                    self.moved[self._starts.get(n, n)] = PART
+                low, high = sorted((points[n], offsets[n]))
+                if plain[low:high].strip(_LIGHT):
+                    self.moved[self.first_half(n)] = PART
                 self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
                 continue
             last = self._elements[n]
@@ -312,27 +440,51 @@ class _Merging:
             start, end = self._enclose(start, n, opening, offsets[last], closing)
             at_start, at_end = self._offset(start), self._offset(end + 1)
             reached = [letters[at_start], letters[at_end]]
-            lost = plain[offsets[n] : offsets[last]].strip() and not plain[at_start:at_end].strip()
-            if reached != bounds or lost:
-                self.moved[n] = 0.0 if lost else PART
-        for first, last in ((n, m) for n, m in self._partners.items() if n in points and m in points):
-            if plain[offsets[first] : offsets[last]].strip() and not plain[points[first] : points[last]].strip():
-                self.moved[first] = 0.0
+            linked, covered = plain[offsets[n] : offsets[last]], plain[at_start:at_end]
+            if linked.strip() and not covered.strip():
+                self.moved[n] = 0.0
+            elif reached != bounds or linked.strip(_LIGHT) != covered.strip(_LIGHT):
+                self.moved[n] = PART
+        for n in {self.first_half(n) for n in points} & self._partners.keys():
+            if self._is_emptied(n, self._partners[n]):
+                self.moved[n] = 0.0
 
-    def crossed(self) -> set[int]:
-        """Return the numbers of pairs that cross another one, where they do not in the source."""
-        opened: list[int] = []
+    def _is_emptied(self, n: int, m: int) -> bool:
+        """Check whether a pair of codes encloses text in the source, and none in the translation."""
+        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
+        if n not in places or m not in places or not _text_of(self._tokens[n:m]).strip():
+            return False
+        return not "".join(item.text for item in self.items[places[n] : places[m]] if item.kind == "text").strip()
+
+    def first_half(self, n: int) -> int:
+        """Return the number of the opening tag of an element or a pair of codes; a point's own number."""
+        return self._starts.get(n, n)
+
+    def crossed(self, own: Mapping[int, int]) -> set[int]:
+        """Return the numbers of pairs that cross another one, where they do not in the source, and one of them is new.
+
+        Args:
+            own: pairs of the translation, by the numbers that they have if the source does not have them.
+        """
+        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
+        pairs = [
+            ((places[n], places[m]), n)
+            for n, m in (*self._partners.items(), *own.items())
+            if places.get(n, len(places) + 1) < places.get(m, -1)
+        ]
+        is_new = {n: any(self.items[k].rank >= 0 for k in places) for places, n in pairs}
         crossed: set[int] = set()
-        for item in self.items:
-            first = self._starts.get(item.number)
-            if item.number in self._partners:
-                opened.append(item.number)
-            elif first in opened:
-                for later in opened[opened.index(first) + 1 :]:
-                    if not first < later < self._partners[first] < self._partners[later]:
-                        crossed |= {first, later}
-                opened.remove(first)
+        opened: list[tuple[tuple[int, int], int]] = []
+        for pair, n in sorted(pairs):
+            opened = [one for one in opened if one[0][1] > pair[0]]
+            for other, m in opened:
+                if (is_new[n] or is_new[m]) and overlap(other, pair) and not self._overlap_in_source(m, n):
+                    crossed |= {n, m}
+            opened.append((pair, n))
         return crossed
+
+    def _overlap_in_source(self, first: int, second: int) -> bool:
+        return min(first, second) >= 0 and overlap((first, self._partners[first]), (second, self._partners[second]))
 
     def _offset(self, k: int) -> int:
         """Return the offset of the text at which an item stands."""

@@ -323,6 +323,7 @@ DOUBTFUL = 0.9
 UNLINKED, NO_ROOM = "no link", "no room"
 MALFORMED, CROSSING = "in a target that is not well-formed", "in a target whose own tags are crossed"
 MOVED = "moved around the target's own tags"
+REPEATED = "one of several equal ones, of which the target has some"
 """Remarks on a tag that is placed."""
 
 
@@ -449,6 +450,10 @@ def place_markup(
         report = [placement.doubt(CROSSING, 0.0) for _, placement in placements]
     else:
         report = [placement.doubt(MOVED, PART) if n in writer.moved else placement for n, placement in placements]
+    if markup.repeated:
+        report = [
+            one.doubt(REPEATED, PART) if any(tag in one.tag for tag in markup.repeated) else one for one in report
+        ]
     return Transferred(text, tuple(report))
 
 

@@ -500,6 +500,7 @@ class Markup:
         root: an element that contains all of it and has no tags itself.
         syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
+        repeated: identities of tags and placeholders of which the target has some, but not all.
     """
 
     tokens: Sequence[Token]
@@ -508,6 +509,7 @@ class Markup:
     root: Element
     syntax: Syntax
     extra: tuple[str, ...] = ()
+    repeated: frozenset[str] = frozenset()
 
     @property
     def escaped(self) -> bool:
@@ -617,13 +619,15 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     tokens = syntax.parse(text)
     check_size(tokens, target)
     there, extra = _in_target(tokens, target, syntax) if target else (set[int](), ())
+    same = frozenset(tokens[n].identity for n in there)
+    repeated = same & {token.identity for n, token in enumerate(tokens) if token.kind != "text" and n not in there}
     if there:
         tokens = [
             token._replace(kind="text") if n in there else token
             for n, token in enumerate(tokens)
             if as_words or n not in there
         ]
-    return markup_of(tokens, syntax, extra, spaces=as_words)
+    return replace(markup_of(tokens, syntax, extra, spaces=as_words), repeated=repeated)
 
 
 def check_size(tokens: Sequence[Token], text: str) -> None:

@@ -12,7 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
-from align.transfer.markup import CROSSING, MOVED, PART
+from align.transfer.markup import CROSSING, MOVED, PART, REPEATED
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -499,3 +499,79 @@ def test_pairs_of_codes_that_cross_or_meet_are_doubtful() -> None:
 def test_signs_that_an_element_loses_are_missed() -> None:
     text, report = Inline("<b>15 <i>%</i></b> da", "<b>15</b> % there", "html").place({(0, 0), (1, 1), (2, 2)})
     assert ("<i></i>" in text, report[0].confidence) == (True, 0.0)
+
+
+def test_a_pair_of_codes_whose_closing_half_is_missing_is_doubtful_where_it_crosses_or_is_empty() -> None:
+    (b1, e1), (b2, e2) = code(1, "b"), code(2, "i")
+    inline = Inline(f"{b1}Das {b2}Haus{e2}{e1} ist", f"{b1}The {b2}house{e1} is", "xml")
+    text, (row,) = inline.place({(0, 0), (1, 1), (2, 2)})
+    crossed = text.index(e1) < text.index(e2)
+    assert (CROSSING in row.remarks, row.confidence == 0.0) == (crossed, crossed)
+    text, (row,) = Inline(f"Das {b2}Haus{e2} ist alt", f"The house is {b2}old", "xml").place({(n, n) for n in range(4)})
+    assert f"{b2}{e2}" in text
+    assert (row.remarks, row.confidence) == ((MOVED,), 0.0)
+
+
+@pytest.mark.parametrize("own", [code(9, "u"), ('<g id="9">', "</g>")])
+def test_pairs_of_codes_that_cross_what_the_translation_adds_are_doubtful(own: tuple[str, str]) -> None:
+    begin, end = code(1, "b")
+    inline = Inline(f"Das große {begin}Haus ist{end}", "The {}big house{} is".format(*own), "xml")
+    (row,) = inline.place({(n, n) for n in range(4)})[1]
+    assert (row.remarks, row.confidence) == ((CROSSING,), 0.0)
+
+
+def test_an_element_or_point_that_passes_signs_is_doubtful() -> None:
+    inline = Inline('<g id="1">Der Preis <g id="2">15 %</g></g> da', '<g id="1">The price 15</g> % there', "xml")
+    text, (row,) = inline.place({(n, n) for n in range(5)})
+    assert text.count('<g id="2">15</g>') == 1
+    assert (row.remarks, row.confidence) == ((MOVED,), PART)
+    (row,) = Inline('<g id="1">Preis % <x id="2"/></g> da', '<g id="1">price</g> % there', "xml").place(
+        {(0, 0), (1, 1), (2, 2)}
+    )[1]
+    assert (row.remarks, row.confidence) == ((MOVED,), PART)
+    (row,) = Inline("Das <b>Haus.</b> Ja", "The house<i>.</i> Yes", "html").place({(n, n) for n in range(3)})[1]
+    assert row.confidence == 1.0
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("The house and the <b>dog</b> are", "The <b>house</b> and the <b>dog</b> are"),
+        ("The <b>house</b> and the dog are", "The <b>house</b> and the <b>dog</b> are"),
+    ],
+)
+def test_of_equal_elements_the_one_with_the_links_is_there(target: str, expected: str) -> None:
+    source = "Das <b>Haus</b> und der <b>Hund</b> sind"
+    text, (row,) = Inline(source, target, "html").place({(n, n) for n in range(6)})
+    assert (text, row.remarks, row.confidence) == (expected, (), 1.0)
+    text, (row,) = Inline(source, target, "html").place({(0, 0), (2, 2)})
+    assert (REPEATED in row.remarks, row.confidence <= PART) == (True, True)
+
+
+def test_of_equal_points_the_one_between_linked_words_is_there() -> None:
+    links = {(n, n) for n in range(6)}
+    text, (row,) = Inline("a b <br> c d <br> e f", "A B C D <br> E F", "html").place(links)
+    assert text.split() == ["A", "B", "<br>", "C", "D", "<br>", "E", "F"]
+    assert (row.remarks, row.confidence) == ((), 1.0)
+
+
+def test_a_line_whose_translation_has_one_of_equal_tags_is_doubtful() -> None:
+    links = {(n, n): 1.0 for n in range(4)}
+    (row,) = transfer_markup("Das <b>Haus</b> und <b>Hund</b>", "The house and <b>dog</b>", links, tags="html").report
+    assert (row.remarks, row.confidence) == ((REPEATED,), PART)
+
+
+def test_tmx_codes_are_matched_by_x_and_get_a_number_that_is_free() -> None:
+    def codes(i: int, x: int, letter: str) -> tuple[str, str]:
+        return f'<bpt i="{i}" x="{x}">&lt;{letter}></bpt>', f'<ept i="{i}">&lt;/{letter}></ept>'
+
+    links = {(n, n) for n in range(5)}
+    (italic, off), (bold, end) = codes(1, 1, "i"), codes(2, 2, "b")
+    own, own_end = codes(1, 2, "b")
+    inline = Inline(f"Das {italic}Haus{off} und der {bold}Hund{end}", f"The house and the {own}dog{own_end}", "xml")
+    new, new_end = codes(3, 1, "i")
+    assert inline.place(links)[0] == f"The {new}house{new_end} and the {own}dog{own_end}"
+    half = Inline(f"Das {italic}Haus{off} ist", f"The {codes(7, 1, 'i')[0]}house is", "xml")
+    assert half.place({(n, n) for n in range(3)})[0] == "The {}house{} is".format(*codes(7, 1, "i"))
+    plain = Inline('a <bpt i="1">x</bpt>b<ept i="1">y</ept>', "A B", "xml")
+    assert plain.place({(0, 0), (1, 1)})[0] == 'A <bpt i="1">x</bpt>B<ept i="1">y</ept>'
