@@ -13,7 +13,7 @@ function fillCard(card, options) {
   const n = Number(card.dataset.pair);
   const pair = DATA.pairs[n];
   const panels = panelsOf(pair);
-  const matrix = options.matrix && pair.source.length * pair.target.length <= MOST_CELLS;
+  const matrix = options.matrix && !ALONE && pair.source.length * pair.target.length <= MOST_CELLS;
   const row = element("div", { className: `panels ${matrix ? "matrix" : options.all ? "all" : ""}` });
   for (const panel of panels) row.append(panelElement(pair, panel, options, matrix));
   card.replaceChildren(cardHead(pair), ...(matrix ? [sentencesOf(pair)] : []), row);
@@ -60,7 +60,7 @@ function panelElement(pair, panel, options, matrix) {
     }
   }
   made.append(title, sentences, readingElement());
-  if (options.matrix) made.append(linkGrid(pair, panel)); // which says that it is too large
+  if (options.matrix) made.append(linkGrid(pair, panel)); // below the lines of a pair alone, or says that it is too large
   return made;
 }
 

@@ -3,6 +3,9 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 
+// A pair of one system has room for its lines and their matrix.
+const ALONE = DATA.pairs.length === 1 && DATA.systems.length === 1 && !DATA.gold;
+
 const MEANINGS = {
   sure: "sure, in gold",
   maybe: "possible, in gold",

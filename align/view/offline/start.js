@@ -14,7 +14,7 @@ function fillControls() {
   byId("of").hidden = DATA.systems.length < 2;
   if (DATA.pairs.length === 1) {
     for (const id of ["find", "show", "order"]) byId(id).closest("label").hidden = true;
-    byId("all").checked = byId("matrix").checked = true;
+    byId("all").checked = true;
   }
   if (!DATA.model) return;
   byId("model").hidden = false;
@@ -56,7 +56,7 @@ function start() {
   byId("keys").addEventListener("click", () => byId("help").showModal());
   const narrow = window.matchMedia("(max-width: 40rem)");
   const fit = () => {
-    byId("matrix").checked = narrow.matches; // lines need room
+    byId("matrix").checked = narrow.matches || ALONE; // lines need room
     refill();
   };
   narrow.addEventListener("change", fit);
