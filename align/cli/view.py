@@ -122,7 +122,10 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
 
 def systems_of(files: Sequence[NumberedLinks], names: Sequence[str]) -> list[System]:
     """Read files of links as systems, each under its shortest unique name."""
-    return [System(name, file.links, file.scores) for name, file in zip(short_names(names), files, strict=True)]
+    return [
+        System(name, file.links, file.scores, [pair.possible - pair.sure for pair in file.pairs])
+        for name, file in zip(short_names(names), files, strict=True)
+    ]
 
 
 def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs: int) -> str:

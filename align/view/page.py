@@ -31,12 +31,16 @@ class System:
     """The links of one system.
 
     Attributes:
+        links: all of its links, by sentence pair.
         scores: scores of its links, by sentence pair; empty if there are none.
+        maybe: those of its links that are possible, but not sure, by sentence pair; empty if it does not tell them
+            apart.
     """
 
     name: str
     links: Sequence[Links]
     scores: Sequence[LinkScores] = ()
+    maybe: Sequence[Links] = ()
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,13 @@ def _listed(links: Links) -> list[list[int]]:
 
 
 def _of_pair(system: System, n: int) -> dict[str, Any]:
-    """Return a system's links of one pair, and their scores."""
+    """Return a system's links of one pair, their scores, and which of them are possible only."""
     links = sorted(system.links[n])
     scores = system.scores[n] if n < len(system.scores) else {}
     rounded = [round(scores[link], 4) if link in scores else None for link in links]
-    return {"links": [[i, j] for i, j in links], **({"scores": rounded} if scores else {})}
+    maybe = _listed(system.maybe[n]) if n < len(system.maybe) else []
+    record: dict[str, Any] = {"links": _listed(system.links[n])}
+    return record | ({"scores": rounded} if scores else {}) | ({"maybe": maybe} if maybe else {})
 
 
 def _errors(counts: Counts) -> dict[str, Any]:

@@ -137,6 +137,14 @@ def test_starts(visit: Visit, base: str, expected: dict[str, str]) -> None:
     assert cells(page) == expected  # a pair that was looked at keeps its links
 
 
+def test_possible_links_of_a_system_stay_possible(visit: Visit) -> None:
+    maybe = [frozenset({(1, 2)}), frozenset[tuple[int, int]](), frozenset[tuple[int, int]]()]
+    page = visit(make_page(TEXT, [system("one", "0-0 1-2", "0-0", "", maybe=maybe), TWO]))
+    page.click("#edit")
+    assert cells(page) == {"0-0": "sure", "1-2": "maybe"}
+    assert saved(page, "talp")[1] == "0-0 1p2\n0-0\n\n"
+
+
 def test_no_sentence(page: Any) -> None:
     page.fill("#find", "nowhere")
     assert page.inner_text("#edited") == "No sentence is like that."

@@ -47,6 +47,13 @@ def test_to_stdout_without_gold_and_without_a_word(run: Callable[..., Result], w
     assert (data["gold"], data["signature"]) == (False, "")
 
 
+def test_possible_links_of_a_system(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(marked="0-0 1p1\n0-0\n0-0\n")
+    data = data_of(run("-q", "marked", *TEXT).out.decode())
+    assert data["pairs"][0]["systems"] == [{"links": [[0, 0], [1, 1]], "maybe": [[1, 1]]}]
+    assert data["pairs"][1]["systems"] == [{"links": [[0, 0]]}]
+
+
 @pytest.mark.parametrize("scores", ["[NaN]", "[]"])
 def test_scores_that_are_none(run: Callable[..., Result], write: Callable[..., None], scores: str) -> None:
     write(scored='{"links": [[0, 0]], "scores": [0.5]}\n' + f'{{"links": [[0, 0]], "scores": {scores}}}\n' * 2)

@@ -21,7 +21,11 @@ function pairEdited() {
 function linksAtStart(pair) {
   const from = byId("base").value;
   const found = from === "gold" ? goldLinks(pair) : new Map();
-  if (from in pair.systems) put(found, pair.systems[from].links, "sure");
+  if (from in pair.systems) {
+    const { links, maybe = [] } = pair.systems[from];
+    put(found, maybe, "maybe");
+    put(found, links, "sure");
+  }
   return new Map([...found].filter(([, link]) => exists(pair, link)));
 }
 
@@ -181,6 +185,7 @@ function writeProgress(more = "") {
   const state = isUnsaved() ? ". There are changes that no download has" : "";
   byId("progress").textContent = `${kept.size.toLocaleString()} of ${all.toLocaleString()} sentences looked at${rest}${state}. ${more}`;
   byId("undo").disabled = !changes.length;
+  byId("lines").hidden = true; // they may be out of date
 }
 
 // To another pair; the one that is left counts as looked at.
@@ -215,14 +220,24 @@ function fileOf(format) {
 
 function download(format) {
   const text = fileOf(format);
+  const base = /(^|[ p-])0([ p-]|$)/m.test(text) || !text.trim() ? "" : " No first word has a link: read it with --gold-base 0.";
+  if (window !== window.parent) return showLines(text, base); // frames may forbid downloads, and do not say so
   const part = kept.size < DATA.pairs.length ? `-${kept.size}-of-${DATA.pairs.length}` : "";
   const name = `edited${part}.${format}`;
   const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   element("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60000);
   if (text === fileOf("talp")) downloaded = changes.at(-1); // else possible links would be lost
-  const base = /(^|[ p-])0([ p-]|$)/m.test(text) || !text.trim() ? "" : " No first word has a link: read it with --gold-base 0.";
   writeProgress(`Downloaded ${name}${format === "talp" ? "" : ", the sure links only"}.${base}`);
+}
+
+// Shows the lines of a file in a field, to be copied.
+function showLines(text, base) {
+  writeProgress(`No file comes out of a frame: copy these lines.${base}`);
+  const field = byId("lines");
+  [field.value, field.hidden] = [text, false];
+  field.focus();
+  field.select();
 }
 
 function setEditing(on) {

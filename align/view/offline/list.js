@@ -113,7 +113,7 @@ function moveWord(card, by) {
 function onKey(event) {
   const at = document.activeElement;
   if (byId("help").open) return;
-  if (at.matches("input[type=search], select")) {
+  if (at.matches("input[type=search], select, textarea")) {
     if (event.key !== "Escape") return;
     event.preventDefault(); // or a browser empties the field without a word
     at.blur();
