@@ -60,15 +60,16 @@ parser.add_argument("--sort", choices=COLUMNS, default="llr", help="the highest 
 parser.add_argument("--least", type=int, default=2, metavar="N", help="of the count (default: %(default)s)")
 options = parser.parse_args()
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
-times, of_source, of_target, spellings = Counter(), Counter(), Counter(), defaultdict(Counter)
+times, of_source, of_target = Counter(), Counter(), Counter()
+spellings = defaultdict(Counter), defaultdict(Counter)  # of the source, of the target
 for line in sys.stdin:
     for unit in units(json.loads(line)):
         source, target = map(fold, unit)
         times[source, target] += 1
         of_source[source] += 1
         of_target[target] += 1
-        for folded, spelling in zip((source, target), unit, strict=True):
-            spellings[folded][spelling] += 1
+        for of_side, folded, spelling in zip(spellings, (source, target), unit, strict=True):
+            of_side[folded][spelling] += 1
 
 total, rows = times.total(), []
 for (source, target), both in times.items():
@@ -78,5 +79,5 @@ for (source, target), both in times.items():
         rows.append((both, llr, 2 * both / sum(of_both), both / of_both[0], both / of_both[1], source, target))
 column = COLUMNS.index(options.sort)
 for *numbers, source, target in sorted(rows, key=lambda row: (-row[column], -row[1], row[5:])):
-    names = (spellings[word].most_common(1)[0][0] for word in (source, target))
+    names = (of_side[word].most_common(1)[0][0] for of_side, word in zip(spellings, (source, target), strict=True))
     print("{}\t{:.1f}\t{:.2f}\t{:.2f}\t{:.2f}".format(*numbers), *names, sep="\t")

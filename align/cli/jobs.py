@@ -324,13 +324,19 @@ class Shards:
             except DataError as error:
                 self._failed.append(file.name)
                 say_error(PROGRAM, error.told(with_options))
+        complete = len(files) - len(left) - len(self._failed)
         seen = look(left, options.columns, options.models.buffer)
+        for file in left:
+            if unreadable := seen.errors.get(file.place):
+                self._failed.append(file.name)
+                say_error(PROGRAM, unreadable.told(with_options))
+        left = [file for file in left if file.place not in seen.errors]
         workers = min(workers_of(job, options), len(left))
         speed = measure(job.aligner, seen.pairs, workers)
         rows, about = round(sum(seen.rows.values())), "" if seen.exact else "about "
         size = sum(file.size for file in left)
         lines = {
-            "files": f"{len(files):,}, of which {len(files) - len(left) - len(self._failed):,} finished",
+            "files": f"{len(files):,}, of which {complete:,} finished",
             "to do": f"{plural(len(left), 'file')}, {plural(size, 'byte')}, {about}{plural(rows, 'row')}",
             "output": options.output,
         }

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,6 +37,9 @@ validation on. FOLDER/work can be removed afterwards.
 
 CHECKPOINT = "checkpoint.pt"
 """Weights in a model folder."""
+
+NEEDED = (*("align.models.fairseq.checkpoint", "align.training.begin", "align.training.card", "align.training.export"),)
+"""Modules that are imported only once a training is asked for."""
 
 STATUS_EVERY = 60.0
 """Seconds between two lines of progress where stderr is not a terminal."""
@@ -285,6 +289,8 @@ def train_all(options: Options, course: Course) -> None:
     """Train a model for each seed."""
     from align.models.load import pick_device
 
+    for module in NEEDED:  # before there is anything to say: a signal during an import ends the program at once
+        import_module(module)
     check_installed()
     recipe = read_recipe(options.recipe)
     machine = Machine(pick_device(options.device), options.threads, options.bf16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -50,14 +51,16 @@ class Sample(NamedTuple):
     """What a sample of a job shows.
 
     Attributes:
-        rows: rows of each file, by its place.
+        rows: rows of each file that can be read, by its place.
         exact: whether all of them were counted.
         pairs: sampled rows from all over the files, blank and unreadable ones, which are blank, among them.
+        errors: why a file that was tried cannot be read, by its place.
     """
 
     rows: Mapping[str, float]
     exact: bool
     pairs: Sequence[Pair]
+    errors: Mapping[str, DataError]
 
 
 class Speed(NamedTuple):
@@ -76,7 +79,7 @@ def look(files: Sequence[InputFile], columns: Columns, count: int) -> Sample:
     """Sample rows and estimate the number of rows.
 
     Rows of tables are in their metadata. Of other files up to `PLACES` are read, in part; the density of rows there
-    gives the rows of the others. What cannot be read is left out: it is reported when it is aligned.
+    gives the rows of others with the same endings, such as `.txt.gz`.
 
     Args:
         files: files of the job.
@@ -84,25 +87,47 @@ def look(files: Sequence[InputFile], columns: Columns, count: int) -> Sample:
         count: number of rows to sample.
     """
     rows: dict[str, float] = {}
+    errors: dict[str, DataError] = {}
     exact = True
     pairs: list[Pair] = []
     for file in files:
         if kind_of(file.name) == ".parquet":
-            with suppress(DataError):
+            try:
                 rows[file.place] = table_head(file, columns)[1]
+            except DataError as error:
+                errors[file.place] = error
     each = -(-count // PLACES)
     for file, shares in _places(files).items() if files else ():
-        with suppress(DataError):
+        if file.place in errors:
+            continue
+        try:
             if kind_of(file.name) == ".parquet":
                 pairs += {pair.id: pair for pair in _table_rows(file, columns, shares, each)}.values()
                 continue
             lines, rows[file.place], counted = _lines(file, shares, each)
             exact = exact and counted
             pairs += _pairs(file, columns, b"".join(lines))
-    known = [file for file in files if file.place in rows]
-    density = sum(rows.values()) / max(1, sum(file.size for file in known))
-    estimated = {file.place: file.size * density for file in files}
-    return Sample({**estimated, **rows}, exact and len(known) == len(files), [*islice(pairs, count)])
+        except DataError as error:
+            errors[file.place] = error
+            rows.pop(file.place, None)
+    known, size_known = defaultdict[str, float](float), defaultdict[str, int](int)  # by ending; "" for all
+    for file in files:
+        if file.place in rows:
+            for ending in (_ending(file), ""):
+                known[ending] += rows[file.place]
+                size_known[ending] += file.size
+    readable = [file for file in files if file.place not in errors]
+    for file in readable:
+        if file.place not in rows:
+            exact = False
+            ending = _ending(file) if size_known[_ending(file)] else ""
+            rows[file.place] = file.size * known[ending] / max(1, size_known[ending])
+    return Sample(rows, exact, [*islice(pairs, count)], errors)
+
+
+def _ending(file: InputFile) -> str:
+    """Return the type of a file and of its compression, by its name."""
+    return kind_of(file.name) + next((end for end in OPENERS if file.name.endswith(end)), "")
 
 
 def _places(files: Sequence[InputFile]) -> dict[InputFile, list[float]]:
@@ -128,10 +153,13 @@ def _lines(file: InputFile, shares: Sequence[float], each: int) -> tuple[list[by
     opener = next((opener for end, opener in OPENERS.items() if file.name.endswith(end)), None)
     with open_file(file.place) as stream, cannot_read(file.place):
         if opener is None and file.size > WHOLE:
-            blocks = [stream.read_at(BLOCK, int(share * (file.size - BLOCK))) for share in shares]
+            blocks = [_block(stream, share, file.size) for share in shares]
             parts = [block.split(b"\n")[1:-1] for block in blocks]  # without lines that are cut
             count, size = sum(map(len, parts)), sum(len(line) + 1 for part in parts for line in part)
-            return [line + b"\n" for part in parts for line in part[:each]], file.size * count / max(1, size), False
+            density = (
+                count / size if count else max(1, sum(block.count(b"\n") for block in blocks)) / sum(map(len, blocks))
+            )
+            return [line + b"\n" for part in parts for line in part[:each]], file.size * density, False
         most = UNPACKED if opener else WHOLE + 1
         try:
             data = (opener(stream) if opener else stream).read(most)
@@ -143,7 +171,16 @@ def _lines(file: InputFile, shares: Sequence[float], each: int) -> tuple[list[by
         del lines[-1]
     firsts = [max(0, min(int(share * len(lines)), len(lines) - each)) for share in shares]
     numbers = sorted({n for first in firsts for n in range(first, min(first + each, len(lines)))})
-    return [lines[n] + b"\n" for n in numbers], len(lines) * (1 if whole else file.size / read), whole
+    return [lines[n] + b"\n" for n in numbers], (len(lines) if whole else max(1, len(lines)) * file.size / read), whole
+
+
+def _block(stream: Any, share: float, size: int) -> bytes:
+    """Read at a place of a file; where lines are long, enough for a whole one, unless it is too long for a sample."""
+    length, block = BLOCK, b""
+    while length <= 2 * LONGEST and block.count(b"\n") < 2:
+        block = stream.read_at(length, int(share * (size - length)))
+        length *= 2
+    return block
 
 
 def _pairs(file: InputFile, columns: Columns, lines: bytes) -> list[Pair]:

@@ -194,12 +194,23 @@ def describe(card: Card) -> dict[str, Any]:
     }
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes also texts that are numbers in YAML 1.2, which model hubs read, but not in 1.1."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+)$"),
+    [*"-+.0123456789"],
+)
+
+
 def write_card(path: Path, card: Card) -> None:
     """Write a model card: metadata, purpose of the model, training data and settings, and quality."""
     source, target = card.languages
     lines = [
         "---",
-        *yaml.safe_dump(describe(card), sort_keys=False).splitlines(),
+        *yaml.dump(describe(card), Dumper=_Dumper, sort_keys=False).splitlines(),
         "---",
         "",
         f"# {source}-{target}: a translation model to read word alignments off",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
@@ -62,6 +63,12 @@ OPTIONS = frozenset(
 )
 """Names of the options, without dashes."""
 
+COUNTS = (
+    *("max-update", "stop-time-hours", "save-interval-updates", "warmup-updates", "total-num-update", "warmup-steps"),
+    *("hold-steps", "decay-steps", "lr-period-updates", "validate-after-updates"),
+)
+"""Options whose value is a count of updates or hours, which this program reads too."""
+
 _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
 """Python's special names, omegaconf's interpolations, control characters."""
 
@@ -84,10 +91,28 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"[fairseq] {name} is {show_value(value)}, but must be text, a number, true, false or numbers in []"
             )
+    for name in COUNTS:
+        read_count(options, name)
+
+
+def read_count(options: Mapping[str, Any], name: str) -> float:
+    """Return a count of updates or hours in a recipe's [fairseq] table; 0 if the table does not have it.
+
+    Raises:
+        ValueError: it is neither a number nor one as text, or it is too large.
+    """
+    value = options.get(name, 0)
+    try:
+        count = math.nan if isinstance(value, bool | list) else float(value)
+    except (ValueError, OverflowError):
+        count = math.nan
+    if not -MOST < count < MOST:
+        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but must be a number less than {MOST:,}")
+    return count
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _check_text(name: str, value: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from align.io.output import replace_file
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
-from align.training.recipe import Recipe, Start
+from align.training.recipe import Recipe, Start, read_count
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PROGRESS = re.compile(r"\| progress \| (\{.*\})$")
@@ -174,7 +174,7 @@ def train(
         source, target = (binary / f"dict.{language}.txt" for language in languages)
         save_start(start, (source, target), seed, first, reports.say)
     arguments = training_options(binary, languages, recipe, seed, folder, machine)
-    total, pace = int(float(recipe.fairseq.get("max-update", 0))), Pace()
+    total, pace = int(read_count(recipe.fairseq, "max-update")), Pace()
     with fairseq(
         "train", [*arguments, *(["--finetune-from-model", first] if start else [])], machine, folder / "log"
     ) as lines:
@@ -199,7 +199,7 @@ def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
     If resumed, fairseq would do one more update when the end is a number of updates or hours; it checks epochs and
     learning rates before it starts.
     """
-    updates, hours = (float(recipe.fairseq.get(name, 0)) for name in ("max-update", "stop-time-hours"))
+    updates, hours = (read_count(recipe.fairseq, name) for name in ("max-update", "stop-time-hours"))
     done = updates_of(state)
     spent = state["extra_state"].get("previous_training_time", 0) / 3600
     return bool((updates and done >= updates) or (hours and spent > hours))

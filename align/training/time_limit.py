@@ -17,7 +17,7 @@ from pathlib import Path
 from align.core.errors import DataError
 from align.io.manifest import dump_json, load_json
 from align.io.output import open_output
-from align.training.recipe import Recipe
+from align.training.recipe import Recipe, read_count
 from align.training.run import Machine, Pace, fairseq, last_whole_checkpoint, read_progress, training_options
 
 PROBE = 10.0
@@ -82,11 +82,11 @@ def plan_updates(recipe: Recipe, minutes: int, measured: Measured) -> Plan:
     Raises:
         ValueError: the recipe does not set max-update, or the time is too short.
     """
-    total = int(float(recipe.fairseq.get("max-update", 0)))
+    total = int(read_count(recipe.fairseq, "max-update"))
     if not total:
         raise ValueError(f"recipe {recipe.name}: --minutes needs one with max-update, in which its schedule ends")
     seconds = minutes * 60 - measured.spent - measured.start - measured.validation
-    saves = total / int(float(recipe.fairseq.get("save-interval-updates", 0)) or total)
+    saves = total / (int(read_count(recipe.fairseq, "save-interval-updates")) or total)
     validations = max(2, min(int(saves), int(VALIDATING * seconds / max(measured.validation, 0.1))))
     updates = min(total, int(MARGIN * measured.speed * (seconds - validations * measured.validation)))
     if updates < min(total, LEAST):
@@ -100,14 +100,14 @@ def plan_updates(recipe: Recipe, minutes: int, measured: Measured) -> Plan:
 def shorten_recipe(recipe: Recipe, plan: Plan) -> Recipe:
     """Return a recipe whose schedule and training end with a plan, and which validates and saves at its intervals."""
     options = dict(recipe.fairseq)
-    share = plan.updates / float(options["max-update"])
+    share = plan.updates / read_count(options, "max-update")
     for name in SCHEDULE:
-        if (count := float(options.get(name, 0))) > 0:
+        if (count := read_count(options, name)) > 0:
             options[name] = max(1, round(count * share))
     hours = round(plan.seconds / 3600, 6)
     options |= {
         "max-update": plan.updates,
-        "stop-time-hours": min(hours, float(options.get("stop-time-hours", 0)) or hours),
+        "stop-time-hours": min(hours, read_count(options, "stop-time-hours") or hours),
         "save-interval-updates": plan.interval,
         "validate-interval-updates": plan.interval,
         "save-interval": NEVER,  # in epochs, of which a short text has many
@@ -146,7 +146,7 @@ def limit_time(
         with open_output(str(path)) as out:
             out.write(dump_json(asdict(plan)))
     shortened = shorten_recipe(recipe, plan)
-    say(f"{plan.updates:,} updates of {float(recipe.fairseq['max-update']):,.0f} fit into {minutes} min")
+    say(f"{plan.updates:,} updates of {read_count(recipe.fairseq, 'max-update'):,.0f} fit into {minutes} min")
     return shortened
 
 

@@ -90,6 +90,11 @@ def test_units_of_a_lexicon_are_words_that_links_connect() -> None:
     assert lexicon(pair("", ""), pair(", x", "- .", (0, 0), (1, 1))) == []
 
 
+def test_a_word_of_a_lexicon_is_spelt_as_in_its_own_language() -> None:
+    rows = lexicon(*[pair("Hand", "hand", (0, 0))] * 2, pair("x", "hand"))
+    assert [row[5:] for row in rows] == [["Hand", "hand"]]
+
+
 def check_terms(glossary: Path, *pairs: dict[str, object]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "examples/check_terms.py", str(glossary)]
     lines = "".join(json.dumps(pair) + "\n" for pair in pairs)

@@ -69,6 +69,19 @@ def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path)
     assert prepared.dropped["a side has no piece, or 200 and more"] == 1
 
 
+def test_nothing_is_imported_when_a_training_is_interrupted(folder: Path) -> None:
+    """A signal during an import ends the program before it says how far it came."""
+    script = (
+        "import sys\nfrom align.cli import train\n"
+        "train.prepare_and_train = lambda *_: print(*sys.modules)\n"
+        "train.train_all(train.read_options(train.build_parser(), sys.argv[1:]), None)\n"
+    )
+    command = [sys.executable, "-c", script, *arguments(folder, updates=2)]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    needed = {f"align.training.{name}" for name in ("begin", "card", "export")} | {"align.models.fairseq.checkpoint"}
+    assert needed <= {*imported}
+
+
 def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
     arguments(folder, updates=2)
     recipe = folder / "tiny.toml"

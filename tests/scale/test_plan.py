@@ -66,8 +66,20 @@ def test_without_rows_there_is_no_time(run: Callable[..., Result]) -> None:
     result = run("jobs", "in/a.tsv", "--output", "out", "--plan")
     assert (result.code, [*planned(result)]) == (0, ["files", "to do", "output"])
     columns = ("--source-column", "de", "--target-column", "en")
-    result = run("jobs", "in/b.parquet", *columns, "--output", "out", "--plan")  # is an error when it is aligned
-    assert (result.code, planned(result)["to do"]) == (0, "1 file, 8 bytes, about 0 rows")
+    result = run("jobs", "in/b.parquet", *columns, "--output", "out", "--plan")
+    assert (result.code, planned(result)["to do"]) == (1, "0 files, 0 bytes, 0 rows")
+    assert "in/b.parquet: no Parquet file" in result.err
+
+
+def test_files_that_cannot_be_read_are_named(run: Callable[..., Result]) -> None:
+    Path("in/a.tsv").write_bytes(lines(sentences(5, 1)))
+    Path("in/b.tsv.gz").write_bytes(gzip.compress(lines(sentences(50, 2)))[:-20])
+    result = run("jobs", "in/*", "--output", "out", "--plan")
+    size = Path("in/a.tsv").stat().st_size
+    assert (result.code, planned(result)["to do"]) == (1, f"1 file, {size} bytes, 5 rows")
+    assert planned(result)["files"] == "2, of which 0 finished"
+    assert "in/b.tsv.gz: cannot be read: " in result.err
+    assert "1 of 2 files not done: b.tsv.gz" in result.err
 
 
 def test_the_workers_of_a_cluster_are_asked_for(run: Callable[..., Result]) -> None:
@@ -113,6 +125,29 @@ def test_files_that_are_not_sampled_have_the_density_of_the_others(tmp_path: Pat
         (tmp_path / f"{n}.tsv").write_bytes(b"a\tb\n" * 10)
     seen = plan.look(find([f"{tmp_path}/*"]), Columns(), 50)
     assert (sum(seen.rows.values()), seen.exact, len(seen.pairs)) == (1_000, False, 50)
+
+
+def test_files_have_the_density_of_those_with_the_same_ending(tmp_path: Path) -> None:
+    for n in range(40):
+        text = f"a{n:0100}\tb\n".encode() * 1_000
+        (tmp_path / f"a{n}.tsv").write_bytes(text[:-10_000])
+        (tmp_path / f"b{n}.tsv.gz").write_bytes(gzip.compress(text) + gzip.compress(b"") * 2_000)
+    seen = plan.look(find([f"{tmp_path}/*"]), Columns(), 50)
+    assert sum(count for place, count in seen.rows.items() if place.endswith(".gz")) == pytest.approx(40_000, rel=0.01)
+
+
+def test_rows_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "WHOLE", 100_000)
+    monkeypatch.setattr(plan, "BLOCK", 4_000)
+    monkeypatch.setattr(plan, "UNPACKED", 5_000)
+    (tmp_path / "a.tsv").write_bytes((b"a " * 10_000 + b"\tb\n") * 50)
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(b"a " * 10_000 + b"\tb\n"))
+    seen = plan.look(find([f"{tmp_path}/a.tsv"]), Columns(), 50)
+    assert seen.rows[f"{tmp_path}/a.tsv"] == pytest.approx(50, rel=0.1)
+    assert {len(pair.source) for pair in seen.pairs} == {10_000}
+    assert plan.look(find([f"{tmp_path}/b.tsv.gz"]), Columns(), 50).rows[f"{tmp_path}/b.tsv.gz"] >= 1
+    monkeypatch.setattr(plan, "LONGEST", 5_000)
+    assert plan.look(find([f"{tmp_path}/a.tsv"]), Columns(), 50).rows[f"{tmp_path}/a.tsv"] >= 1
 
 
 def test_timed_batches_are_some_of_a_real_run_and_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

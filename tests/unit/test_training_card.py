@@ -35,5 +35,12 @@ def test_the_hub_reads_the_card_of_a_trained_model(tmp_path: Path) -> None:
     assert card.text.startswith("\n# deu_Latn-no: a translation model")
 
 
+def test_labels_that_are_numbers_in_yaml_1_2_are_quoted(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.pt").symlink_to(BUNDLED / "de-en" / "checkpoint.pt")
+    write_card(tmp_path / "README.md", made(("de", "en"), dict.fromkeys(("1e3", "0o17", "2014", "1e3x"), 1)))
+    card = (tmp_path / "README.md").read_text(encoding="utf-8").splitlines()
+    assert card[(first := card.index("datasets:") + 1) : first + 4] == ["- '0o17'", "- '1e3'", "- 1e3x", "- '2014'"]
+
+
 def test_a_card_without_labels_names_no_data_sets() -> None:
     assert "datasets" not in describe(made(("de", "en"), {"": 7}))
