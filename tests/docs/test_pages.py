@@ -43,10 +43,11 @@ NOT_RUN = {
     ],
     "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
     "research/analysis/layers.md": ["needs data of your own"],
+    "research/planning.md": ["needs a GPU"],
     "research/training.md": [
         *["trains for hours"] * 2,
         *["trains for an hour"] * 2,
-        "trains for hours",
+        "needs a GPU",
         *["needs a package with a model"] * 2,
     ],
 }
