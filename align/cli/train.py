@@ -38,7 +38,12 @@ validation on. FOLDER/work can be removed afterwards.
 CHECKPOINT = "checkpoint.pt"
 """Weights in a model folder."""
 
-NEEDED = (*("align.models.fairseq.checkpoint", "align.training.begin", "align.training.card", "align.training.export"),)
+NEEDED = (
+    "align.models.fairseq.checkpoint",
+    "align.training.begin",
+    "align.training.card",
+    "align.training.export",
+)
 """Modules that are imported only once a training is asked for."""
 
 STATUS_EVERY = 60.0
