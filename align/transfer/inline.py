@@ -26,6 +26,9 @@ MOST = 2000
 LAYERS = 8
 """Limit of layers; elements that overlap beyond it are placed by their halves."""
 
+NEARLY = 0.5
+"""Share of the linked score of a tag from which an equal one could as well be the one that the translation has."""
+
 FIRST = 0xF0000
 """A character for private use, which stands for the first tag of a segment while its tags are placed."""
 
@@ -56,17 +59,27 @@ def _identity(token: Token) -> str:
     return token.key or token.text
 
 
-def _by_x(tokens: Sequence[Token]) -> list[Token]:
-    """Identify halves of native codes by `x`, which is the same in all languages of TMX; `i` only pairs two of them."""
-    found: dict[str, str] = {}
-    result = []
-    for token in tokens:
-        if _is_code(token) and token.kind == "open" and (x := _X.search(token.text)):
-            found[token.name] = x[1]
-        if _is_code(token) and token.name in found:
-            token = token._replace(key=f"{token.kind} x {found[token.name]}")
-        result.append(token)
-    return result
+def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
+    """Return the attribute `x` of the opening halves of native codes, by the names of their pairs."""
+    opening = (token for token in tokens if _is_code(token) and token.kind == "open")
+    return {token.name: x[1] if (x := _X.search(token.text)) else None for token in opening}
+
+
+def _match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+    """Identify halves of native codes by `x`, which is the same in all languages of TMX; `i` only pairs two of them.
+
+    Without `x` somewhere, or if the sides have none in common, `i` has to do.
+    """
+    ours, theirs = _x_of(source), _x_of(target)
+    sides = [*source], [*target]
+    if None in {*ours.values(), *theirs.values()} or (theirs and not {*ours.values()} & {*theirs.values()}):
+        return sides
+    lone = {name: x for name, x in ours.items() if x not in theirs.values()}  # closing halves that have lost the other
+    for tokens, known in zip(sides, (ours, lone | theirs), strict=True):
+        for n, token in enumerate(tokens):
+            if _is_code(token) and token.name in known:
+                tokens[n] = token._replace(key=f"{token.kind} x {known[token.name]}")
+    return sides
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
@@ -85,6 +98,23 @@ def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
     """Check whether each of two pairs has one half within the other pair."""
     first, second = sorted((left, right))
     return first[0] < second[0] < first[1] < second[1]
+
+
+def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]) -> dict[str, dict[int, list[range]]]:
+    """Return by identity, for each element its words, and for each point the word before it and the one after."""
+    letters = [0, *accumulate(not character.isspace() for character in plain)]
+    starts, ends = [letters[a] for a, _ in words], [letters[b] for _, b in words]
+    at = [0, *accumulate(len("".join(token.text.split())) if token.kind == "text" else 0 for token in tokens)]
+    pairs = partners(tokens)
+    closing = set(pairs.values())
+    spans: dict[str, dict[int, list[range]]] = defaultdict(dict)
+    for n, token in enumerate(tokens):
+        if token.kind == "text" or n in closing or _is_code(token):
+            continue
+        first = bisect_right(ends, at[n])
+        parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
+        spans[_identity(token)][n] = parts or [range(first - 1, first), range(first, first + 1)]
+    return spans
 
 
 def _linked(of_target: Mapping[int, Sequence[tuple[int, float]]], theirs: list[range], ours: list[range]) -> float:
@@ -142,10 +172,7 @@ class Inline:
         tokens = syntax.parse(source)
         if xml and not comments:
             tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
-        there = syntax.parse(target)
-        if all(_X.search(token.text) for token in (*tokens, *there) if _is_code(token) and token.kind == "open"):
-            tokens, there = _by_x(tokens), _by_x(there)
-        self.tokens, self._there = tokens, there
+        self.tokens, self._there = _match_by_x(tokens, syntax.parse(target))
         if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
             raise ValueError(f"more than {MOST:,} tags")
         self._partners = partners(tokens)
@@ -233,8 +260,12 @@ class Inline:
         Returns:
             Identities of tokens of which others could be the missing ones as well.
         """
-        sides = [self._spans(self.tokens, self._layers[0].plain, self._layers[0].words)]
-        sides.append(self._spans(self._there, self._plain, self._words))
+        source, syntax = self._layers[0], replace(self.syntax, placeholders=False, pattern=None)
+        written = [
+            token._replace(text=markup_of([token], syntax).plain) if token.kind == "text" else token
+            for token in self.tokens
+        ]
+        sides = [_spans(written, source.plain, source.words), _spans(self._there, self._plain, self._words)]
         of_target: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for (i, j), score in links.items():
             of_target[j].append((i, score))
@@ -249,7 +280,7 @@ class Inline:
             first = np.arange(len(ours)) * 1e-9  # of equal ones
             rows, columns = linear_sum_assignment(first - near)
             left = np.delete(near, columns, axis=1)
-            if (left.max(axis=1) >= near[rows, columns]).any():
+            if (left.max(axis=1) >= NEARLY * near[rows, columns]).any():
                 unsure.add(identity)
             numbers = [*theirs], [*ours]
             chosen |= {numbers[0][row]: numbers[1][column] for row, column in zip(rows, columns, strict=True)}
@@ -261,24 +292,6 @@ class Inline:
                 self._use(before)
                 unsure |= sides[0].keys() & sides[1].keys()
         return unsure
-
-    def _spans(
-        self, tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]
-    ) -> dict[str, dict[int, list[range]]]:
-        """Return by identity, for each element its words, and for each point the word before it and the one after."""
-        letters = [0, *accumulate(not character.isspace() for character in plain)]
-        starts, ends = [letters[a] for a, _ in words], [letters[b] for _, b in words]
-        at = [0, *accumulate(len("".join(token.text.split())) if token.kind == "text" else 0 for token in tokens)]
-        pairs = partners(tokens)
-        closing = set(pairs.values())
-        spans: dict[str, dict[int, list[range]]] = defaultdict(dict)
-        for n, token in enumerate(tokens):
-            if token.kind == "text" or n in closing or _is_code(token):
-                continue
-            first = bisect_right(ends, at[n])
-            parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
-            spans[_identity(token)][n] = parts or [range(first - 1, first), range(first, first + 1)]
-        return spans
 
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap; a character stands for each."""

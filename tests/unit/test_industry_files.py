@@ -575,3 +575,29 @@ def test_tmx_codes_are_matched_by_x_and_get_a_number_that_is_free() -> None:
     assert half.place({(n, n) for n in range(3)})[0] == "The {}house{} is".format(*codes(7, 1, "i"))
     plain = Inline('a <bpt i="1">x</bpt>b<ept i="1">y</ept>', "A B", "xml")
     assert plain.place({(0, 0), (1, 1)})[0] == 'A <bpt i="1">x</bpt>B<ept i="1">y</ept>'
+
+
+@pytest.mark.parametrize("space", ["&nbsp;", "&#160;", "\u00a0", " "])
+def test_equal_elements_are_found_behind_entities(space: str) -> None:
+    source = f"Nach 5{space}km: <b>Haus</b> und <b>Hund</b>"
+    links = {(n, n) for n in range(6)}
+    for kept in ("<b>house</b> and dog", "house and <b>dog</b>"):
+        text, (row,) = Inline(source, f"After 5 km: {kept}", "html").place(links)
+        assert (text, row.remarks) == ("After 5 km: <b>house</b> and <b>dog</b>", ())
+
+
+def test_equal_points_that_are_linked_nearly_as_well_are_doubtful() -> None:
+    source, target = "a Haus %s b Hund %s c", "B dog and the A house %s c"
+    scores = {(0, 4): 0.99, (1, 5): 0.999, (2, 0): 0.99, (3, 1): 0.99, (4, 6): 0.9987}
+    syntax = "xml,placeholders"
+    (row,) = Inline(source, target, syntax).place(scores)[1]
+    assert (REPEATED in row.remarks, row.confidence <= PART) == (True, True)
+
+
+def test_a_closing_code_without_its_other_half_is_matched_by_its_number() -> None:
+    source = 'Das <bpt i="1" x="1">b</bpt>Haus<ept i="1">e</ept> ist'
+    links = {(n, n) for n in range(3)}
+    expected = 'The <bpt i="1" x="1">b</bpt>house<ept i="1">e</ept> is'
+    assert Inline(source, 'The house<ept i="1">e</ept> is', "xml").place(links)[0] == expected
+    other = 'The <bpt i="1" x="7">b</bpt>house<ept i="1">e</ept> is'  # no x in common
+    assert Inline(source, other, "xml").missing == 0
