@@ -83,7 +83,7 @@ def plan_updates(recipe: Recipe, minutes: int, measured: Measured) -> Plan:
         ValueError: the recipe does not set max-update, or the time is too short.
     """
     total = int(read_count(recipe.fairseq, "max-update"))
-    if not total:
+    if total < 1:
         raise ValueError(f"recipe {recipe.name}: --minutes needs one with max-update, in which its schedule ends")
     seconds = minutes * 60 - measured.spent - measured.start - measured.validation
     saves = total / (int(read_count(recipe.fairseq, "save-interval-updates")) or total)
