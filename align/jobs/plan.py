@@ -155,10 +155,7 @@ def _lines(file: InputFile, shares: Sequence[float], each: int) -> tuple[list[by
         if opener is None and file.size > WHOLE:
             blocks = [_block(stream, share, file.size) for share in shares]
             parts = [block.split(b"\n")[1:-1] for block in blocks]  # without lines that are cut
-            count, size = sum(map(len, parts)), sum(len(line) + 1 for part in parts for line in part)
-            density = (
-                count / size if count else max(1, sum(block.count(b"\n") for block in blocks)) / sum(map(len, blocks))
-            )
+            density = _density([block[:BLOCK] for block in blocks], parts)
             return [line + b"\n" for part in parts for line in part[:each]], file.size * density, False
         most = UNPACKED if opener else WHOLE + 1
         try:
@@ -172,6 +169,20 @@ def _lines(file: InputFile, shares: Sequence[float], each: int) -> tuple[list[by
     firsts = [max(0, min(int(share * len(lines)), len(lines) - each)) for share in shares]
     numbers = sorted({n for first in firsts for n in range(first, min(first + each, len(lines)))})
     return [lines[n] + b"\n" for n in numbers], (len(lines) if whole else max(1, len(lines)) * file.size / read), whole
+
+
+def _density(blocks: Sequence[bytes], parts: Sequence[Sequence[bytes]]) -> float:
+    """Return lines per byte.
+
+    Args:
+        blocks: equally long parts of a file; lines that are cut count, since long ones are cut more often than others.
+        parts: complete lines, for a file with hardly any in a block.
+    """
+    ends, size = sum(block.count(b"\n") for block in blocks), max(1, sum(map(len, blocks)))
+    count, length = sum(map(len, parts)), sum(len(line) + 1 for part in parts for line in part)
+    if ends < len(blocks) and count:
+        return count / length
+    return max(1, ends) / size
 
 
 def _block(stream: Any, share: float, size: int) -> bytes:

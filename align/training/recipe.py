@@ -69,6 +69,9 @@ COUNTS = (
 )
 """Options whose value is a count of updates or hours, which this program reads too."""
 
+WHOLE = frozenset(COUNTS) - {"stop-time-hours", "total-num-update", "lr-period-updates"}
+"""Counts that fairseq refuses with a point or an exponent."""
+
 _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
 """Python's special names, omegaconf's interpolations, control characters."""
 
@@ -106,8 +109,10 @@ def read_count(options: Mapping[str, Any], name: str) -> float:
         count = math.nan if isinstance(value, bool | list) else float(value)
     except (ValueError, OverflowError):
         count = math.nan
-    if not -MOST < count < MOST:
-        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but must be a number less than {MOST:,}")
+    least = -1 if name == "lr-period-updates" else 0  # fairseq's default of that
+    if not least <= count < MOST or (name in WHOLE and not re.fullmatch(r"-?\d+", str(value))):
+        number = "whole number" if name in WHOLE else "number"
+        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but must be a {number} from {least} to {MOST:,}")
     return count
 
 

@@ -185,3 +185,13 @@ def test_time_is_that_of_the_worker_with_most_to_do() -> None:
     rows = {"a": 50.0, "b": 30.0, "c": 30.0, "d": 10.0}
     files = [InputFile(name, int(count), 0) for name, count in rows.items()]
     assert [plan.most_rows(rows, files, workers) for workers in (1, 2, 3)] == [120, 60, 50]
+
+
+def test_rows_of_a_large_file_are_estimated_by_all_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    rows = [f"das haus {'sehr ' * (8_000 if n % 20 == 0 else 10)}alt ||| the house is old\n" for n in range(4_000)]
+    path.write_text("".join(rows))
+    (file,) = find([str(path)])
+    seen = plan.look([file], Columns(None, None, None), 200)
+    assert not seen.exact
+    assert 0.5 < sum(seen.rows.values()) / len(rows) < 2
