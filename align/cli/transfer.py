@@ -74,7 +74,7 @@ from align.transfer.columns import (
 from align.transfer.documents import is_document
 from align.transfer.inline import Inline
 from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
-from align.transfer.markup import UNLINKED, Placement, place_markup, review_line
+from align.transfer.markup import PART, REPEATED, UNLINKED, Placement, place_markup, review_line
 from align.transfer.pages import KEEP, Page
 from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
@@ -724,7 +724,7 @@ class Results:
             self._out.write(f"{text}\n".encode())
         else:
             self._texts.append(text)
-        self._count(item.pair.id, rows, (source, text), lists)
+        self._count(item.pair.id, rows, (source, text), lists, unsure=bool(item.repaired.unsure))
 
     def _place(
         self, item: Tagged, source: Markup | Inline, scores: Mapping[tuple[int, int], float]
@@ -760,10 +760,13 @@ class Results:
         rows: Sequence[dict[str, Any]],
         sides: tuple[str, str],
         lists: Mapping[str, Sequence[str]] = EMPTY,
+        *,
+        unsure: bool = False,
     ) -> None:
         """Count the tags of a line, write their positions to the report, and the line to the list of doubtful ones."""
         failed = REMARKS["unrepaired"] if lists.get("unrepaired") else None
-        if self._review and (line := review_line(number, rows, sides, failed)):
+        doubts = [{"confidence": PART, "remarks": [REPEATED]}] if unsure else []
+        if self._review and (line := review_line(number, [*rows, *doubts], sides, failed)):
             self._review.write(line.encode())
         if self._report:
             more = {name: [*texts] for name, texts in lists.items() if texts}

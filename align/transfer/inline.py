@@ -100,6 +100,11 @@ def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
     return first[0] < second[0] < first[1] < second[1]
 
 
+def _contents(tokens: Sequence[Token]) -> dict[int, str]:
+    """Return the text in each element, by the number of its opening tag."""
+    return {n: " ".join(_text_of(tokens[n:m]).split()) for n, m in partners(tokens).items()}
+
+
 def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]) -> dict[str, dict[int, list[range]]]:
     """Return by identity, for each element its words, and for each point the word before it and the one after."""
     letters = [0, *accumulate(not character.isspace() for character in plain)]
@@ -257,6 +262,8 @@ class Inline:
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
         """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
 
+        A text in them that is the same on both sides, such as a command, counts more than any links.
+
         Returns:
             Identities of tokens of which others could be the missing ones as well.
         """
@@ -266,6 +273,7 @@ class Inline:
             for token in self.tokens
         ]
         sides = [_spans(written, source.plain, source.words), _spans(self._there, self._plain, self._words)]
+        contents = _contents(self.tokens), _contents(self._there)
         of_target: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for (i, j), score in links.items():
             of_target[j].append((i, score))
@@ -277,6 +285,8 @@ class Inline:
                 unsure |= {identity} if len(theirs) < len(ours) else set()
                 continue
             near = np.array([[_linked(of_target, span, other) for other in ours.values()] for span in theirs.values()])
+            for row, inside in zip(near, map(contents[1].get, theirs), strict=True):
+                row += [2.0 * (bool(inside) and inside == contents[0].get(n)) for n in ours]
             first = np.arange(len(ours)) * 1e-9  # of equal ones
             rows, columns = linear_sum_assignment(first - near)
             left = np.delete(near, columns, axis=1)
@@ -358,6 +368,7 @@ class Inline:
             merging.add(placed.text, self._plain)
             rows += placed.report
         crossed, report = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()}), list[Placement]()
+        touching = merging.touching()
         for row in rows:
             numbers = _numbers(row.tag)
             numbers |= {merging.first_half(n) for n in numbers}
@@ -365,6 +376,8 @@ class Inline:
                 row = row.doubt(MOVED, min(moved))
             if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
                 row = row.doubt(CROSSING, 0.0)
+            if numbers & touching:
+                row = row.doubt(REPEATED, 0.0)
             if any(_identity(self.tokens[n]) in unsure for n in numbers):
                 row = row.doubt(REPEATED, PART)
             report.append(row._replace(tag=self._restore(row.tag)))
@@ -472,6 +485,23 @@ class _Merging:
     def first_half(self, n: int) -> int:
         """Return the number of the opening tag of an element or a pair of codes; a point's own number."""
         return self._starts.get(n, n)
+
+    def touching(self) -> set[int]:
+        """Return the numbers of tags that touch an equal one, one of them new, with text between them in the source."""
+        found: set[int] = set()
+        before: _Item | None = None
+        for item in self.items:
+            if item.kind == "text":
+                before = None if item.text.strip() else before
+                continue
+            if before and min(before.number, item.number) >= 0 and max(before.rank, item.rank) >= 0:
+                first, last = sorted((before.number, item.number))
+                ours = self._tokens[first], self._tokens[last]
+                is_equal = before.kind == item.kind and _identity(ours[0]) == _identity(ours[1])
+                if is_equal and _text_of(self._tokens[first:last]).strip():
+                    found |= {self.first_half(first), self.first_half(last)}
+            before = item
+        return found
 
     def crossed(self, own: Mapping[int, int]) -> set[int]:
         """Return the numbers of pairs that cross another one, where they do not in the source, and one of them is new.

@@ -68,6 +68,7 @@ class Repaired(NamedTuple):
         rewritten: those that were damaged and are as in the source now, and marks that XML does not allow.
         unrepaired: what differs from the source and stays: native code, and placeholders of ICU messages.
         extra: placeholders that the source does not have and that stay, since they may be text.
+        unsure: those that were removed, though it may be another one, elsewhere in the text, that is too many.
     """
 
     text: str
@@ -75,10 +76,11 @@ class Repaired(NamedTuple):
     rewritten: tuple[str, ...] = ()
     unrepaired: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
 
     def lists(self) -> dict[str, tuple[str, ...]]:
         """Return what was done by its name in a report."""
-        return {name: texts for name, texts in self._asdict().items() if name != "text"}
+        return {name: texts for name, texts in self._asdict().items() if name not in ("text", "unsure")}
 
 
 class _Part(NamedTuple):
@@ -126,6 +128,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     extra = _Extra(tokens, syntax)
     edits: list[_Edit] = []
     left: list[str] = []
+    removed: list[int] = []
     for n, (start, end, token) in enumerate(parts):
         text = target[start:end]
         if token.kind == "text":
@@ -134,13 +137,15 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
         if n not in matches:
             new = extra.replace(token)
             left += [text] if new == text else []
+            removed += [] if new else [n]
         else:
             new = tokens[matches[n]].text
             if token.text == text and not _is_damaged(new, token):
                 unrepaired += [text] * (_code(new) != _code(text))
                 new = text
         edits += [_Edit(start, end, new)] if new != text else []
-    repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left))
+    unsure = _which_of_equal([part.token for part in parts], matches, removed)
+    repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left), unsure=unsure)
     result = _collapse(_parse_result(repaired.text, source, syntax), points)
     if not any(_is_incomplete(token, syntax) for token in tokens) and any(
         _is_incomplete(token, syntax) for token in (*(part.token for part in parts), *result)
@@ -151,6 +156,15 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     if same[0] != same[1] or sum(token.kind != "text" for token in result) != len(there) + len(left):
         raise ValueError(_UNCERTAIN)
     return repaired
+
+
+def _which_of_equal(tokens: Sequence[Token], matches: Collection[int], removed: Sequence[int]) -> tuple[str, ...]:
+    """Return the tags that are removed while equal ones stay, with text between them."""
+    at = [0, *accumulate(len("".join(token.text.split())) if token.kind == "text" else 0 for token in tokens)]
+    staying: dict[str, set[int]] = defaultdict(set)
+    for n in matches:
+        staying[tokens[n].identity].add(at[n])
+    return tuple(tokens[n].text for n in removed if staying[tokens[n].identity] - {at[n]})
 
 
 def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...]:

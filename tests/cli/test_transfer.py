@@ -381,6 +381,14 @@ def test_targets_of_a_careless_translator(run: Callable[..., Result], tmp_path: 
         assert message in result.err
 
 
+def test_a_removed_tag_that_has_an_equal_elsewhere_is_doubtful(run: Callable[..., Result], write: Write) -> None:
+    write(s="Das <b>Haus</b> ist alt.\n", t="The <b>house</b> is <b>old</b>.\n")
+    result = run("--tags", "html", "--repair", "-s", "s", "-t", "t", "--review", "r", "--report", "p")
+    assert result.out == b"The <b>house</b> is old.\n"
+    assert Path("r").read_text().startswith("1\t0.60\tone of several equal ones")
+    assert json.loads(Path("p").read_text())["removed"] == ["<b>", "</b>"]
+
+
 def test_doubtful_lines_are_listed(run: Callable[..., Result], write: Write, tmp_path: Path) -> None:
     write(
         s="<b>Das Haus</b> ist alt.\nEin <i>Wort</i>\tda\nnichts\n<b>Q</b> x\n",

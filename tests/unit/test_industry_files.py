@@ -601,3 +601,21 @@ def test_a_closing_code_without_its_other_half_is_matched_by_its_number() -> Non
     assert Inline(source, 'The house<ept i="1">e</ept> is', "xml").place(links)[0] == expected
     other = 'The <bpt i="1" x="7">b</bpt>house<ept i="1">e</ept> is'  # no x in common
     assert Inline(source, other, "xml").missing == 0
+
+
+def test_equal_elements_with_the_same_text_are_the_same() -> None:
+    source = "Mit <code>git pull</code> holen, mit <code>git push</code> senden"
+    target = "<code>git push</code> to send, git pull to get"
+    wrong = {(1, 0): 1.0, (2, 1): 1.0, (5, 4): 1.0, (6, 5): 1.0}  # by position
+    text, (row,) = Inline(source, target, "html").place(wrong)
+    assert "<code><code>" not in text
+    assert REPEATED in row.remarks
+
+
+@pytest.mark.parametrize("tag", ["%d", "<br>"])
+def test_points_that_touch_their_equal_are_doubtful(tag: str) -> None:
+    text, (row,) = Inline(f"Seite {tag} von {tag}", f"Page {tag}", "html,placeholders").place({(0, 0)})
+    assert f"{tag}{tag}" in text.replace(" ", "")
+    assert (REPEATED in row.remarks, row.confidence) == (True, 0.0)
+    text, (row,) = Inline(f"Seite {tag} {tag}", f"Page {tag}", "html,placeholders").place({(0, 0)})
+    assert row.confidence != 0.0

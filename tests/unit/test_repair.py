@@ -43,6 +43,20 @@ def test_only_what_the_source_has_stays(
     assert repair_target(source, text, tags) == Repaired(text)
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "unsure"),
+    [
+        ("Das <b>Haus</b> ist alt", "The <b>house</b> is <b>old</b>", ("<b>", "</b>")),
+        ("von %s", "The file %s was deleted by %s", ("%s",)),
+        ("Das <b>Haus</b>", "The <b><b>house</b></b>", ()),
+        ("von %s", "by %s %s", ()),
+        ("Das <b>Haus</b>", "The <b>house</b> is <i>old</i>", ()),
+    ],
+)
+def test_of_equal_tags_elsewhere_another_one_may_be_too_many(source: str, target: str, unsure: tuple[str, ...]) -> None:
+    assert repair_target(source, target, BOTH).unsure == unsure
+
+
 MESSAGE = "{{n, plural, one {{# Datei von {{name}}}} other {{{}}}}}".format
 
 
