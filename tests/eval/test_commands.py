@@ -187,9 +187,8 @@ def test_a_decoder_only_model_is_trained_and_measured(
 ) -> None:
     pytest.importorskip("transformers")
     monkeypatch.chdir(data)
-    training = importlib.import_module("train_causal")
-    monkeypatch.setattr(training, "SIZES", {**training.SIZES, "num_hidden_layers": 2})
-    train = f"train-causal model {EXPERIMENT} --tokens 400 --threads 1 --decay 1 --updates"
+    sizes = "--layers 2 --width 64 --dropout 0.1"
+    train = f"train-causal model {EXPERIMENT} --tokens 400 --threads 1 {sizes} --save-every 1 --decay 1 --updates"
     assert command(*train.split(), 1).code == 0
     result = command(*train.split(), 2)
     assert result.code == 0, result.err
@@ -206,7 +205,7 @@ def test_a_decoder_only_model_is_trained_and_measured(
     assert len(rows) == 2 * 2 * 2 * 2 * 2 * 9  # directions, nulls, positions, scores, layers, eight heads and all
     assert {row["top"] for row in read_table(data / "results" / "causal.agreement.tsv")[1]} <= set("012345")
     rates = {row["system"]: float(row["aer_toy"]) for row in read_table(data / "results" / "causal.systems.tsv")[1]}
-    assert len(rates) == 2 * 2 * (2 * 2 * 4 + 3 * 6)  # models, nulls; by rules, and by settings in three ways
+    assert len(rates) == 2 * 2 * (2 * 2 * 4 + 3 * 8)  # models, nulls; by rules, and by settings in three ways
     assert causal.rank_correlation(*map(np.array, ([1, 2, 2, 3], [9, 8, 8, 0]))) == pytest.approx(-1)
     costs = by_what(read_table(data / "results" / "causal.costs.tsv")[1])
     assert costs["one head, norm"] == len("one head, norm") - len("nothing")
@@ -214,7 +213,7 @@ def test_a_decoder_only_model_is_trained_and_measured(
     text = causal.read_text(causal.read_config(Path("experiments.toml")), ["toy"], Path("."))
     aligner = load("models/one", device="cpu")
     swept = causal.sweep(causal.with_settings(aligner, Settings()), text.pairs, text.gold)
-    for position in ("output", "both"):
+    for position in ("output", "both", "auto"):
         chosen = causal.with_settings(aligner, causal.chosen_settings(swept, "norm", position, "eos"))
         auto = causal.with_settings(aligner, Settings(position=position))
         assert [one.links for one in chosen(text.pairs)] == [one.links for one in auto(text.pairs)]
