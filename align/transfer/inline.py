@@ -267,6 +267,9 @@ class Inline:
         Returns:
             Identities of tokens of which others could be the missing ones as well.
         """
+        matched = {_identity(self.tokens[n]) for n in self._matches.values()}
+        if not any(_identity(self.tokens[n]) in matched for n in self._new):
+            return set()
         source, syntax = self._layers[0], replace(self.syntax, placeholders=False, pattern=None)
         written = [
             token._replace(text=markup_of([token], syntax).plain) if token.kind == "text" else token
@@ -488,7 +491,7 @@ class _Merging:
 
     def touching(self) -> set[int]:
         """Return the numbers of tags that touch an equal one, one of them new, with text between them in the source."""
-        found: set[int] = set()
+        touching: set[int] = set()
         before: _Item | None = None
         for item in self.items:
             if item.kind == "text":
@@ -499,9 +502,9 @@ class _Merging:
                 ours = self._tokens[first], self._tokens[last]
                 is_equal = before.kind == item.kind and _identity(ours[0]) == _identity(ours[1])
                 if is_equal and _text_of(self._tokens[first:last]).strip():
-                    found |= {self.first_half(first), self.first_half(last)}
+                    touching |= {self.first_half(first), self.first_half(last)}
             before = item
-        return found
+        return touching
 
     def crossed(self, own: Mapping[int, int]) -> set[int]:
         """Return the numbers of pairs that cross another one, where they do not in the source, and one of them is new.
@@ -513,15 +516,15 @@ class _Merging:
         pairs = [
             ((places[n], places[m]), n)
             for n, m in (*self._partners.items(), *own.items())
-            if places.get(n, len(places) + 1) < places.get(m, -1)
+            if n in places and m in places and places[n] < places[m]
         ]
-        is_new = {n: any(self.items[k].rank >= 0 for k in places) for places, n in pairs}
+        is_new = {n: any(self.items[k].rank >= 0 for k in pair) for pair, n in pairs}
         crossed: set[int] = set()
         opened: list[tuple[tuple[int, int], int]] = []
         for pair, n in sorted(pairs):
-            opened = [one for one in opened if one[0][1] > pair[0]]
-            for other, m in opened:
-                if (is_new[n] or is_new[m]) and overlap(other, pair) and not self._overlap_in_source(m, n):
+            opened = [(earlier, m) for earlier, m in opened if earlier[1] > pair[0]]
+            for earlier, m in opened:
+                if (is_new[n] or is_new[m]) and overlap(earlier, pair) and not self._overlap_in_source(m, n):
                     crossed |= {n, m}
             opened.append((pair, n))
         return crossed

@@ -619,3 +619,12 @@ def test_points_that_touch_their_equal_are_doubtful(tag: str) -> None:
     assert (REPEATED in row.remarks, row.confidence) == (True, 0.0)
     text, (row,) = Inline(f"Seite {tag} {tag}", f"Page {tag}", "html,placeholders").place({(0, 0)})
     assert row.confidence != 0.0
+
+
+def test_a_pair_of_the_translation_of_which_the_source_has_one_half_is_no_error() -> None:
+    inline = Inline(
+        '<bpt i="1">b</bpt>Das <g id="4">Haus</g> ist alt',
+        'The house <x id="8"/> is <bpt i="1">b</bpt> really old<ept i="1">e</ept> now',
+        "xml",
+    )
+    assert '<g id="4">house</g>' in inline.place({(0, 0), (1, 1), (2, 2), (3, 4)})[0]
