@@ -157,7 +157,7 @@ def absolute(model: str) -> str:
 
 
 def machine(threads: int) -> str:
-    """What figures of speed depend on: Python, torch, threads, GPU, and the processor's kinds of arithmetic."""
+    """Return what figures of speed depend on: Python, torch, threads, GPU, and the processor's kinds of arithmetic."""
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, {threads} threads"
     if torch.cuda.is_available():
         versions += f", {torch.cuda.get_device_name()}"

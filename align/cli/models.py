@@ -214,12 +214,12 @@ def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
 
 
 def calibrate(
-    recorder: Recorder, encoded: Sequence[Encoded], null: Null, position: PositionChoice
+    recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
 ) -> tuple[dict[tuple[Score, Position], Cell], str]:
     """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
 
     Args:
-        position: with "auto", positions that are not to be read are left out.
+        choice: with "auto", positions that are not to be read are left out.
 
     Returns:
         Them, and the list of all heads by the lexical consistency of their norms.
@@ -232,14 +232,14 @@ def calibrate(
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
         values = consistency_of(Reader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
-        best = {one: float(values[one].max()) for one in positions}
-        for one in leading(best) if position == "auto" else positions:
-            chosen[score, one] = cells[int(values[one].argmax())]
-        for one in positions:
+        best = {position: float(values[position].max()) for position in positions}
+        for position in leading(best) if choice == "auto" else positions:
+            chosen[score, position] = cells[int(values[position].argmax())]
+        for position in positions:
             if score == "norm":
                 rows += [
-                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{one}\n")
-                    for cell, value in zip(cells, values[one].tolist(), strict=True)
+                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n")
+                    for cell, value in zip(cells, values[position].tolist(), strict=True)
                     if cell.head != "all"
                 ]
     lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]

@@ -83,8 +83,8 @@ class Direction:
         allowed = candidates(self.recorder, self.settings)
         if self.choice:
             cells = self.choice.place.cells()
-            other = set(cells) != set(allowed) and self.settings.position != "auto"
-            if other or any(cell not in allowed[position] for position, cell in cells.items()):
+            differs = set(cells) != set(allowed) and self.settings.position != "auto"
+            if differs or any(cell not in allowed[position] for position, cell in cells.items()):
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
 
     @cached_property

@@ -135,8 +135,8 @@ def limit_time(
     path = folder / "time-limit.json"
     begun, plan = last_whole_checkpoint(folder) is not None, _read_plan(path)
     if begun and (plan.minutes if plan else None) != minutes:
-        given = f"with --minutes {plan.minutes}" if plan else "without --minutes"
-        raise ValueError(f"{folder}: this training began {given}; say so again, or name another folder")
+        limit = f"with --minutes {plan.minutes}" if plan else "without --minutes"
+        raise ValueError(f"{folder}: this training began {limit}; do the same now, or name another folder")
     if not minutes:
         return recipe
     if not plan or plan.minutes != minutes:

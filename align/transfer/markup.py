@@ -452,7 +452,8 @@ def place_markup(
         report = [placement.doubt(MOVED, PART) if n in writer.moved else placement for n, placement in placements]
     if markup.repeated:
         report = [
-            one.doubt(REPEATED, PART) if any(tag in one.tag for tag in markup.repeated) else one for one in report
+            placement.doubt(REPEATED, PART) if any(tag in placement.tag for tag in markup.repeated) else placement
+            for placement in report
         ]
     return Transferred(text, tuple(report))
 

@@ -263,7 +263,7 @@ def test_a_training_of_limited_time_ends_its_schedule_and_goes_on_as_planned(
     assert not {"checkpoint_1_1.pt"} & set(os.listdir(run))  # of measuring
     again = run_main(main, *command)
     assert (again.code, "measuring" in again.err, "update 11:" in again.err) == (0, False, False)
-    failed(run_main(main, *command[:-2]), "began with --minutes 1; say so again, or name another folder")
+    failed(run_main(main, *command[:-2]), "began with --minutes 1; do the same now, or name another folder")
 
 
 def test_a_missing_fairseq_is_reported_before_anything_is_prepared(

@@ -87,7 +87,7 @@ def test_a_training_keeps_its_plan(tmp_path: Path) -> None:
     assert limited(None, 2.0) is recipe
     toy.save_model(tmp_path).rename(run / "checkpoint_last.pt")
     for minutes in (None, 3):
-        with pytest.raises(ValueError, match="seed1: this training began with --minutes 4; say so again, or name"):
+        with pytest.raises(ValueError, match="seed1: this training began with --minutes 4; do the same now, or name"):
             limited(minutes, 2.0)
     plan = run / "time-limit.json"
     for damage in ("", "[]", "{}", plan.read_text().replace("4", '"4"')):
