@@ -52,7 +52,7 @@ def run(
 ) -> Callable[..., Result]:
     """The command with a toy model and small buffers, each of them a block."""
     monkeypatch.setattr(resume, "BUFFERS", 1)
-    toy.save_model(tmp_path / "toys" / "de-en")
+    toy.save_model(tmp_path / "toys" / "de-en", {"max_target_positions": 12})  # translations end there
     toy.save_reverse_model(tmp_path / "toys" / "en-de")
     write(text="\n".join(LINES) + "\n")
     return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 20, "--device", "cpu")
