@@ -139,7 +139,7 @@ def read_weights(text: str) -> tuple[float, ...]:
         weights = tuple(map(float, text.split(",")))
     except ValueError:
         weights = ()
-    if not weights or not all(0 < weight < math.inf for weight in weights):
+    if not weights or not all(weight > 0 for weight in weights) or not math.isfinite(sum(weights)):
         raise argparse.ArgumentTypeError(f"expected numbers above 0 with commas between, found {show_value(text)}")
     return weights
 

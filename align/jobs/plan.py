@@ -7,7 +7,6 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from heapq import heapreplace
 from itertools import accumulate, islice
@@ -198,11 +197,7 @@ def _pairs(file: InputFile, columns: Columns, lines: bytes) -> list[Pair]:
     """Return the pairs of some lines of a file, blank ones for those that cannot be read."""
     plain = next((file.place.removesuffix(end) for end in OPENERS if file.place.endswith(end)), file.place)
     rows = Rows(InputFile(plain, len(lines), 0), columns._replace(id=None), True)
-    pairs = []
-    with suppress(DataError):  # no row has the fields
-        for pair in READERS[kind_of(plain)](io.BytesIO(lines), rows):
-            pairs.append(pair)
-    return [pair for pair in pairs if pair.memory() < LONGEST]
+    return [pair for pair in READERS[kind_of(plain)](io.BytesIO(lines), rows) if pair.memory() < LONGEST]
 
 
 def _table_rows(file: InputFile, columns: Columns, shares: Sequence[float], each: int) -> Iterator[Pair]:

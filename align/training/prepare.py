@@ -291,7 +291,8 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
         held_out = _take_last(folder, languages, recipe.data.valid_lines)
     train_size = sum(cleaner.kept.values()) - (0 if bitext.valid else len(held_out))
     if not (train_size and held_out):
-        raise ValueError(f"{bitext.train[0]}: no pairs left to train on; left out: {dict(cleaner.dropped)}")
+        left_out = "".join(f"; {count:,} left out: {why}" for why, count in cleaner.dropped.items())
+        raise ValueError(f"{bitext.train[0]}: no pairs left to train on{left_out}")
     _write(folder, "valid", languages, held_out)
     for language in languages:
         write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))

@@ -198,6 +198,10 @@ def test_means_of_files(run: Callable[..., Result], write: Callable[..., None]) 
         ("forward --symmetrize mean", "expected two or more files of links"),
         ("forward reverse --symmetrize mean --weights 1", "1 weights for 2 files"),
         (
+            "forward reverse --symmetrize mean --weights 1e308,1e308",
+            "--weights: expected numbers above 0 with commas between, found '1e308,1e308'",
+        ),
+        (
             "forward reverse --symmetrize mean --weights 1,0",
             "expected numbers above 0 with commas between, found '1,0'",
         ),

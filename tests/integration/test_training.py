@@ -136,7 +136,7 @@ def test_a_last_line_without_an_end_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("a\n\n", "\ny\n", "no pairs left to train on; left out: {'a side is empty': 2}"),
+        ("a\n\n", "\ny\n", "no pairs left to train on; 2 left out: a side is empty"),
         ("a b c\nd e f\n", "x y z\nu v w\n", "cannot learn 4,000 pieces of de: .*[Vv]ocab"),
         ("a\n", "x\ny\n", "has 1 line, .* has 2: line 2 has"),
     ],

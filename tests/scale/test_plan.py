@@ -195,3 +195,12 @@ def test_rows_of_a_large_file_are_estimated_by_all_its_bytes(tmp_path: Path) -> 
     seen = plan.look([file], Columns(None, None, None), 200)
     assert not seen.exact
     assert 0.5 < sum(seen.rows.values()) / len(rows) < 2
+
+
+def test_a_file_without_the_columns_is_an_error_of_the_plan_too(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "in/a.jsonl").write_text('{"a": "x", "b": "y"}\n' * 9)
+    (tmp_path / "in/b.jsonl").write_text('{"s": "das haus", "t": "the house"}\n' * 9)
+    columns = ("--source-column", "s", "--target-column", "t")
+    result = run("jobs", "in/*.jsonl", *columns, "--output", "out", "--plan")
+    assert (result.code, planned(result)["to do"]) == (1, "1 file, 324 bytes, 9 rows")
+    assert "in/a.jsonl: no row has both fields" in result.err
