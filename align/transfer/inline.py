@@ -17,8 +17,32 @@ from itertools import accumulate, pairwise
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from align.transfer.markup import CROSSING, MOVED, PART, REPEATED, Placement, place_markup
-from align.transfer.tags import Kind, Syntax, Token, find_words, halves, markup_of, readable, words_in
+from align.transfer.markup import (
+    CROSSING,
+    MOVED,
+    ORDER,
+    OTHERS,
+    PART,
+    REPEATED,
+    Placement,
+    out_of_order,
+    place_markup,
+)
+from align.transfer.tags import (
+    BLOCK,
+    PLACEHOLDER,
+    Kind,
+    Syntax,
+    Token,
+    find_words,
+    halves,
+    in_common,
+    is_break,
+    is_positional,
+    markup_of,
+    readable,
+    words_in,
+)
 
 MOST = 2000
 """Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
@@ -48,6 +72,11 @@ def _flatten(text: str) -> str:
 
 def _text_of(tokens: Sequence[Token]) -> str:
     return "".join(token.text for token in tokens if token.kind == "text")
+
+
+def _has_content(tokens: Sequence[Token]) -> bool:
+    """Check for visible text or a placeholder."""
+    return any(token.text.strip() if token.kind == "text" else token.kind == "point" for token in tokens)
 
 
 def _is_code(token: Token) -> bool:
@@ -101,8 +130,9 @@ def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
 
 
 def _contents(tokens: Sequence[Token]) -> dict[int, str]:
-    """Return the text in each element, by the number of its opening tag."""
-    return {n: " ".join(_text_of(tokens[n:m]).split()) for n, m in partners(tokens).items()}
+    """Return the text and the placeholders in each element, by the number of its opening tag."""
+    contents = [token.text if token.kind == "text" or token.name == PLACEHOLDER else "" for token in tokens]
+    return {n: " ".join("".join(contents[n:m]).split()) for n, m in partners(tokens).items()}
 
 
 def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]) -> dict[str, dict[int, list[range]]]:
@@ -177,7 +207,7 @@ class Inline:
         tokens = syntax.parse(source)
         if xml and not comments:
             tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
-        self.tokens, self._there = _match_by_x(tokens, syntax.parse(target))
+        self.tokens, self._there = _match_by_x(*in_common(tokens, syntax.parse(target)))
         if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
             raise ValueError(f"more than {MOST:,} tags")
         self._partners = partners(tokens)
@@ -336,7 +366,10 @@ class Inline:
                 kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
                 tokens.append(Token(kind, chr(FIRST + n), f"#{starts.get(n, n)}"))
             elif n in numbers:
-                tokens.append(token._replace(text=chr(FIRST + n)))
+                name = "br" if is_break(token) and token.name not in BLOCK else token.name
+                tokens.append(token._replace(text=chr(FIRST + n), name=name))
+            elif is_break(token):
+                tokens.append(Token("text", " "))
         return tokens
 
     def place(
@@ -372,6 +405,11 @@ class Inline:
             rows += placed.report
         crossed, report = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()}), list[Placement]()
         touching = merging.touching()
+        positional = [
+            item for item in merging.items if item.number >= 0 and is_positional(self.tokens[item.number].text)
+        ]
+        swapped = {positional[n].number for n in out_of_order([item.number for item in positional])}
+        others = any(token.name == PLACEHOLDER and m not in self._matches for m, token in enumerate(there))
         for row in rows:
             numbers = _numbers(row.tag)
             numbers |= {merging.first_half(n) for n in numbers}
@@ -379,6 +417,10 @@ class Inline:
                 row = row.doubt(MOVED, min(moved))
             if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
                 row = row.doubt(CROSSING, 0.0)
+            if numbers & swapped:
+                row = row.doubt(ORDER, 0.0)
+            if others and any(self.tokens[n].name == PLACEHOLDER for n in numbers):
+                row = row.doubt(OTHERS, 0.0)
             if numbers & touching:
                 row = row.doubt(REPEATED, 0.0)
             if any(_identity(self.tokens[n]) in unsure for n in numbers):
@@ -501,7 +543,7 @@ class _Merging:
                 first, last = sorted((before.number, item.number))
                 ours = self._tokens[first], self._tokens[last]
                 is_equal = before.kind == item.kind and _identity(ours[0]) == _identity(ours[1])
-                if is_equal and _text_of(self._tokens[first:last]).strip():
+                if is_equal and _has_content(self._tokens[first + 1 : last]):
                     touching |= {self.first_half(first), self.first_half(last)}
             before = item
         return touching

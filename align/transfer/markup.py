@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -30,7 +31,18 @@ from align.models.punctuation import (
     visible_edges,
 )
 from align.transfer.own_tags import OwnTags
-from align.transfer.tags import ICU, INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
+from align.transfer.tags import (
+    ICU,
+    INSIDE,
+    PLACEHOLDER,
+    Element,
+    Markup,
+    has_letters,
+    is_positional,
+    parse_placeholders,
+    read_markup,
+    words_in,
+)
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -268,6 +280,7 @@ _PAIRS = (
     "『』",
     "《》",
 )
+_BRACKETS = frozenset("([{\uff08\uff3b\uff5b")
 _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
 """The first of two marks with nothing between them, where a placeholder may have been."""
 
@@ -324,6 +337,8 @@ UNLINKED, NO_ROOM = "no link", "no room"
 MALFORMED, CROSSING = "in a target that is not well-formed", "in a target whose own tags are crossed"
 MOVED = "moved around the target's own tags"
 REPEATED = "one of several equal ones, of which the target has some"
+ORDER = "in another order than the arguments"
+OTHERS = "in a target with placeholders that the source does not have"
 """Remarks on a tag that is placed."""
 
 
@@ -357,7 +372,9 @@ class Placement(NamedTuple):
             to the next best place.
         remarks: "no link", "no room" next to other elements, "inside a word", "without its other half", "in a target
             that is not well-formed", such as XML with a lone `&`, which stays as it is, "moved around the target's own
-            tags", with other letters than the links say, or "in a target whose own tags are crossed".
+            tags", with other letters than the links say, "in a target whose own tags are crossed", "one of several
+            equal ones, of which the target has some", "in another order than the arguments" of a placeholder without
+            number, or "in a target with placeholders that the source does not have".
     """
 
     tag: str
@@ -455,7 +472,28 @@ def place_markup(
             placement.doubt(REPEATED, PART) if any(tag in placement.tag for tag in markup.repeated) else placement
             for placement in report
         ]
-    return Transferred(text, tuple(report))
+    return Transferred(text, tuple(doubt_order(report)))
+
+
+def doubt_order(report: Sequence[Placement]) -> list[Placement]:
+    """Doubt placeholders without a number or name that have changed places: a program fills them in their order."""
+    rows = [*report]
+    positional = [n for n, row in enumerate(rows) if _has_positional(row.tag)]
+    for n in out_of_order([rows[n].target[0] for n in positional]):
+        rows[positional[n]] = rows[positional[n]].doubt(ORDER, 0.0)
+    return rows
+
+
+def _has_positional(tag: str) -> bool:
+    """Check for placeholders without a number or name among adjacent tags."""
+    return ("%" in tag or "{" in tag) and any(is_positional(token.text) for token in parse_placeholders(tag))
+
+
+def out_of_order(values: Sequence[Any]) -> list[int]:
+    """Return the positions of all values of which a larger one is before, or a smaller one behind."""
+    highest = [*accumulate(values, max)]
+    lowest = [*accumulate(reversed(values), min)][::-1]
+    return [n for n, value in enumerate(values) if value < highest[n] or value > lowest[n]]
 
 
 def is_placeholder(markup: Markup, element: Element) -> bool:
@@ -781,9 +819,10 @@ class _Placing:
             for m, offset in enumerate(self._empty):
                 k = bisect_right(self._spans, offset, key=lambda span: span[0]) - 1
                 if any(low <= k < high for low, high in regions):
-                    costs.append((min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
+                    is_other = (element.before[-1:] in _BRACKETS) != (self._target[offset - 1] in _BRACKETS)
+                    costs.append((is_other, min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
         used: set[int] = set()
-        for _, _, n, m, k in sorted(costs):
+        for *_, n, m, k in sorted(costs):
             key = quoted[n].tokens[0]
             if key not in self.characters and m not in used:
                 used.add(m)
@@ -808,6 +847,7 @@ class _Placing:
             remark = NO_ROOM if self._scores.linked(element.words) else UNLINKED
         else:
             remark = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
+            confidence = confidence if found or INSIDE not in element.remarks else min(confidence, PART)
         self._note(element, [(place, place)], confidence, *filter(None, [remark]))
 
     def _cheapest(

@@ -27,6 +27,7 @@ from align.transfer.tags import (
     icu_messages,
     parse_xml,
     read_markup,
+    same_arguments,
 )
 
 DEEPEST = 8
@@ -117,6 +118,8 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     tokens = _collapse(syntax.parse(source))
     points = {_form(token) for token in tokens if token.kind == "point"}
     parts, well_formed = _read_target(target, syntax, points)
+    tokens, theirs = same_arguments(tokens, [part.token for part in parts])
+    parts = [part._replace(token=token) for part, token in zip(parts, theirs, strict=True)]
     for side in (tokens, [part.token for part in parts]):
         if sum(token.kind != "text" for token in side) > MOST:
             raise ValueError(f"more than {MOST:,} tags")
@@ -146,7 +149,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
         edits += [_Edit(start, end, new)] if new != text else []
     unsure = _which_of_equal([part.token for part in parts], matches, removed)
     repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left), unsure=unsure)
-    result = _collapse(_parse_result(repaired.text, source, syntax), points)
+    _, result = same_arguments(tokens, _collapse(_parse_result(repaired.text, source, syntax), points))
     if not any(_is_incomplete(token, syntax) for token in tokens) and any(
         _is_incomplete(token, syntax) for token in (*(part.token for part in parts), *result)
     ):
@@ -160,7 +163,14 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
 
 def _which_of_equal(tokens: Sequence[Token], matches: Collection[int], removed: Sequence[int]) -> tuple[str, ...]:
     """Return the tags that are removed while equal ones stay, with text between them."""
-    at = [0, *accumulate(len("".join(token.text.split())) if token.kind == "text" else 0 for token in tokens)]
+    gone = {tokens[n].identity for n in removed}
+    sizes = (
+        len("".join(token.text.split()))
+        if token.kind == "text"
+        else token.kind == "point" and token.identity not in gone
+        for token in tokens
+    )
+    at = [0, *accumulate(sizes)]
     staying: dict[str, set[int]] = defaultdict(set)
     for n in matches:
         staying[tokens[n].identity].add(at[n])
@@ -177,7 +187,8 @@ def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...
     tokens = _collapse(syntax.parse(source))
     points = {_form(token) for token in tokens if token.kind == "point"}
     try:
-        there = {*_match(tokens, _collapse(_parse_result(target, source, syntax), points)).values()}
+        tokens, theirs = same_arguments(tokens, _collapse(_parse_result(target, source, syntax), points))
+        there = {*_match(tokens, theirs).values()}
     except ValueError:
         there = set()
     return tuple(token.text for n, token in enumerate(tokens) if token.kind != "text" and n not in there)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape, unescape
@@ -51,6 +51,14 @@ _PLACEHOLDER = re.compile(
     rf"|(?<!{LETTER})(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
     rf"|(?<!{LETTER})(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
 )
+_PRINTF = re.compile(
+    r"%(?:\(\w{1,80}\)|(?P<number>[0-9]{1,3})\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?(?P<type>[sdiuoxXfFeEgGcp@])"
+)
+"""A placeholder that stands for an argument of printf; `%m` takes none."""
+
+_NEXT = re.compile(r"\{(?::[^{}]*)?\}")
+"""A placeholder of Python's and Rust's formats for the next argument."""
+
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
 """Addresses, in which a percent sign begins an encoded character."""
 
@@ -435,6 +443,91 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
     return pairs
 
 
+_SAME_NAMES = {"strong": "b", "em": "i"}
+"""Elements that look like others."""
+
+
+def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+    """Give tags and placeholders of both sides one identity where a translator has adapted them.
+
+    `%1$s` is the first `%s`, also with another width; an element without identifier that only the translation has, such
+    as a link with another address, is one of the same name that only the source has.
+    """
+    sides = same_arguments(source, target)
+    lone: list[dict[tuple[str, ...], list[tuple[int, ...]]]] = []
+    counts = [Counter(token.identity for token in side) for side in sides]
+    for side, other in zip(sides, reversed(counts), strict=True):
+        pairs, left = halves(side), Counter(other)
+        ends = set(pairs.values())
+        groups: dict[tuple[str, ...], list[tuple[int, ...]]] = defaultdict(list)
+        for n, token in enumerate(side):
+            if token.kind == "text" or n in ends:
+                continue
+            if left[token.identity]:
+                left[token.identity] -= 1
+            elif token.name and not token.key and token.name[:1] != "#" and token.name not in (PLACEHOLDER, ICU):
+                name = token.name.lower()
+                is_alone = token.kind != "point" and n not in pairs
+                kind = "half" if is_alone else "point" if token.kind == "point" or name in VOID else "element"
+                groups[kind, _SAME_NAMES.get(name, name)].append((n, pairs[n]) if n in pairs else (n,))
+        lone.append(groups)
+    for kind, name in lone[0].keys() & lone[1].keys():
+        for side, groups in zip(sides, lone, strict=True):
+            for numbers in groups[kind, name]:
+                for n in numbers:
+                    side[n] = side[n]._replace(key=f"{side[n].kind} {name}")
+    return sides
+
+
+def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+    """Give placeholders of one argument of printf one identity, and numbers if only the translation's have them."""
+    sides = [*source], [*target]
+    ours, theirs = map(_arguments, sides)
+    if not theirs:
+        return sides
+    if any("$" in target[m].text for m in theirs) and not any("$" in source[n].text for n in ours):
+        for n, (number, _) in ours.items():
+            text = source[n].text
+            sides[0][n] = source[n]._replace(text=f"%{number}${text[1:]}")
+    texts = {sides[0][n].text for n in ours}
+    by_argument = {argument: n for n, argument in ours.items()}
+    for m, argument in theirs.items():
+        if target[m].text not in texts and argument in by_argument:
+            sides[1][m] = target[m]._replace(key=sides[0][by_argument[argument]].text)
+    return sides
+
+
+def is_positional(text: str) -> bool:
+    """Check for a placeholder without a number or name, such as `%s` or `{}`, which takes the next argument."""
+    printf = _PRINTF.fullmatch(text)
+    return _NEXT.fullmatch(text) is not None or (printf is not None and not printf["number"] and "(" not in text)
+
+
+def _arguments(tokens: Sequence[Token]) -> dict[int, tuple[int, str]]:
+    """Return the number, from 1, and the type of the argument of each placeholder of printf without a name."""
+    arguments: dict[int, tuple[int, str]] = {}
+    for n, token in enumerate(tokens):
+        if token.name == PLACEHOLDER and (match := _PRINTF.fullmatch(token.text)) and "(" not in token.text:
+            kind = "d" if match["type"] == "i" else match["type"]
+            arguments[n] = int(match["number"] or len(arguments) + 1), kind
+    return arguments
+
+
+_LINE_BREAK = re.compile(
+    r"""\s(?:ctype|type|subType)\s*=\s*["'](?:x-html-|x-|xlf:)?(?:lb|br|tab)["']|\sid\s*=\s*["']LINE_BREAK"""
+    r"""|&lt;br\b[^<>"']{0,80}?(?:&gt;|>)|>\s*(?:\\[nrt]|[\n\r\t])+\s*</""",
+    re.IGNORECASE,
+)
+"""A tag of XLIFF or TMX that stands for the end of a line, or for a tab."""
+
+
+def is_break(token: Token) -> bool:
+    """Check whether a tag ends a word even without a space: a block, or a line break, also as native code."""
+    if token.kind == "text" or token.name in _BREAKS:
+        return token.kind != "text"
+    return token.kind == "point" and token.text[:1] == "<" and _LINE_BREAK.search(token.text) is not None
+
+
 _WORD = re.compile(r"[^ \t]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
 _SPACE = re.compile(r"[ \t\n]")
@@ -618,7 +711,10 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     syntax = Syntax.of(tags)
     tokens = syntax.parse(text)
     check_size(tokens, target)
-    there, extra = _in_target(tokens, target, syntax) if target else (set[int](), ())
+    there, extra = set[int](), tuple[str, ...]()
+    if target:
+        tokens, in_target = in_common(tokens, _parse_target(target, syntax))
+        there, extra = _in_target(tokens, in_target)
     same = frozenset(tokens[n].identity for n in there)
     repeated = same & {token.identity for n, token in enumerate(tokens) if token.kind != "text" and n not in there}
     if there:
@@ -677,15 +773,20 @@ def _with_entities(token: Token) -> str:
     return escape(token.text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
 
 
-def _in_target(tokens: Sequence[Token], target: str, syntax: Syntax) -> tuple[set[int], tuple[str, ...]]:
+def _parse_target(target: str, syntax: Syntax) -> list[Token]:
+    """Return the tokens of a translation; only text if it cannot be parsed, such as with a lone `<`."""
+    try:
+        return syntax.parse(target)
+    except ValueError:
+        return [Token("text", target)]
+
+
+def _in_target(tokens: Sequence[Token], target: Sequence[Token]) -> tuple[set[int], tuple[str, ...]]:
     """Return the numbers of the tokens that the target contains, and the target's other tags.
 
     Of an element both tags have to be there.
     """
-    try:
-        in_target = [token for token in syntax.parse(target) if token.kind != "text"]
-    except ValueError:  # such as a lone `<`: it has no tags
-        return set(), ()
+    in_target = [token for token in target if token.kind != "text"]
     there = Counter(token.identity for token in in_target)
     found = set[int]()
     pairs = halves(tokens) if there else {}
@@ -720,7 +821,7 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
             at += len(token.text)
             parted = False
             continue
-        parted = parted or token.name in _BREAKS
+        parted = parted or is_break(token)
         parent, block = inside[-1], token.name in BLOCK
         before = parent.children[-1] if parent.children else None
         if n in pairs:

@@ -15,6 +15,7 @@ from align.transfer.documents import read_document
 from align.transfer.inline import Inline
 from tests.hostile import driver
 from tests.hostile.driver import Tried
+from tests.hostile.fuzz_markup import expected_tags, tags_beside
 
 WORDS = (
     *(
@@ -292,7 +293,7 @@ def try_catalog(rng: random.Random) -> Tried:
         for old, new, result in zip(document.segments, again.segments, results, strict=True):
             if result is not None and new.target != result:
                 return Tried("po", f"other translation: {result!r}, {new.target!r}")
-            if old.target and (wrong := _other(old.source, old.target, new.target or "")):
+            if old.target and (wrong := _other(old.source, old.target, new.target or "", old.tags)):
                 return Tried("po", f"{wrong}: {old.source!r} ||| {old.target!r} => {new.target!r}")
         outside = [_without(file.decode()) for file in (data, filled)]
         if outside[0] != outside[1]:
@@ -313,12 +314,11 @@ def try_catalog(rng: random.Random) -> Tried:
     return Tried("po")
 
 
-_TAG = re.compile(r"<br/>|</?b>|%\(name\)s|%1\$d|%s|\{0\}|\{name\}")
+_TAG = re.compile(r"<br/>|</?b>|%\(name\)s|%1\$[ds]|%s|\{0\}|\{name\}")
 
 
-def _other(source: str, target: str, result: str) -> str:
-    tags = [Counter(_TAG.findall(text)) for text in (source, target, result)]
-    if tags[2] != tags[0] | tags[1]:
+def _other(source: str, target: str, result: str, tags: str) -> str:
+    if expected_tags(source, target, tags) != tags_beside(source, result, tags):
         return "other tags"
     if _TAG.sub("", target).split() != _TAG.sub("", result).split() and "".join(
         _TAG.sub("", target).split()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from align.transfer.markup import transfer_markup
-from align.transfer.tags import KINDS, PLACEHOLDERS, parse, read_markup, words_in
+from align.transfer.tags import KINDS, PLACEHOLDERS, in_common, parse, read_markup, words_in
 from tests.hostile import driver
 from tests.hostile.driver import Tried
 
@@ -83,6 +83,18 @@ def structure(text: str, kind: str) -> tuple[Counter[str], dict[str, tuple[str, 
     return tags, inside, "".join(plain)
 
 
+def tags_beside(source: str, text: str, kind: str) -> Counter[str]:
+    """How often each tag of a translation comes; adapted ones count as those of the source."""
+    _, tokens = in_common(parse(source, kind), parse(text, kind))
+    return Counter(token.identity for token in tokens if token.kind != "text")
+
+
+def expected_tags(source: str, target: str, kind: str) -> Counter[str]:
+    """How often each tag of either side has to come in the translation with tags."""
+    tokens, _ = in_common(parse(source, kind), parse(target, kind))
+    return Counter(token.identity for token in tokens if token.kind != "text") | tags_beside(source, target, kind)
+
+
 def try_tagging(rng: random.Random) -> Tried:
     """Put a tagging into a translation."""
     kind = rng.choice(KINDS)
@@ -102,9 +114,10 @@ def try_tagging(rng: random.Random) -> Tried:
         before, there, after, twice = (structure(text, kind) for text in (source, target, once, split))
     except Exception as error:
         return Tried("taggings", f"{type(error).__name__}: {error}: {source!r} ||| {target!r}")
+    wanted = expected_tags(source, target, kind)
     letters = "".join if both else list  # a placeholder may need spaces around it within a word
     for what, same in (
-        ("other tags", before[0] | there[0] == after[0] and set(after[0]) == set(twice[0])),
+        ("other tags", wanted == tags_beside(source, once, kind) and set(after[0]) == set(twice[0])),
         ("other nesting", before[1] == after[1] == twice[1]),
         ("other text", letters(words_of(after[2])) == letters(words_of(there[2])) == letters(words_of(twice[2]))),
     ):

@@ -12,7 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
-from align.transfer.markup import CROSSING, MOVED, PART, REPEATED
+from align.transfer.markup import CROSSING, MOVED, ORDER, OTHERS, PART, REPEATED
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -628,3 +628,97 @@ def test_a_pair_of_the_translation_of_which_the_source_has_one_half_is_no_error(
         "xml",
     )
     assert '<g id="4">house</g>' in inline.place({(0, 0), (1, 1), (2, 2), (3, 4)})[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("Seite %d von %d", "Page %1$d of %2$d"),
+        ("%s hat %s gelöscht", "%2$s was deleted by %1$s"),
+        ("%1$s hat %2$s gelöscht", "%s has deleted %s"),
+        ("%-20s wird gelesen", "%-25s is being read"),
+        ("%5.1f Prozent, %i Dateien", "%.1f percent, %2d files"),
+        ('Lesen Sie <a href="https://a.example/">die Hilfe</a>', "Read <a href='https://de.a.example/'>the help</a>"),
+        ('<a href="?a=1&b=2" title="Hilfe">Hilfe</a>', '<a title="Help" href="?a=1&amp;b=2">Help</a>'),
+        ('<img src="a.png" alt="Ein Hund"> Hund', '<img src="a.png" alt="A dog"> dog'),
+        ("Das ist <b>alt</b> und <em>neu</em>", "This is <strong>old</strong> and <i>new</i>"),
+        ("Eins.<br>Zwei.<br/>Drei.", "One.<br />Two.<br>Three."),
+    ],
+)
+@pytest.mark.parametrize("as_lines", [False, True])
+def test_what_a_translator_has_adapted_is_not_missing(source: str, target: str, as_lines: bool) -> None:
+    if as_lines:
+        assert transfer_markup(source, target, {(0, 0)}, tags="html,placeholders") == (target, ())
+    else:
+        inline = Inline(source, target, "html,placeholders")
+        assert (inline.missing, inline.extra, inline.place({(0, 0)})) == (0, (), (target, []))
+
+
+def test_placeholders_get_numbers_beside_others_with_numbers() -> None:
+    text, (row,) = Inline("Seite %d von %d in %s", "Page %1$d in %3$s of", "placeholders").place(
+        {(0, 0), (1, 2), (2, 1)}
+    )
+    assert text.split() == ["Page", "%1$d", "in", "%3$s", "of", "%2$d"]
+    assert row.tag == "%2$d"
+
+
+def test_of_two_links_the_missing_one_is_found_though_the_other_one_is_adapted() -> None:
+    source = '<a href="/hund">Hund</a> und <a href="/haus">Haus</a>'
+    text, _ = Inline(source, 'dog and <a href="/en/house">house</a>', "html").place({(n, n) for n in range(3)})
+    assert text == '<a href="/hund">dog</a> and <a href="/en/house">house</a>'
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links"),
+    [
+        ("Seite %d in %s", "in book page", {(0, 2), (1, 0)}),
+        ("Seite {} in {:.2f}", "in book page", {(0, 2), (1, 0)}),
+    ],
+)
+def test_placeholders_without_numbers_that_change_places_are_doubtful(
+    source: str, target: str, links: set[tuple[int, int]]
+) -> None:
+    for report in (
+        Inline(source, target, "placeholders").place(links)[1],
+        transfer_markup(source, target, links, tags="placeholders").report,
+    ):
+        assert [(ORDER in row.remarks, row.confidence) for row in report] == [(True, 0.0)] * 2
+    numbered = source.replace("%d", "%1$d").replace("%s", "%2$s").replace("{", "{a")
+    assert not any(ORDER in row.remarks for row in Inline(numbered, target, "placeholders").place(links)[1])
+
+
+def test_a_new_placeholder_before_one_of_the_translation_is_doubtful() -> None:
+    (row,) = Inline("Seite %d in Buch %s", "in book %s page", "placeholders").place({(0, 2), (1, 0), (2, 1)})[1]
+    assert (ORDER in row.remarks, row.confidence) == (True, 0.0)
+
+
+def test_a_placeholder_beside_one_of_another_kind_is_doubtful() -> None:
+    (row,) = Inline("Seite %d", "page %s", "placeholders").place({(0, 0)})[1]
+    assert (OTHERS in row.remarks, row.confidence) == (True, 0.0)
+
+
+BREAKS = [
+    '<x id="1" ctype="lb"/>',
+    '<x id="LINE_BREAK" equiv-text="&lt;br /&gt;"/>',
+    '<ph id="1" type="fmt" subType="xlf:lb"/>',
+    '<ph id="1">&lt;br/&gt;</ph>',
+    '<ph x="1">\\n</ph>',
+    '<x id="1" ctype="x-tab"/>',
+]
+
+
+@pytest.mark.parametrize("tag", BREAKS)
+def test_a_line_break_ends_a_word(tag: str) -> None:
+    links = {(n, n) for n in range(3)}
+    inline = Inline(f"Montag{tag}Dienstag{tag.replace('1', '2')}Mittwoch", "Monday Tuesday Wednesday", "xml")
+    assert inline.source_words == ("Montag", "Dienstag", "Mittwoch")
+    text, rows = inline.place(links)
+    assert text == f"Monday{tag} Tuesday{tag.replace('1', '2')} Wednesday"
+    assert [row.remarks for row in rows] == [()] * 2
+    inline = Inline(f"Montag{tag}<g id='7'>Dienstag</g>", f"Monday{tag}Tuesday", "xml")
+    assert inline.source_words == ("Montag", "Dienstag")
+
+
+def test_a_point_in_a_word_that_comes_outside_of_words_is_doubtful() -> None:
+    (row,) = Inline('Haus<x id="1"/>tür auf', "open the door", "xml").place({(0, 1), (0, 2), (1, 0)})[1]
+    assert ("inside a word" in row.remarks, row.confidence <= PART) == (True, True)

@@ -50,6 +50,7 @@ def test_only_what_the_source_has_stays(
         ("von %s", "The file %s was deleted by %s", ("%s",)),
         ("Das <b>Haus</b>", "The <b><b>house</b></b>", ()),
         ("von %s", "by %s %s", ()),
+        ("%s <b>{name}</b>", "<b>%s</b> <b>{name}</b>", ("<b>", "</b>")),
         ("Das <b>Haus</b>", "The <b>house</b> is <i>old</i>", ()),
     ],
 )
@@ -211,3 +212,16 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
 def test_a_placeholder_never_becomes_part_of_another(source: str, target: str, text: str) -> None:
     links = {(0, 0): 1.0}
     assert transfer_markup(source, target, links, tags="placeholders").text == text
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("Zeile %d von %d", "Line %2$d %1$d"), ("%1$s: %2$s", "%s: %s"), ("%-20s", "%-25s"), ("%i Dateien", "%d files")],
+)
+def test_arguments_with_and_without_numbers_are_the_same(source: str, target: str) -> None:
+    assert repair_target(source, target, BOTH) == Repaired(target)
+    assert missing_tags(source, target, BOTH) == ()
+
+
+def test_extra_arguments_are_removed_beside_others_with_numbers() -> None:
+    assert repair_target("Zeile %d", "Line %1$d %2$d", BOTH).text == "Line %1$d"
