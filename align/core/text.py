@@ -21,7 +21,7 @@ _EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
 """Emoji, which zero-width joiners combine."""
 
 _INVISIBLE = re.compile(
-    "[\xad\u034f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    "[\xad\u034f\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
     f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
 )
 """Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
