@@ -21,10 +21,10 @@ from align.transfer.markup import (
     CROSSING,
     MOVED,
     ORDER,
-    OTHERS,
     PART,
     REPEATED,
     Placement,
+    doubt_arguments,
     out_of_order,
     place_markup,
 )
@@ -36,9 +36,9 @@ from align.transfer.tags import (
     Token,
     find_words,
     halves,
+    has_positional,
     in_common,
     is_break,
-    is_positional,
     markup_of,
     readable,
     words_in,
@@ -406,10 +406,11 @@ class Inline:
         crossed, report = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()}), list[Placement]()
         touching = merging.touching()
         positional = [
-            item for item in merging.items if item.number >= 0 and is_positional(self.tokens[item.number].text)
+            item
+            for item in merging.items
+            if item.number >= 0 and item.kind != "text" and has_positional(self.tokens[item.number].text)
         ]
         swapped = {positional[n].number for n in out_of_order([item.number for item in positional])}
-        others = any(token.name == PLACEHOLDER and m not in self._matches for m, token in enumerate(there))
         for row in rows:
             numbers = _numbers(row.tag)
             numbers |= {merging.first_half(n) for n in numbers}
@@ -419,14 +420,13 @@ class Inline:
                 row = row.doubt(CROSSING, 0.0)
             if numbers & swapped:
                 row = row.doubt(ORDER, 0.0)
-            if others and any(self.tokens[n].name == PLACEHOLDER for n in numbers):
-                row = row.doubt(OTHERS, 0.0)
             if numbers & touching:
                 row = row.doubt(REPEATED, 0.0)
             if any(_identity(self.tokens[n]) in unsure for n in numbers):
                 row = row.doubt(REPEATED, PART)
             report.append(row._replace(tag=self._restore(row.tag)))
-        return "".join(item.text for item in merging.items), report
+        text = "".join(item.text for item in merging.items)
+        return text, doubt_arguments(report, self.extra, text, self.tokens, self.syntax)
 
     def _restore(self, text: str) -> str:
         return _PRIVATE.sub(lambda match: self._written[ord(match[0]) - FIRST].text, text)

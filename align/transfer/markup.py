@@ -37,9 +37,12 @@ from align.transfer.tags import (
     PLACEHOLDER,
     Element,
     Markup,
+    Syntax,
+    Token,
     has_letters,
-    is_positional,
-    parse_placeholders,
+    has_positional,
+    mixes_arguments,
+    parse_target,
     read_markup,
     words_in,
 )
@@ -339,6 +342,7 @@ MOVED = "moved around the target's own tags"
 REPEATED = "one of several equal ones, of which the target has some"
 ORDER = "in another order than the arguments"
 OTHERS = "in a target with placeholders that the source does not have"
+MIXED = "placeholders with and without numbers"
 """Remarks on a tag that is placed."""
 
 
@@ -374,7 +378,7 @@ class Placement(NamedTuple):
             that is not well-formed", such as XML with a lone `&`, which stays as it is, "moved around the target's own
             tags", with other letters than the links say, "in a target whose own tags are crossed", "one of several
             equal ones, of which the target has some", "in another order than the arguments" of a placeholder without
-            number, or "in a target with placeholders that the source does not have".
+            number, "in a target with placeholders that the source does not have".
     """
 
     tag: str
@@ -472,21 +476,41 @@ def place_markup(
             placement.doubt(REPEATED, PART) if any(tag in placement.tag for tag in markup.repeated) else placement
             for placement in report
         ]
-    return Transferred(text, tuple(doubt_order(report)))
+    report = doubt_arguments(doubt_order(report), markup.extra, text, markup.tokens, markup.syntax)
+    return Transferred(text, tuple(report))
 
 
 def doubt_order(report: Sequence[Placement]) -> list[Placement]:
     """Doubt placeholders without a number or name that have changed places: a program fills them in their order."""
     rows = [*report]
-    positional = [n for n, row in enumerate(rows) if _has_positional(row.tag)]
+    positional = [n for n, row in enumerate(rows) if has_positional(row.tag)]
     for n in out_of_order([rows[n].target[0] for n in positional]):
         rows[positional[n]] = rows[positional[n]].doubt(ORDER, 0.0)
     return rows
 
 
-def _has_positional(tag: str) -> bool:
-    """Check for placeholders without a number or name among adjacent tags."""
-    return ("%" in tag or "{" in tag) and any(is_positional(token.text) for token in parse_placeholders(tag))
+def doubt_arguments(
+    report: Sequence[Placement], extra: Sequence[str], text: str, source: Sequence[Token], syntax: Syntax
+) -> list[Placement]:
+    """Doubt placeholders beside others that the source does not have, or that are written in another way.
+
+    Args:
+        report: positions of tags and placeholders.
+        extra: tags and placeholders of the translation that the source does not have.
+        text: the translation with all of them.
+        source: tokens of the source.
+        syntax: what they look like.
+    """
+    remarks = [OTHERS] * any(tag[:1] != "<" for tag in extra)
+    if report and "$" in text and not mixes_arguments(source) and mixes_arguments(parse_target(text, syntax)):
+        remarks.append(MIXED)
+    rows = []
+    for row in report:
+        if remarks and (row.tag[:1] != "<" or "%" in row.tag):
+            for remark in remarks:
+                row = row.doubt(remark, 0.0)
+        rows.append(row)
+    return rows
 
 
 def out_of_order(values: Sequence[Any]) -> list[int]:

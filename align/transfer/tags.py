@@ -333,7 +333,7 @@ _LIKE = re.compile(
 
 
 def count_lookalikes(tokens: Iterable[Token]) -> int:
-    """Return how often a text has something like a placeholder that is none of its tokens; none in addresses."""
+    """Return how often a text has something like a placeholder that is not one of its tokens; 0 in addresses."""
     texts = (_ADDRESS.sub("", token.text) for token in tokens if token.kind == "text" and not token.name)
     return sum(len(_LIKE.findall(text)) for text in texts)
 
@@ -443,6 +443,13 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
     return pairs
 
 
+_ATTRIBUTE = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
+_CHANGED = frozenset(
+    ["title", "alt", "placeholder", "summary", "label", "lang", "hreflang", "xml:lang", "target", "rel"]
+)
+"""Attributes that translators change."""
+
+_NUMBERED = re.compile(r"%[0-9]{1,3}\$")
 _SAME_NAMES = {"strong": "b", "em": "i"}
 """Elements that look like others."""
 
@@ -450,8 +457,9 @@ _SAME_NAMES = {"strong": "b", "em": "i"}
 def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
     """Give tags and placeholders of both sides one identity where a translator has adapted them.
 
-    `%1$s` is the first `%s`, also with another width; an element without identifier that only the translation has, such
-    as a link with another address, is one of the same name that only the source has.
+    `%1$s` is the first `%s`, also with another width. An element without identifier that only the translation has is
+    the one that only the source has if their attributes differ in what translators change: texts, languages, and the
+    addresses of links.
     """
     sides = same_arguments(source, target)
     lone: list[dict[tuple[str, ...], list[tuple[int, ...]]]] = []
@@ -469,32 +477,62 @@ def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[To
                 name = token.name.lower()
                 is_alone = token.kind != "point" and n not in pairs
                 kind = "half" if is_alone else "point" if token.kind == "point" or name in VOID else "element"
-                groups[kind, _SAME_NAMES.get(name, name)].append((n, pairs[n]) if n in pairs else (n,))
+                groups[kind, _shape(token)].append((n, pairs[n]) if n in pairs else (n,))
         lone.append(groups)
-    for kind, name in lone[0].keys() & lone[1].keys():
+    for kind, shape in lone[0].keys() & lone[1].keys():
         for side, groups in zip(sides, lone, strict=True):
-            for numbers in groups[kind, name]:
+            for numbers in groups[kind, shape]:
                 for n in numbers:
-                    side[n] = side[n]._replace(key=f"{side[n].kind} {name}")
+                    side[n] = side[n]._replace(key=f"{side[n].kind} {shape}")
     return sides
+
+
+def _shape(token: Token) -> str:
+    """Return the name of an element and the attributes that translators do not change."""
+    name = token.name.lower()
+    values = []
+    for match in _ATTRIBUTE.finditer(token.text, 1 + len(token.name)):
+        attribute, value = match[1].lower(), unescape((match[2] or "").strip("\"'"))
+        is_address = name == "a" and attribute == "href" and not value.startswith("#")
+        if attribute not in _CHANGED and not is_address and not attribute.startswith("aria-"):
+            values.append(f"{attribute}={_NUMBERED.sub('%', value)}")
+    return " ".join([_SAME_NAMES.get(name, name), *sorted(values)])
 
 
 def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
     """Give placeholders of one argument of printf one identity, and numbers if only the translation's have them."""
     sides = [*source], [*target]
     ours, theirs = map(_arguments, sides)
-    if not theirs:
-        return sides
-    if any("$" in target[m].text for m in theirs) and not any("$" in source[n].text for n in ours):
-        for n, (number, _) in ours.items():
-            text = source[n].text
-            sides[0][n] = source[n]._replace(text=f"%{number}${text[1:]}")
-    texts = {sides[0][n].text for n in ours}
-    by_argument = {argument: n for n, argument in ours.items()}
-    for m, argument in theirs.items():
-        if target[m].text not in texts and argument in by_argument:
-            sides[1][m] = target[m]._replace(key=sides[0][by_argument[argument]].text)
+    if any(argument.numbered for argument in theirs) and not any(argument.numbered for argument in ours):
+        for argument in reversed(ours):
+            text, at = sides[0][argument.token].text, argument.at + 1
+            sides[0][argument.token] = sides[0][argument.token]._replace(
+                text=f"{text[:at]}{argument.number}${text[at:]}"
+            )
+    simple = [[argument for argument in side if argument.alone] for side in (ours, theirs)]
+    texts = {sides[0][argument.token].text for argument in simple[0]}
+    known = {(argument.number, argument.type): argument.token for argument in simple[0]}
+    for argument in simple[1]:
+        token, n = target[argument.token], known.get((argument.number, argument.type))
+        if token.text not in texts and n is not None:
+            sides[1][argument.token] = token._replace(key=sides[0][n].text)
     return sides
+
+
+def numbered_as(source: str, target: str) -> str:
+    """Return a text with placeholders, which get numbers if only those of its translation have them."""
+    tokens, _ = same_arguments(parse_placeholders(source), parse_placeholders(target))
+    return "".join(token.text for token in tokens)
+
+
+def mixes_arguments(tokens: Sequence[Token]) -> bool:
+    """Check for placeholders of printf with a number and without one."""
+    return len({argument.numbered for argument in _arguments(tokens)}) > 1
+
+
+def has_positional(text: str) -> bool:
+    """Check for placeholders without a number or name in a tag, or among adjacent ones."""
+    return ("%" in text or "{" in text) and any(is_positional(token.text) for token in parse_placeholders(text))
 
 
 def is_positional(text: str) -> bool:
@@ -503,13 +541,40 @@ def is_positional(text: str) -> bool:
     return _NEXT.fullmatch(text) is not None or (printf is not None and not printf["number"] and "(" not in text)
 
 
-def _arguments(tokens: Sequence[Token]) -> dict[int, tuple[int, str]]:
-    """Return the number, from 1, and the type of the argument of each placeholder of printf without a name."""
-    arguments: dict[int, tuple[int, str]] = {}
+class _Argument(NamedTuple):
+    """A placeholder of printf.
+
+    Attributes:
+        token: number of its token, a placeholder or a tag that contains it.
+        at: its offset in the token.
+        number: number of its argument, from 1.
+        type: letter of its conversion, such as "d", also for "i".
+        numbered: whether the number is written.
+        alone: whether it is all of the token.
+    """
+
+    token: int
+    at: int
+    number: int
+    type: str
+    numbered: bool
+    alone: bool
+
+
+def _arguments(tokens: Sequence[Token]) -> list[_Argument]:
+    """Return the placeholders of printf without a name, also those in tags."""
+    arguments: list[_Argument] = []
     for n, token in enumerate(tokens):
-        if token.name == PLACEHOLDER and (match := _PRINTF.fullmatch(token.text)) and "(" not in token.text:
-            kind = "d" if match["type"] == "i" else match["type"]
-            arguments[n] = int(match["number"] or len(arguments) + 1), kind
+        if "%" not in token.text or token.kind in ("text", "close"):
+            continue
+        is_tag = token.text[:1] == "<"
+        at = 0
+        for part in parse_placeholders(token.text) if is_tag else [token]:
+            if part.name == PLACEHOLDER and (match := _PRINTF.fullmatch(part.text)) and "(" not in part.text:
+                kind = "d" if match["type"] == "i" else match["type"]
+                number = int(match["number"] or len(arguments) + 1)
+                arguments.append(_Argument(n, at, number, kind, match["number"] is not None, not is_tag))
+            at += len(part.text)
     return arguments
 
 
@@ -593,7 +658,7 @@ class Markup:
         root: an element that contains all of it and has no tags itself.
         syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
-        repeated: identities of tags and placeholders of which the target has some, but not all.
+        repeated: tags and placeholders that are missing, while the target has equal ones.
     """
 
     tokens: Sequence[Token]
@@ -713,10 +778,11 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     check_size(tokens, target)
     there, extra = set[int](), tuple[str, ...]()
     if target:
-        tokens, in_target = in_common(tokens, _parse_target(target, syntax))
+        tokens, in_target = in_common(tokens, parse_target(target, syntax))
         there, extra = _in_target(tokens, in_target)
-    same = frozenset(tokens[n].identity for n in there)
-    repeated = same & {token.identity for n, token in enumerate(tokens) if token.kind != "text" and n not in there}
+    same = {tokens[n].identity for n in there}
+    missing = (token for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
+    repeated = frozenset(token.text for token in missing if token.identity in same)
     if there:
         tokens = [
             token._replace(kind="text") if n in there else token
@@ -773,7 +839,7 @@ def _with_entities(token: Token) -> str:
     return escape(token.text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
 
 
-def _parse_target(target: str, syntax: Syntax) -> list[Token]:
+def parse_target(target: str, syntax: Syntax) -> list[Token]:
     """Return the tokens of a translation; only text if it cannot be parsed, such as with a lone `<`."""
     try:
         return syntax.parse(target)

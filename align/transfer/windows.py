@@ -46,7 +46,7 @@ class Scores:
         self._left = 0, [0.0] * target  # a place, and the scores of each target word with the words before it
         for (i, j), score in (scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)).items():
             if not (0 <= i < source and 0 <= j < target):
-                raise ValueError(f"link {i}-{j}, and there are {source:,} and {target:,} words")
+                raise ValueError(f"link {i}-{j} is outside {source:,} source and {target:,} target words")
             self._rows[i].append((j, score))
             self._totals[j] += score
 

@@ -12,7 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
-from align.transfer.markup import CROSSING, MOVED, ORDER, OTHERS, PART, REPEATED
+from align.transfer.markup import CROSSING, MIXED, MOVED, ORDER, OTHERS, PART, REPEATED
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -642,6 +642,9 @@ def test_a_pair_of_the_translation_of_which_the_source_has_one_half_is_no_error(
         ('<a href="?a=1&b=2" title="Hilfe">Hilfe</a>', '<a title="Help" href="?a=1&amp;b=2">Help</a>'),
         ('<img src="a.png" alt="Ein Hund"> Hund', '<img src="a.png" alt="A dog"> dog'),
         ("Das ist <b>alt</b> und <em>neu</em>", "This is <strong>old</strong> and <i>new</i>"),
+        ('<a href="%s">Hilfe</a> von %s und %s', '<a href="%1$s">help</a> by %2$s and %3$s'),
+        ('Das Haus von %s im <a href="%s">Dorf</a>', 'In the <a href="%2$s">village</a> the house of %1$s'),
+        ('<img src="%1$s" alt="Haus"> von %2$s', '<img src="%s" alt="house"> of %s'),
         ("Eins.<br>Zwei.<br/>Drei.", "One.<br />Two.<br>Three."),
     ],
 )
@@ -695,6 +698,55 @@ def test_a_new_placeholder_before_one_of_the_translation_is_doubtful() -> None:
 def test_a_placeholder_beside_one_of_another_kind_is_doubtful() -> None:
     (row,) = Inline("Seite %d", "page %s", "placeholders").place({(0, 0)})[1]
     assert (OTHERS in row.remarks, row.confidence) == (True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ('<span class="icon"></span> Symbol im Haus', 'symbol in the <span class="nowrap">old house</span>'),
+        ('<ph name="SAVE"/> klicken', 'click <ph name="OPEN"/>'),
+        ('<img src="hund.png"> Hund', '<img src="haus.png"> house'),
+        ('Siehe <a href="#hund">Hund</a>', 'See the <a href="#haus">house</a>'),
+        ("Das <b>Haus</b>", "The <i>house</i>"),
+    ],
+)
+def test_other_elements_of_the_same_name_are_not_the_same(source: str, target: str) -> None:
+    assert Inline(source, target, "html,placeholders").missing > 0
+
+
+def test_placeholders_in_tags_count_as_arguments() -> None:
+    source, target = 'Das <a href="%s">Haus</a> von %s ist %s alt', 'The <a href="%1$s">house</a> of %2$s is old'
+    text, rows = Inline(source, target, "html,placeholders").place({(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)})
+    assert text == 'The <a href="%1$s">house</a> of %2$s is %3$s old'
+    assert [row.remarks for row in rows] == [()]
+    text, rows = Inline("von %s im <a href='%s'>Dorf</a>", "by %1$s in the village", "html,placeholders").place(
+        {(2, 3)}
+    )
+    assert "<a href='%2$s'>village</a>" in text
+    rows = Inline("Siehe <a href='%s'>Hilfe</a> von %s", "by see help", "html,placeholders").place({(1, 2), (2, 0)})[1]
+    assert [ORDER in row.remarks for row in rows] == [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "remark"),
+    [("%1$s hat %2$s", "%s has", MIXED), ("Seite %d im Buch", "Page %s in the book", OTHERS), ("{}", "{0}", OTHERS)],
+)
+def test_placeholders_of_two_kinds_are_doubtful(source: str, target: str, remark: str) -> None:
+    for row in (
+        *Inline(source, target, "placeholders").place({})[1],
+        *transfer_markup(source, target, {}, tags="placeholders").report,
+    ):
+        assert (remark in row.remarks, row.confidence) == (True, 0.0)
+
+
+def test_a_singular_without_its_number_keeps_the_numbers_of_other_arguments() -> None:
+    lines = (
+        *('msgid "%d Datei von %s"', 'msgid_plural "%d Dateien von %s"'),
+        *('msgstr[0] "One file of %2$s"', 'msgstr[1] "%1$d files of %2$s"'),
+    )
+    for segment in read_document("\n".join(lines).encode(), "a.po").segments:
+        inline = Inline(segment.source, segment.target or "", segment.tags)
+        assert (inline.missing, inline.extra) == (0, ())
 
 
 BREAKS = [
