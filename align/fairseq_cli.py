@@ -1,4 +1,4 @@
-"""The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`."""
+"""The stock fairseq programs on current versions of Python: `python -m align.fairseq_cli train ...`."""
 
 from align.models.fairseq.programs import main
 

@@ -601,7 +601,7 @@ def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, t
 
 
 def _is_of_resume(name: str, output: str) -> bool:
-    """Tell whether a file is one that `--resume` writes besides the output."""
+    """Check whether a file is one that `--resume` writes next to the output."""
     place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
     record = record_of(output)
     return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
@@ -704,9 +704,9 @@ def add_beam_option(group: argparse._ActionsContainer) -> None:
 
 
 def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse formats that make no sense, with exit code 2."""
+    """Refuse formats without room for a translation, with exit code 2."""
     if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
-        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl or giza")
+        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl, tsv or giza")
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

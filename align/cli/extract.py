@@ -225,7 +225,7 @@ class Results:
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
     def flush(self) -> None:
-        """Let out what is written, for whoever waits for it."""
+        """Pass on what is written, for a reader that waits for it."""
         self._files.out.flush()
 
 
@@ -249,7 +249,7 @@ class Extraction:
         self._results: Results | None = None
 
     def run(self) -> None:
-        """Align all of the input, or say that this has been done."""
+        """Align all of the input, or report that it is done."""
         options = self._options
         keep_freed_memory()
         if options.signature:
@@ -381,7 +381,7 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
 
 
 def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options: Options) -> None:
-    """Check that the result is of these settings and this input, and say that there is nothing to do."""
+    """Check that the result is of these settings and this input, and report that nothing is left to do."""
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
     check_input(record, options.output, inputs, digested(text, options), text.name)
@@ -391,7 +391,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """Return what the output depends on besides the input."""
+    """Return what the output depends on, except the input."""
     source = options.input
     return {
         "settings": sign(aligner, (), options.search, options.words),

@@ -217,9 +217,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
     for file in files:
         kind = kind_of(file.name)
         if not kind:
-            parser.error(
-                f"{file.place} is none of {', '.join(READERS)}, as its name should end; .gz, .xz or .zst may follow"
-            )
+            parser.error(f"{file.place} ends in none of {', '.join(READERS)}; .gz, .xz or .zst may follow")
         if kind in (".parquet", ".jsonl") and columns.source is None:
             parser.error(f"{file.place} needs --source-column and --target-column")
         if kind in (".tsv", ".txt"):
@@ -360,7 +358,7 @@ class Shards:
         progress.write(job.signature)
 
     def _follow(self, events: Iterator[Event]) -> None:
-        """Count what is done, and say what cannot be."""
+        """Count what is done, and report what fails."""
         from align.jobs.local import Failed, Going
 
         for event in events:
@@ -479,7 +477,7 @@ def read_job(options: Options, aligner: Aligner) -> Run:
 def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
     """Return the same aligner, reading at the layers and heads of the record in the output folder."""
     from align.jobs.files import join
-    from align.jobs.records import NOTE
+    from align.jobs.records import RUN_FILE
 
     try:
         if not note.choices:
@@ -488,12 +486,14 @@ def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
         if note.signature != sign(aligner, note.choices):
             raise ValueError("its signature is not that of its settings and choices")
     except ValueError as error:
-        raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(options.output, NOTE)) from None
+        raise DataError(
+            f"is not a record of this program, or is damaged ({one_line(error)})", file=join(options.output, RUN_FILE)
+        ) from None
     return aligner
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """Return what the results depend on besides the input.
+    """Return what the results depend on, except the input.
 
     The policy for bad rows is not part of it: a file that was finished without it has none.
     """

@@ -53,7 +53,7 @@ class Models:
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
         null: None for what suits the model.
-        open_position: read the positions that suit the model, whatever the settings say.
+        open_position: read the positions that suit the model, and ignore the settings'.
     """
 
     forward: ModelRequest

@@ -54,7 +54,7 @@ class Options(Asked):
     """What `extract-align serve` is asked for.
 
     Attributes:
-        port: likewise; 0 for one that the system chooses.
+        port: number of the port; 0 for one that the system chooses.
         token_file: the file with the token that requests must name; None where anyone may ask.
         allow_origin: sites whose pages may read answers.
         beam: width of the search for translations.
@@ -157,7 +157,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
-        parser.error("--request-pairs is larger than --queue-pairs: such a request would always be refused")
+        parser.error("--request-pairs is larger than --queue-pairs: a request of that size would always be refused")
     return options_of(
         Options,
         args,
@@ -171,7 +171,7 @@ TOKEN = re.compile(r"[!-~]{16,256}")
 
 
 def serve(options: Options) -> None:
-    """Answer requests until a signal says that it is enough."""
+    """Answer requests until a signal ends the service."""
     try:
         from align.service.app import build_app
         from align.service.server import address_of, bind

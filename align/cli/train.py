@@ -66,7 +66,7 @@ def build_parser() -> Parser:
         "--finetune-from",
         metavar="MODEL",
         help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
-        "another language, and gets pieces of its own",
+        "another language, and gets new pieces",
     )
     parser.add_argument(
         "--minutes",
@@ -94,7 +94,7 @@ def build_parser() -> Parser:
         help="do not train on pairs of this text, such as the test set; may be given again",
     )
     text.add_argument("--labels", metavar="FILE", type=Path, help="a word for each pair: where it is from")
-    text.add_argument("--take", metavar="PATTERN", nargs="+", help="take pairs with such a label only")
+    text.add_argument("--take", metavar="PATTERN", nargs="+", help="take only pairs with one of these labels")
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
@@ -332,7 +332,7 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, course
     start = find_start(options.start, languages, recipe.text) if options.start else None
     for old, language in zip(start.languages if start else languages, languages, strict=True):
         if old != language:
-            tell(f"{options.start} has {old}, not {language}, which gets pieces and word vectors of its own")
+            tell(f"{options.start} has {old}, not {language}, which gets new pieces and word vectors")
     prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "

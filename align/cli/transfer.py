@@ -531,7 +531,7 @@ class TaggedText:
             source = read_annotated(line)
             if len(self._shown) == 1 and not self._options.one_side:
                 if source.target is None:
-                    raise ValueError(f'no "{TARGET}" beside the text')
+                    raise ValueError(f'no "{TARGET}" with the text')
                 target = source.target
         except ValueError as error:
             raise LineError(str(error), file=self._shown[0], line=number) from None

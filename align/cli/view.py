@@ -99,7 +99,7 @@ def build_parser() -> Parser:
         help="the first N sentence pairs have it; the page grows with each",
     )
     add_speed_options(parser, "sentence pairs that layer and head are chosen by")
-    parser.set_defaults(bad_lines="blank", reverse_model=None)  # which model options are read beside
+    parser.set_defaults(bad_lines="blank", reverse_model=None)  # which the model options need
     return parser
 
 

@@ -65,7 +65,7 @@ class Aligner:
         """Align lines, and write a line for each to the files that are named, once all are aligned.
 
         Both files of links hold the soft links of both models, source first, which `atools` and other programs leave as
-        they are whatever the heuristic. Scores are -log of the agreement (`extract-align score`) on the target's words,
+        they are, with any heuristic. Scores are -log of the agreement (`extract-align score`) on the target's words,
         and on the source's: the lower, the better. Names that end in .gz, .xz or .zst are compressed. Layers and heads
         are chosen by the text of the first call, and stay.
 

@@ -69,7 +69,7 @@ class SentenceAligner:
 
         Args:
             src_sent: words, or a string with spaces between words.
-            trg_sent: likewise.
+            trg_sent: target sentence, in the same form.
         """
         scores = self._aligner.align(src_sent, trg_sent).scores
         return {name: sorted(match(scores)) for name, match in self._methods}

@@ -2,5 +2,5 @@
 
 Reading order: `errors`, `types` and `text`; `scores`, from attention to links of words; `consistency` and `choice`,
 layer and head for a text; `aligner` and `stream`, from one batch to a text of any length; `symmetrize` and `formats`,
-from links of two directions to lines. `backend` says what a model must offer.
+from links of two directions to lines. `backend` lists what a model must offer.
 """

@@ -70,7 +70,7 @@ class Direction:
         choice: layer and head to read; None chooses them for each text.
 
     Raises:
-        ModelError: the model does not have such a layer or head, or `settings` exclude `choice`.
+        ModelError: the model does not have this layer or head, or `settings` exclude `choice`.
     """
 
     recorder: Recorder
@@ -122,7 +122,7 @@ class Aligner:
         reverse: the model that translates target to source, or None.
         method: how links of two directions are combined: "soft" links words whose `align.core.scores.soft_scores`
             exceed `threshold`; a key of `align.core.symmetrize.METHODS` combines the links of both directions, each
-            with the threshold of its own settings; "forward" and "reverse" keep the links of one direction.
+            with the threshold of its settings; "forward" and "reverse" keep the links of one direction.
         threshold: of the method "soft", from 0 to 1.
         buffer: pairs to read ahead, to sort them by length; one buffer is in memory, or with several processes a few.
         batch_tokens: pieces in a batch, padding included.
@@ -191,7 +191,7 @@ class Aligner:
             target: ids as `generate` returns them.
             source_words: word of each source id, from 0, and None for special pieces; without it links count the ids
                 themselves, and special pieces have no link. See `words_of_pieces` and `words_of_offsets`.
-            target_words: word of each target id, likewise.
+            target_words: word of each target id, in the same way.
 
         Raises:
             TypeError, ValueError: the ids are no sequence of integers, or the words do not match them in number.

@@ -304,6 +304,6 @@ def _apart(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Piece
 
 
 def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
-    """A sentence with the mark that ends a word as a word of its own: `house ,` for `house,`."""
+    """Return a sentence with the mark that ends a word as a separate word: `house ,` for `house,`."""
     parts = ((word[:-1], word[-1]) if word[-1] in MARKS and word[:-1].isalpha() else (word,) for word in words)
     return tuple(part for pair in parts for part in pair)

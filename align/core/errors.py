@@ -133,7 +133,7 @@ class ModelError(DataError):
 
 
 class KindError(ModelError):
-    """A type of model that cannot be run; `known` lists the types that can, `why` says what this one lacks."""
+    """A type of model that cannot be run; `known` lists the types that can, `why` names what this one lacks."""
 
     def __init__(
         self,

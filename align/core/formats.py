@@ -89,7 +89,7 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     words = (f"{w} ({{ {''.join(f'{j} ' for j in linked.get(i, []))}}})" for i, w in enumerate(("NULL", *source)))
     comment = f"# Sentence pair ({alignment.pair.id}) {lengths} alignment score : 1"
     sentence = " ".join(target)
-    if sentence.endswith("\r"):  # else taken for part of the line's end; GIZA++ ends every line in a space
+    if sentence.endswith("\r"):  # else read as part of the line's end; GIZA++ ends every line in a space
         sentence += " "
     return "\n".join((comment, sentence, " ".join(words)))
 

@@ -2,7 +2,7 @@
 
 Kobayashi et al. (EMNLP 2020) write the output of multi-head attention at target step t as
 `y_t = sum_s sum_h a_h[t,s] f_h(x_s) + b_O` with `f_h(x) = (x W_V + b_V)_h W_O[h]`, and score the
-source piece s by the norm of its own term. All those norms follow from the inner products
+source piece s by the norm of its term. All those norms follow from the inner products
 `G_s[h,g] = f_h(x_s) . f_g(x_s)`: H*H numbers a source piece in place of T*D.
 
 Letters: B batch, H heads, C cells, T target steps or pieces, S source pieces, d head size, D model size,
@@ -199,7 +199,7 @@ def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
 
     Args:
         read: word scores of the input position `[..., J, I+1]`, the last column being `</s>`.
-        predicted: word scores of the output position, likewise.
+        predicted: word scores of the output position, of the same shape.
 
     Returns:
         `[..., J, I+1]`.

@@ -190,7 +190,7 @@ def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[in
 
     Args:
         lengths: source and target length of each item, in pieces.
-        tokens: limit of items times longest side. A longer item is a batch of its own.
+        tokens: limit of items times longest side. A longer item is a batch by itself.
 
     Yields:
         Positions in `lengths`; every position once.
@@ -346,7 +346,7 @@ def align_stream(
         if not choices and (chosen := steps.choose(items)):
             choices = chosen.choices
             for doubt in chosen.doubts:
-                warnings.warn(doubt, TextWarning, stacklevel=3)  # whoever asks for the next alignment
+                warnings.warn(doubt, TextWarning, stacklevel=3)  # the caller of the next alignment
             if on_choice:
                 on_choice(choices)
         queue.put([pair for pair, _ in chunk], items, choices)

@@ -100,7 +100,7 @@ class LinePair(Pair):
 
     Attributes:
         source_line: the source as given, with its own spaces.
-        target_line: the target, likewise.
+        target_line: line of the target.
     """
 
     source_line: str
@@ -194,8 +194,8 @@ class IdPair(Pair):
     Attributes:
         source_ids: as the encoder reads them, special pieces and padding included.
         target_ids: as `generate` returns them, or without the special pieces around the translation.
-        source_words: word of each source id; None where each id is a word of its own.
-        target_words: word of each target id, likewise.
+        source_words: word of each source id; None where each id is a separate word.
+        target_words: word of each target id, or None.
     """
 
     source_ids: tuple[int, ...]
@@ -219,7 +219,7 @@ class IdPair(Pair):
             target_ids: T ids.
             source_words: word of each source id, from 0, None for special pieces, as `word_ids()` of a tokenizer of
                 transformers returns. Without it links count the ids, and special pieces have no link.
-            target_words: word of each target id, likewise.
+            target_words: word of each target id, or None.
             id: number of the pair, for messages.
 
         Raises:

@@ -362,7 +362,7 @@ class Search:
         allow_unk: leave `<unk>` in translations; otherwise the aligned source word stands in its place.
 
     Raises:
-        ValueError: a number outside what makes sense.
+        ValueError: a number outside its range.
     """
 
     beam: int = 5

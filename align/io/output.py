@@ -250,7 +250,7 @@ def open_output(path: str | None, on_whole: OnWhole | None = None) -> Iterator[B
 def replace_file(
     target: str, shown: str | None = None, mode: int | None = None, on_whole: OnWhole | None = None
 ) -> Iterator[BinaryIO]:
-    """Open a file that replaces whatever has its name, also a symbolic link or a pipe, once it is complete.
+    """Open a file that replaces what has its name, also a symbolic link or a pipe, once it is complete.
 
     Args:
         target: its name.

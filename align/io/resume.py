@@ -46,7 +46,7 @@ class DigestedPairs:
 
     Args:
         pairs: all of the input.
-        describe: returns what the output says of a line besides its links, such as why it is bad, given its number.
+        describe: returns what the output reports of a line in addition to its links, given its number.
 
     Attributes:
         lines: number of lines read so far.
@@ -231,7 +231,7 @@ class Blocks:
                 return record
         except ValueError:
             pass
-        raise ValueError(f"{path} is none of ours, or damaged: {self.anew}")
+        raise ValueError(f"{path} is not a record of this program, or is damaged: {self.anew}")
 
     def _check(self, run: Run, name: str) -> None:
         """Check that finished blocks are complete and belong to these settings and this input."""
@@ -452,7 +452,7 @@ def record_of(path: str) -> str:
 
 def anew(path: str) -> str:
     """Return advice for messages about an invalid file or folder."""
-    return f"remove {path} to begin anew"
+    return f"remove {path} to start again"
 
 
 def read_record(path: str) -> Record | None:

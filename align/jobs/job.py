@@ -120,7 +120,7 @@ def check_free(output: str) -> None:
         DataError: something has.
     """
     if is_taken(output):
-        raise DataError("is there already, and not of this job", file=output, hint="move or remove it")
+        raise DataError("exists already, and this job did not write it", file=output, hint="move or remove it")
 
 
 def _head(job: Job, file: InputFile, digest: str) -> Head:

@@ -31,7 +31,7 @@ from align.jobs.locks import PATIENCE
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # these two are read when Ray is imported
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 
-with warnings.catch_warnings():  # Ray shows its own deprecations whatever the program's filters
+with warnings.catch_warnings():  # Ray shows its own deprecations in spite of the program's filters
     import pyarrow as pa
     import ray
     from ray.data import ActorPoolStrategy, DataContext

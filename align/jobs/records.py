@@ -13,7 +13,7 @@ from align.jobs.files import RUN, InputFile, digest_of, exists, is_taken, join, 
 
 T = TypeVar("T")
 
-NOTE = f"{RUN}/run.json"
+RUN_FILE = f"{RUN}/run.json"
 """Description of the run, in a folder of results."""
 
 
@@ -56,7 +56,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str, d
         file: input file.
         record: record of the finished file.
         signature: signature of this job.
-        digests: whether to read the output; else its size has to do.
+        digests: whether to read the output; else only its size is compared.
 
     Raises:
         DataError: the input or the output has changed, or another run made the output; lists what to remove.
@@ -72,7 +72,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str, d
     place, size, modified = record.inputs[0] or ()
     unchanged = (file.place, file.modified) == (place, modified)
     if file.size != size or not (unchanged or digest_of(file.place) == record.digest):
-        raise refuse(file.place, f"is not what {output} was made of")
+        raise refuse(file.place, f"has changed since {output} was made")
     if not exists(output):
         raise refuse(output, "is not a regular file")
     ((_, size, digest),) = record.outputs
@@ -87,7 +87,7 @@ def open_run(
     sign: Callable[[Sequence[Choice]], str],
     names: Sequence[str],
 ) -> Run:
-    """Read the description of the run in a folder, or choose where to read and write it.
+    """Return the run that a folder describes; if there is none, choose layer and head and write the description.
 
     Args:
         folder: folder of the results.
@@ -103,7 +103,7 @@ def open_run(
         return run
     choices = choose()
     run = Run(settings, choices, sign(choices))
-    _write(folder, NOTE, asdict(run))
+    _write(folder, RUN_FILE, asdict(run))
     return run
 
 
@@ -118,11 +118,11 @@ def read_run(folder: str, settings: Mapping[str, Any], names: Sequence[str]) -> 
     Raises:
         DataError: the folder has other settings, or has files of these names that are not of a job.
     """
-    run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
+    run = _read(folder, RUN_FILE, Run.of, f"remove {folder} to start again")
     if run is None:
         if there := next((name for name in names if is_taken(join(folder, name))), None):
             hint = "take another folder, or remove it"
-            raise DataError("is there already, and not of a job like this", file=join(folder, there), hint=hint)
+            raise DataError("exists already, and no job wrote it", file=join(folder, there), hint=hint)
         return None
     if changes := differences(run.settings, settings):
         hint = "give the same options, or take another folder"
@@ -138,7 +138,9 @@ def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | 
     try:
         return read(load_json(data))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        raise DataError("is none of ours, or damaged", file=join(folder, name), hint=advice) from None
+        raise DataError(
+            "is not a record of this program, or is damaged", file=join(folder, name), hint=advice
+        ) from None
 
 
 def _write(folder: str, name: str, content: Any) -> None:

@@ -171,7 +171,7 @@ def align_unspaced(
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
     if aligner.reverse:
-        raise ModelError(f"words that are {words} need one model: two have different pieces")
+        raise ModelError(f"words={words!r} needs one model: two cut a text into different pieces")
     divided: deque[_Divided] = deque()
 
     def model_pairs() -> Iterator[Pair]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import torch
@@ -26,9 +26,6 @@ from align.models.engine.forward import Padded, Transformer
 from align.models.folder import ModelFolder
 from align.models.ids import pieces_of
 from align.models.preprocess import Preprocessor
-
-if TYPE_CHECKING:
-    from align.models.folder import ModelFolder
 
 
 def fingerprint(files: Iterable[Path], text: str) -> str:
@@ -128,6 +125,7 @@ class Framework(NamedTuple):
     """The functions of the framework that trained a model.
 
     Attributes:
+        load: loads a model of the format again, in another process.
         own_model: loads the framework's own module of a recorder's model.
         translator: returns a translator from a recorder, a search and the source pieces per batch.
     """

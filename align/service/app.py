@@ -195,7 +195,7 @@ class Service:
     async def _with_tags(
         self, pairs: Sequence[Read], items: Sequence[Tagged], alignments: Sequence[Alignment | None], split: bool
     ) -> Response:
-        """Place tags, likewise one pair at a time."""
+        """Place tags, one pair at a time, too."""
         loop = asyncio.get_running_loop()
         replies = []
         for pair, item, alignment in zip(pairs, items, alignments, strict=True):

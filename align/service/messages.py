@@ -50,7 +50,7 @@ class SentencePair(Sentence):
 
 
 Pairs = list[Annotated[SentencePair, SkipValidation]]
-"""Pairs of a request, each of which `read_pair` validates: a bad one is an error of its own."""
+"""Pairs of a request, each of which `read_pair` validates: a bad one is an error by itself."""
 
 EXAMPLES: Mapping[str, dict[str, Any]] = {
     "/align": {"pairs": [{"source": "Das Haus ist alt.", "target": "The house is old."}]},

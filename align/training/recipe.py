@@ -84,7 +84,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(
-            f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe says what the model is, "
+            f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe sets what the model is, "
             "how it learns, when it ends and which checkpoints are kept, by fairseq-train's options without dashes"
         )
     for name, value in options.items():
@@ -125,7 +125,7 @@ def _check_text(name: str, value: str) -> None:
         raise ValueError(f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it")
     if value.startswith("-"):
         raise ValueError(
-            f"[fairseq] {name} is {show_value(value)}, which fairseq would take for an option; write numbers plain"
+            f"[fairseq] {name} is {show_value(value)}, which fairseq would read as an option; write numbers plain"
         )
 
 

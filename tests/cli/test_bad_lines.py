@@ -190,14 +190,14 @@ def test_a_run_that_goes_on_lists_the_same(
     assert run("-q", *some) == (0, b"", "")
     listed = Path("bad.tsv").read_bytes()
     for other, message in (
-        (listed[1:] + b"\n", "bad.tsv is not what it was when links.run.json was written: remove links to begin anew"),
-        (b"mine", f"bad.tsv has 4 bytes, and links.run.json says {len(listed):,}: remove links to begin anew"),
+        (listed[1:] + b"\n", "bad.tsv is not what it was when links.run.json was written: remove links to start again"),
+        (b"mine", f"bad.tsv has 4 bytes, and links.run.json says {len(listed):,}: remove links to start again"),
     ):
         Path("bad.tsv").write_bytes(other)
         failed(run("-q", *some), message)
         assert Path("bad.tsv").read_bytes() == other
     os.unlink("bad.tsv")
-    failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to begin anew")
+    failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to start again")
     failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None; ")
 
 
@@ -221,7 +221,7 @@ def test_a_list_that_does_not_go_with_its_block(
     content = listed.read_bytes()
     for other in (content.replace(b"\t1\t", b"\t2\t"), b""):
         listed.write_bytes(other)
-        failed(run(*arguments), "links.parts/00001.bad is not what 00001.json says: remove links.parts to begin anew")
+        failed(run(*arguments), "links.parts/00001.bad is not what 00001.json says: remove links.parts to start again")
     listed.unlink()
     failed(run(*arguments), "links.parts/00001.bad is missing, or not a regular file: remove links.parts")
     shutil.rmtree("links.parts")
@@ -326,7 +326,7 @@ def test_a_run_on_several_files_goes_on(
     assert (result.code, "12 lines are done in links.parts" in result.err) == (0, True)
     assert Path("links").read_bytes() == run("-q", "a", "b").out
     write(b=GOOD)
-    failed(run("-q", *arguments), "the input has 8 lines, and links is of 18: remove links to begin anew")
+    failed(run("-q", *arguments), "the input has 8 lines, and links is of 18: remove links to start again")
 
 
 def test_layer_and_head_are_chosen_once(

@@ -371,12 +371,12 @@ def test_a_calibration_that_was_changed_is_another_run(run: Callable[..., Result
     os.unlink("links")
     break_off(run, 95, "text", "-o", "links", *auto[5:])
     calibrate(2)
-    failed(run(*auto), f"links.parts {changed}.parts to begin anew")
+    failed(run(*auto), f"links.parts {changed}.parts to start again")
 
 
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
-    message = "links is there, and no record of the run that made it: remove links to begin anew"
+    message = "links is there, and no record of the run that made it: remove links to start again"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
     os.unlink("links")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
@@ -384,10 +384,10 @@ def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp
     whole = links.read_bytes()
     failed(run("-q", "text", "-o", "links", "--resume", "--layer", 1), "links is of another run (settings was layer:")
     links.write_bytes(b"other")
-    message = f"links has 5 bytes, and links.run.json says {len(whole):,}: remove links to begin anew"
+    message = f"links has 5 bytes, and links.run.json says {len(whole):,}: remove links to start again"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
     links.write_bytes(whole.replace(b"0", b"1", 1))
-    message = "links is not what it was when links.run.json was written: remove links to begin anew"
+    message = "links is not what it was when links.run.json was written: remove links to start again"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
     os.unlink(links)
     assert run("-q", "text", "-o", "links", "--resume").code == 0
@@ -401,7 +401,7 @@ def test_two_sides_are_not_two_texts(run: Callable[..., Result], tmp_path: Path)
     for first, then, message in ((texts, sides, "lines, and is files"), (sides, texts, "files, and is lines")):
         assert run("-q", *first, "-o", "links", "--resume").code == 0
         before = (tmp_path / "links").read_bytes()
-        message = f"links is of another run (sides was {message}): remove links to begin anew"
+        message = f"links is of another run (sides was {message}): remove links to start again"
         failed(run("-q", *then, "-o", "links", "--resume"), message)
         assert (tmp_path / "links").read_bytes() == before
         os.unlink("links")
@@ -415,9 +415,9 @@ def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp
 
     assert again().code == 0
     put([*LINES, "das ||| the"])
-    failed(again(), "error: stdin has 131 lines, and links is of 130: remove links to begin anew")
+    failed(again(), "error: stdin has 131 lines, and links is of 130: remove links to start again")
     put([LINES[1], LINES[0], *LINES[2:]])
-    failed(again(), "error: stdin: the lines are not those that links is of: remove links to begin anew")
+    failed(again(), "error: stdin: the lines are not those that links is of: remove links to start again")
     put(LINES)
     assert again().code == 0
 
@@ -434,7 +434,7 @@ def test_a_run_on_another_device_is_not_gone_on_with(
 
     break_off(run, 95, "text", "-o", "links")
     monkeypatch.setattr(extract, "load_aligner", elsewhere)
-    message = "links.parts is of another run (device was cpu, and is cuda:0): remove links.parts to begin anew"
+    message = "links.parts is of another run (device was cpu, and is cuda:0): remove links.parts to start again"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
 
 
@@ -459,7 +459,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         (("--print-scores", "--reverse-model", REVERSE), "|soft:0.5"),
     ):
         result = run("-q", "text", "-o", "links", "--resume", *options)
-        failed(result, "links.parts is of another run (", message, "remove links.parts to begin anew")
+        failed(result, "links.parts is of another run (", message, "remove links.parts to start again")
         assert tree(tmp_path / "links.parts") == before
     shutil.rmtree("links.parts")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
@@ -468,7 +468,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
 def test_another_input(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
     put([LINES[0] + " !", *LINES[1:]])
-    message = "text: the first 80 lines are not those that links.parts is of: remove links.parts to begin anew"
+    message = "text: the first 80 lines are not those that links.parts is of: remove links.parts to start again"
     failed(run("text", "-o", "links", "--resume"), message)
     put([LINES[1], LINES[0], *LINES[2:]])
     failed(run("text", "-o", "links", "--resume"), message)
@@ -512,20 +512,20 @@ def test_a_record_that_does_not_fit_its_block(run: Callable[..., Result], tmp_pa
     records = {n: json.loads((parts / f"0000{n}.json").read_bytes()) for n in (3, 4)}
     ((name, size, digest),) = records[4]["outputs"]
     for changes, message in (
-        ({"rows": 10}, "00004.json is none of ours, or damaged"),
+        ({"rows": 10}, "00004.json is not a record of this program, or is damaged"),
         ({"digest": records[3]["digest"]}, "the first 80 lines are not those that links.parts is of"),
-        ({"outputs": [["../text", size, digest]]}, "00004.json is none of ours, or damaged"),
+        ({"outputs": [["../text", size, digest]]}, "00004.json is not a record of this program, or is damaged"),
         ({"outputs": [[name, size - 3, digest]]}, "links.parts/00004 is not what 00004.json says"),
         ({"outputs": [[name, size, records[3]["outputs"][0][2]]]}, "links.parts/00004 is not what 00004.json says"),
         ({"run": {"run.json": digest}}, "00004.json is not of the run in run.json"),
     ):
         (parts / "00004.json").write_text(json.dumps({**records[4], **changes}), encoding="utf-8")
-        failed(run("-q", "text", "-o", "links", "--resume"), message, ": remove links.parts to begin anew")
+        failed(run("-q", "text", "-o", "links", "--resume"), message, ": remove links.parts to start again")
     (parts / "00004.json").write_text(json.dumps(records[4]), encoding="utf-8")
     for one, other in (("00001", "00002"), ("00001.json", "00002.json")):  # whole, and in the wrong place
         before = tree(parts)
         (parts / one).write_bytes(before[other])
-        failed(run("-q", "text", "-o", "links", "--resume"), "remove links.parts to begin anew")
+        failed(run("-q", "text", "-o", "links", "--resume"), "remove links.parts to start again")
         (parts / one).write_bytes(before[one])
     assert run("-q", "text", "-o", "links", "--resume").code == 0
 
@@ -535,13 +535,13 @@ def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path
     break_off(run, 95, "text", "-o", "links")
     block = tmp_path / "links.parts" / "00002"
     output = block.read_bytes()
-    message = "links.parts/00002 is not what 00002.json says: remove links.parts to begin anew"
+    message = "links.parts/00002 is not what 00002.json says: remove links.parts to start again"
     for content in (b"x" + output[1:], b"", output * 2):
         block.write_bytes(content)
         failed(run(*arguments), message)
         assert block.read_bytes() == content
     block.unlink()
-    message = "links.parts/00002 is missing, or not a regular file: remove links.parts to begin anew"
+    message = "links.parts/00002 is missing, or not a regular file: remove links.parts to start again"
     failed(run(*arguments), message)
     for make in (os.mkfifo, lambda path: path.symlink_to("../copy"), Path.mkdir):
         (tmp_path / "copy").write_bytes(output)
@@ -688,7 +688,7 @@ def test_a_folder_cannot_flood_the_message(run: Callable[..., Result], tmp_path:
     flood = {"a\nb\x1b[2J" * 100: "c\nd" * 1000, **{f"name{n}": n for n in range(2000)}}
     rewrite(tmp_path / "links.parts" / "run.json", settings=flood)
     result = run("-q", "text", "-o", "links", "--resume")
-    failed(result, "links.parts is of another run (", " more): remove links.parts to begin anew")
+    failed(result, "links.parts is of another run (", " more): remove links.parts to start again")
     assert result.err.count("\n") == 1
     assert len(result.err) < 3000
 

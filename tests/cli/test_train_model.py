@@ -168,7 +168,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
         result: Result = run_main(main, *command)  # type: ignore[operator]
         file.write_text(text, encoding="utf-8")
         assert result.code == 0, result.err
-        assert f"parent has {old}, not fr, which gets pieces and word vectors of its own" in result.err
+        assert f"parent has {old}, not fr, which gets new pieces and word vectors" in result.err
         assert "learning 120 pieces of fr" in result.err
         assert f"pieces of {kept}" not in result.err
 

@@ -169,7 +169,7 @@ def test_labels_of_characters_in_what_a_model_translates(run: Callable[..., Resu
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ('{"text": "a", "labels": []}', 'stdin, line 3: no "target" beside the text'),
+        ('{"text": "a", "labels": []}', 'stdin, line 3: no "target" with the text'),
         ('{"text": "a", "labels": [[0, 9, "X"]]}', "stdin, line 3: a label of characters 0 to 9, and there are 1"),
     ],
 )

@@ -173,7 +173,7 @@ def test_what_is_wrong_with_a_folder_is_said(marian: Path, spoil: Callable[[Path
 def test_weights_elsewhere_are_not_read(marian: Path, place: object) -> None:
     (marian / "model.safetensors").rename(marian.parent / "model.safetensors")
     (marian / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": place}}))
-    with pytest.raises(ValueError, match="which is no file of weights beside it"):
+    with pytest.raises(ValueError, match="which is no file of weights next to it"):
         load(marian)
 
 

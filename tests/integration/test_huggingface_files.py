@@ -86,7 +86,7 @@ def test_parts_elsewhere_are_not_read(marian: Path, place: object) -> None:
     part, _ = in_parts(marian)
     part.rename(marian.parent / "pytorch_model-1.bin")
     (marian / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": {"a": place}}))
-    with pytest.raises(ValueError, match="which is no file of weights beside it"):
+    with pytest.raises(ValueError, match="which is no file of weights next to it"):
         load(marian)
 
 

@@ -91,7 +91,7 @@ def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> No
 
 
 def test_what_cannot_be_done_is_refused(aligner: Aligner) -> None:
-    with pytest.raises(ModelError, match="words that are pieces need one model: two have different pieces"):
+    with pytest.raises(ModelError, match=r"words='pieces' needs one model: two cut a text into different pieces"):
         list(align_unspaced(two_way(aligner, aligner), [], "pieces"))
     with pytest.raises(ValueError, match="words are one of characters, pieces, icu; not 'spaces'"):
         list(align_unspaced(aligner, [], "spaces"))

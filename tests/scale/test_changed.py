@@ -55,13 +55,18 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
         rewrite(note, content)
         result = run(*JOB)
         assert (result.code, result.err.count("\n")) == (1, 1), content
-        assert result.err.startswith(f"extract-align jobs: error: {note}: is none of ours, or damaged")
+        assert result.err.startswith(
+            f"extract-align jobs: error: {note}: is not a record of this program, or is damaged"
+        )
     rewrite(note, run_)
     for content in (b"\xff\xfe", {**file, "extra": 1}, {**file, "outputs": file["outputs"] * 2}):
         rewrite(record, content)
         result = run(*JOB)
         assert result.code == 1
-        assert f"{record}: is none of ours, or damaged: remove it and out/b.tsv to have it done again" in result.err
+        assert (
+            f"{record}: is not a record of this program, or is damaged: remove it and out/b.tsv to have it done again"
+            in result.err
+        )
     rewrite(record, {**file, "run": {"signature": "\x1b[2J{}" + "x" * 100_000}})
     result = run(*JOB)
     assert "out/b.tsv: made by another run (signature was \\x1b[2J{}xx" in result.err
@@ -114,12 +119,12 @@ def test_what_is_no_file_in_the_place_of_a_result_stays(
 ) -> None:
     Path("other").mkdir()
     shutil.copy("in/b.tsv", "in/new.tsv")
-    for folder, why in (("out", "not of this job"), ("other", "not of a job like this")):
+    for folder, why in (("out", "this job did not write it"), ("other", "no job wrote it")):
         own = Path(folder, "new.tsv")
         make(own)
         before = own.lstat()
         result = run(*JOB[:-1], folder)
-        assert (result.code, f"{folder}/new.tsv: is there already, and {why}" in result.err) == (1, True)
+        assert (result.code, f"{folder}/new.tsv: exists already, and {why}" in result.err) == (1, True)
         assert (own.lstat().st_ino, own.lstat().st_mode) == (before.st_ino, before.st_mode)
 
 
@@ -127,12 +132,12 @@ def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result], done: d
     Path("mine").mkdir()
     Path("mine/a.tsv").write_text("mine")
     result = run(*JOB[:-1], "mine")
-    assert (result.code, "mine/a.tsv: is there already, and not of a job" in result.err) == (1, True)
+    assert (result.code, "mine/a.tsv: exists already, and no job wrote it" in result.err) == (1, True)
     assert Path("mine/a.tsv").read_text() == "mine"
     shutil.copy("in/b.tsv", "in/new.tsv")
     Path("out/new.tsv").write_text("mine")
     result = run(*JOB)
-    assert (result.code, "out/new.tsv: is there already, and not of this job: move" in result.err) == (1, True)
+    assert (result.code, "out/new.tsv: exists already, and this job did not write it: move" in result.err) == (1, True)
     assert Path("out/new.tsv").read_text() == "mine"
     Path("out/new.tsv").unlink()
     assert run(*JOB).code == 0
@@ -162,7 +167,7 @@ def test_a_failed_attempt_claims_no_output(
     os.unlink("out/_run/new.tsv.json")
     own.write_bytes(b"mine")
     result = run(*JOB)
-    assert (result.code, "out/new.tsv: is there already, and not of this job: move" in result.err) == (1, True)
+    assert (result.code, "out/new.tsv: exists already, and this job did not write it: move" in result.err) == (1, True)
     assert own.read_bytes() == b"mine"
 
 

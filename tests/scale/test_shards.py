@@ -165,7 +165,7 @@ def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Cal
         result = run(*job, "-q")
         assert result.code == 1
         assert "out/2.tsv: has been changed since it was made" in result.err
-    assert "in/1.tsv: is not what out/1.tsv was made of: remove out/1.tsv and out/_run/1.tsv.json" in result.err
+    assert "in/1.tsv: has changed since out/1.tsv was made: remove out/1.tsv and out/_run/1.tsv.json" in result.err
     assert "out/2.tsv: has been changed since it was made" in result.err
     assert "2 of 3 files not done" in result.err
     result = run(*job, "-q", "--null", "mask")

@@ -131,7 +131,7 @@ def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result])
         (["--buffer", "7"], "unrecognized arguments: --buffer 7"),
         (
             ["--queue-pairs", "10"],
-            "--request-pairs is larger than --queue-pairs: such a request would always be refused",
+            "--request-pairs is larger than --queue-pairs: a request of that size would always be refused",
         ),
         *(
             (

@@ -42,7 +42,7 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
         ("""[fairseq]\nadam-betas = "__import__('os').system('true') or (0.9, 0.98)"\n""", "value has '__' in it"),
         ('[fairseq]\narch = "${oc.env:HOME}"\n', r"value has '\$\{' in it"),
         ('[fairseq]\narch = "a\\u001b[2J"\n', r"value has '\\x1b' in it"),
-        ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would take for an option"),
+        ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would read as an option"),
         ('[fairseq]\nlr = ["1"]\n', r"lr is of type list, but must be text, a number"),
         ("[fairseq]\nlr = [[1]]\n", "lr is .*, but must be"),
         ("[fairseq]\nlr = {a = 1}\n", "lr is .*, but must be"),

@@ -74,5 +74,5 @@ def test_spans_that_are_apart_are_apart_in_the_target(
 
 
 def test_links_beyond_the_words_are_refused() -> None:
-    with pytest.raises(ValueError, match="link 1-0, and there are 1 and 1 words"):
+    with pytest.raises(ValueError, match="link 1-0 is outside 1 source and 1 target words"):
         Scores({(1, 0)}, 1, 1)

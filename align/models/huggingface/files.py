@@ -73,7 +73,7 @@ def _parts(index: Path) -> list[Path]:
     names = list(places.values()) if isinstance(places, dict) else []
     for name in names:
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(INDICES[index.name]):
-            raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights beside it", file=str(index))
+            raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights next to it", file=str(index))
     if not names:
         raise ModelError("it names no files", file=str(index))
     return [index.parent / name for name in sorted(set(names))]
