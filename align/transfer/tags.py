@@ -580,7 +580,7 @@ def _arguments(tokens: Sequence[Token]) -> list[_Argument]:
 
 _LINE_BREAK = re.compile(
     r"""\s(?:ctype|type|subType)\s*=\s*["'](?:x-html-|x-|xlf:)?(?:lb|br|tab)["']|\sid\s*=\s*["']LINE_BREAK"""
-    r"""|&lt;br\b[^<>"']{0,80}?(?:&gt;|>)|>\s*(?:\\[nrt]|[\n\r\t])+\s*</""",
+    r"""|&lt;br\b[^<>"']{0,80}?(?:&gt;|>)|>(?:[ ]*(?:\\[nrt]|[\n\r\t]))+[ ]*</""",
     re.IGNORECASE,
 )
 """A tag of XLIFF or TMX that stands for the end of a line, or for a tab."""

@@ -13,9 +13,12 @@ from align import parse_pharaoh
 from align.transfer.markup import place_markup
 from align.transfer.tags import (
     KINDS,
+    Token,
     count_lookalikes,
     find_words,
     halves,
+    in_common,
+    is_break,
     parse,
     parse_html,
     parse_placeholders,
@@ -129,6 +132,16 @@ def test_placeholders_and_what_is_like_them(text: str, taken: int, left: int) ->
     tokens = parse_placeholders(text)
     assert sum(token.kind == "point" for token in tokens) == taken
     assert count_lookalikes(tokens) == left
+
+
+@pytest.mark.parametrize(
+    ("first", "many", "last"), [("<ph>", "\t", "x</ph>"), ("<ph", " ", "x>"), ("<ph ", "a=' ", "a='>")]
+)
+def test_a_long_tag_is_soon_compared(first: str, many: str, last: str) -> None:
+    text = first + many * 50_000 + last
+    token = Token("point", text, "ph")
+    assert not is_break(token)
+    assert in_common([token], [token._replace(text=f"{text} ")])[0]
 
 
 def test_text_is_one_token_and_cdata_another() -> None:
