@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from align.core.errors import DataError, show_value
 from align.transfer.segments import Document, Segment, text_encoding
-from align.transfer.tags import numbered_as
+from align.transfer.tags import has_positional, numbered_as
 
 _ESCAPE = re.compile(r"((?:\\(?:x[0-9A-Fa-f]{1,2}|[0-7]{1,3}))+)|\\(.)")
 _BYTE = re.compile(r"\\(x?)([0-9A-Fa-f]+)")
@@ -112,7 +112,7 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             plural = "msgid_plural" in entry.texts and (key != "msgstr[0]" or len(forms) == 1)
             source, target = texts["msgid_plural" if plural else "msgid"], texts[key] or None
             if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
-                source = _NUMBER.sub("", numbered_as(source, target))
+                source = _without_number(source, target)
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
             segments.append(Segment(source, target, kind, entry.line, (unit, 0), entry.spans[key], (f"{key} ", "")))
 
@@ -127,6 +127,14 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             raise DataError(f"{character} of a translation is not in {encoding}", file=file) from None
 
     return Document(segments, text, write, encode)
+
+
+def _without_number(source: str, target: str) -> str:
+    """Return a singular source without the number that its translation lacks; other arguments keep their positions."""
+    number = _NUMBER.search(source)
+    is_before = number is not None and number[0][0] == "%" and has_positional(source[number.end() :])
+    model = "%1$d" if is_before and not has_positional(target) else target
+    return _NUMBER.sub("", numbered_as(source, model))
 
 
 def _read_entries(text: str, file: str) -> list[_Entry]:

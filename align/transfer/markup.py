@@ -327,6 +327,7 @@ MOST_MISSING = 10
 COMPOUND = 0.25
 """Score from which a word next to an element is a part of the compound that the element is in."""
 
+_UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 _PART = re.compile(r"[-\u2010\u2011\u2013]\w+")
 """A further part of a compound; backwards, an earlier one."""
 
@@ -343,6 +344,7 @@ REPEATED = "one of several equal ones, of which the target has some"
 ORDER = "in another order than the arguments"
 OTHERS = "in a target with placeholders that the source does not have"
 MIXED = "placeholders with and without numbers"
+ANOTHER = "in a target with another element of this name"
 """Remarks on a tag that is placed."""
 
 
@@ -492,7 +494,7 @@ def doubt_order(report: Sequence[Placement]) -> list[Placement]:
 def doubt_arguments(
     report: Sequence[Placement], extra: Sequence[str], text: str, source: Sequence[Token], syntax: Syntax
 ) -> list[Placement]:
-    """Doubt placeholders beside others that the source does not have, or that are written in another way.
+    """Doubt what is placed in a target with others that the source does not have, or that are written in another way.
 
     Args:
         report: positions of tags and placeholders.
@@ -504,8 +506,11 @@ def doubt_arguments(
     remarks = [OTHERS] * any(tag[:1] != "<" for tag in extra)
     if report and "$" in text and not mixes_arguments(source) and mixes_arguments(parse_target(text, syntax)):
         remarks.append(MIXED)
+    names = {name[1].lower() for tag in extra if (name := _UNIDENTIFIED.match(tag))}
     rows = []
     for row in report:
+        if names and any(name.lower() in names for name in _UNIDENTIFIED.findall(row.tag)):
+            row = row.doubt(ANOTHER, 0.0)
         if remarks and (row.tag[:1] != "<" or "%" in row.tag):
             for remark in remarks:
                 row = row.doubt(remark, 0.0)

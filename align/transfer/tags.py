@@ -56,6 +56,9 @@ _PRINTF = re.compile(
 )
 """A placeholder that stands for an argument of printf; `%m` takes none."""
 
+_IN_TAG = re.compile(rf"(?<![0-9%])(?!%[0-9A-Fa-f]{{2}}(?![$])){_PRINTF.pattern}")
+"""The same in a tag or an address, where `%c3` is a character."""
+
 _NEXT = re.compile(r"\{(?::[^{}]*)?\}")
 """A placeholder of Python's and Rust's formats for the next argument."""
 
@@ -444,10 +447,9 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
-_CHANGED = frozenset(
-    ["title", "alt", "placeholder", "summary", "label", "lang", "hreflang", "xml:lang", "target", "rel"]
-)
-"""Attributes that translators change."""
+_CHANGED = frozenset(["alt", "dir", "hreflang", "label", "lang", "placeholder", "rel", "summary", "title", "xml:lang"])
+_ADDRESSES = frozenset(("href", "url", "xlink:href"))
+"""Attributes that translators change: texts and languages, and addresses of links."""
 
 _NUMBERED = re.compile(r"%[0-9]{1,3}\$")
 _SAME_NAMES = {"strong": "b", "em": "i"}
@@ -493,8 +495,10 @@ def _shape(token: Token) -> str:
     values = []
     for match in _ATTRIBUTE.finditer(token.text, 1 + len(token.name)):
         attribute, value = match[1].lower(), unescape((match[2] or "").strip("\"'"))
-        is_address = name == "a" and attribute == "href" and not value.startswith("#")
-        if attribute not in _CHANGED and not is_address and not attribute.startswith("aria-"):
+        is_link = attribute in _ADDRESSES and ("://" in value or (name == "a" and not value.startswith("#")))
+        is_label = attribute == "value" and name in ("input", "button")
+        is_label |= attribute == "target" and name == "a"
+        if not (is_link or is_label or attribute in _CHANGED or attribute.startswith(("aria-", "data-"))):
             values.append(f"{attribute}={_NUMBERED.sub('%', value)}")
     return " ".join([_SAME_NAMES.get(name, name), *sorted(values)])
 
@@ -505,10 +509,10 @@ def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[li
     ours, theirs = map(_arguments, sides)
     if any(argument.numbered for argument in theirs) and not any(argument.numbered for argument in ours):
         for argument in reversed(ours):
-            text, at = sides[0][argument.token].text, argument.at + 1
-            sides[0][argument.token] = sides[0][argument.token]._replace(
-                text=f"{text[:at]}{argument.number}${text[at:]}"
-            )
+            token, at = sides[0][argument.token], argument.at + 1
+            if token.kind != "text":
+                text = f"{token.text[:at]}{argument.number}${token.text[at:]}"
+                sides[0][argument.token] = token._replace(text=text)
     simple = [[argument for argument in side if argument.alone] for side in (ours, theirs)]
     texts = {sides[0][argument.token].text for argument in simple[0]}
     known = {(argument.number, argument.type): argument.token for argument in simple[0]}
@@ -531,14 +535,14 @@ def mixes_arguments(tokens: Sequence[Token]) -> bool:
 
 
 def has_positional(text: str) -> bool:
-    """Check for placeholders without a number or name in a tag, or among adjacent ones."""
-    return ("%" in text or "{" in text) and any(is_positional(token.text) for token in parse_placeholders(text))
+    """Check for placeholders without a number or name in a tag, or among adjacent placeholders.
 
-
-def is_positional(text: str) -> bool:
-    """Check for a placeholder without a number or name, such as `%s` or `{}`, which takes the next argument."""
-    printf = _PRINTF.fullmatch(text)
-    return _NEXT.fullmatch(text) is not None or (printf is not None and not printf["number"] and "(" not in text)
+    Those are `%s` and `{}`, which take the next argument.
+    """
+    tokens = [Token("point", text)] if text[:1] == "<" else parse_placeholders(text)
+    if any(_NEXT.fullmatch(token.text) for token in tokens):
+        return True
+    return any(not argument.numbered for argument in _arguments(tokens))
 
 
 class _Argument(NamedTuple):
@@ -561,20 +565,28 @@ class _Argument(NamedTuple):
     alone: bool
 
 
+def _placeholders_in(token: Token) -> Iterator[tuple[int, str]]:
+    """Yield the offsets and texts of placeholders: a token itself, or those of printf in a tag or in addresses."""
+    if token.name == PLACEHOLDER:
+        yield 0, token.text
+    elif token.kind == "text":
+        for address in _ADDRESS.finditer(token.text):
+            yield from ((match.start(), match[0]) for match in _IN_TAG.finditer(token.text, *address.span()))
+    elif token.kind != "close" and token.name != ICU and not token.text.startswith("<!--"):
+        content = token.text.find(">") + 1  # of native code, whose attributes may repeat it
+        start = content if content < len(token.text) else 0
+        yield from ((match.start(), match[0]) for match in _IN_TAG.finditer(token.text, start))
+
+
 def _arguments(tokens: Sequence[Token]) -> list[_Argument]:
     """Return the placeholders of printf without a name, also those in tags."""
     arguments: list[_Argument] = []
     for n, token in enumerate(tokens):
-        if "%" not in token.text or token.kind in ("text", "close"):
-            continue
-        is_tag = token.text[:1] == "<"
-        at = 0
-        for part in parse_placeholders(token.text) if is_tag else [token]:
-            if part.name == PLACEHOLDER and (match := _PRINTF.fullmatch(part.text)) and "(" not in part.text:
+        for at, text in _placeholders_in(token) if "%" in token.text else ():
+            if (match := _PRINTF.fullmatch(text)) and "(" not in text:
                 kind = "d" if match["type"] == "i" else match["type"]
                 number = int(match["number"] or len(arguments) + 1)
-                arguments.append(_Argument(n, at, number, kind, match["number"] is not None, not is_tag))
-            at += len(part.text)
+                arguments.append(_Argument(n, at, number, kind, match["number"] is not None, token.name == PLACEHOLDER))
     return arguments
 
 

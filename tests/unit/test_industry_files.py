@@ -12,7 +12,7 @@ from align import transfer_markup
 from align.core.errors import DataError
 from align.transfer.documents import read_document
 from align.transfer.inline import MOST, Inline
-from align.transfer.markup import CROSSING, MIXED, MOVED, ORDER, OTHERS, PART, REPEATED
+from align.transfer.markup import ANOTHER, CROSSING, MIXED, MOVED, ORDER, OTHERS, PART, REPEATED
 from align.transfer.pages import KEPT, Page
 
 TIKAL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -645,6 +645,12 @@ def test_a_pair_of_the_translation_of_which_the_source_has_one_half_is_no_error(
         ('<a href="%s">Hilfe</a> von %s und %s', '<a href="%1$s">help</a> by %2$s and %3$s'),
         ('Das Haus von %s im <a href="%s">Dorf</a>', 'In the <a href="%2$s">village</a> the house of %1$s'),
         ('<img src="%1$s" alt="Haus"> von %2$s', '<img src="%s" alt="house"> of %s'),
+        ('<a href="https://a.example/%s/">Haus</a> von %s', '<a href="https://a.example/%1$s/">house</a> of %2$s'),
+        ("Siehe https://a.example/%s von %s", "See https://a.example/%1$s by %2$s"),
+        ('<a href="/m%c3%bcnchen">München</a> von %s', '<a href="/munich">Munich</a> of %1$s'),
+        ('Hier: <input type="submit" value="Suchen">', 'Here: <input type="submit" value="Search">'),
+        ('<ulink url="https://de.a.example">A</ulink>', '<ulink url="https://en.a.example">A</ulink>'),
+        ("<!-- %s --> von %s", "<!-- %s --> of %1$s"),
         ("Eins.<br>Zwei.<br/>Drei.", "One.<br />Two.<br>Three."),
     ],
 )
@@ -707,11 +713,14 @@ def test_a_placeholder_beside_one_of_another_kind_is_doubtful() -> None:
         ('<ph name="SAVE"/> klicken', 'click <ph name="OPEN"/>'),
         ('<img src="hund.png"> Hund', '<img src="haus.png"> house'),
         ('Siehe <a href="#hund">Hund</a>', 'See the <a href="#haus">house</a>'),
-        ("Das <b>Haus</b>", "The <i>house</i>"),
+        ('<xref target="a"/> siehe', '<xref target="b"/> see'),
     ],
 )
 def test_other_elements_of_the_same_name_are_not_the_same(source: str, target: str) -> None:
-    assert Inline(source, target, "html,placeholders").missing > 0
+    inline = Inline(source, target, "html,placeholders")
+    assert inline.missing > 0
+    rows = inline.place({(0, 0)})[1]
+    assert (ANOTHER in rows[0].remarks, rows[0].confidence) == (True, 0.0)
 
 
 def test_placeholders_in_tags_count_as_arguments() -> None:
@@ -739,14 +748,16 @@ def test_placeholders_of_two_kinds_are_doubtful(source: str, target: str, remark
         assert (remark in row.remarks, row.confidence) == (True, 0.0)
 
 
-def test_a_singular_without_its_number_keeps_the_numbers_of_other_arguments() -> None:
+@pytest.mark.parametrize(("target", "missing"), [("One file of %2$s", []), ("One file of", ["%2$s"]), ("%s", [])])
+def test_a_singular_without_its_number_keeps_the_numbers_of_other_arguments(target: str, missing: list[str]) -> None:
     lines = (
         *('msgid "%d Datei von %s"', 'msgid_plural "%d Dateien von %s"'),
-        *('msgstr[0] "One file of %2$s"', 'msgstr[1] "%1$d files of %2$s"'),
+        *(f'msgstr[0] "{target}"', 'msgstr[1] "%1$d files of %2$s"'),
     )
-    for segment in read_document("\n".join(lines).encode(), "a.po").segments:
+    for n, segment in enumerate(read_document("\n".join(lines).encode(), "a.po").segments):
         inline = Inline(segment.source, segment.target or "", segment.tags)
-        assert (inline.missing, inline.extra) == (0, ())
+        assert [row.tag for row in inline.place({})[1]] == [missing, []][n]
+        assert inline.extra == ()
 
 
 BREAKS = [
