@@ -43,6 +43,7 @@ from align.transfer.tags import (
     has_positional,
     mixes_arguments,
     parse_target,
+    positional_of,
     read_markup,
     words_in,
 )
@@ -380,7 +381,8 @@ class Placement(NamedTuple):
             that is not well-formed", such as XML with a lone `&`, which stays as it is, "moved around the target's own
             tags", with other letters than the links say, "in a target whose own tags are crossed", "one of several
             equal ones, of which the target has some", "in another order than the arguments" of a placeholder without
-            number, "in a target with placeholders that the source does not have".
+            number, "in a target with placeholders that the source does not have", "placeholders with and without
+            numbers", or "in a target with another element of this name".
     """
 
     tag: str
@@ -478,15 +480,20 @@ def place_markup(
             placement.doubt(REPEATED, PART) if any(tag in placement.tag for tag in markup.repeated) else placement
             for placement in report
         ]
-    report = doubt_arguments(doubt_order(report), markup.extra, text, markup.tokens, markup.syntax)
+    report = doubt_arguments(_doubt_order(report, markup, text), markup.extra, text, markup.tokens, markup.syntax)
     return Transferred(text, tuple(report))
 
 
-def doubt_order(report: Sequence[Placement]) -> list[Placement]:
+def _doubt_order(report: Sequence[Placement], markup: Markup, text: str) -> list[Placement]:
     """Doubt placeholders without a number or name that have changed places: a program fills them in their order."""
     rows = [*report]
     positional = [n for n, row in enumerate(rows) if has_positional(row.tag)]
-    for n in out_of_order([rows[n].target[0] for n in positional]):
+    doubtful: Sequence[int] = out_of_order([rows[n].target[0] for n in positional])
+    if positional and not doubtful:  # or with those that the target has
+        there = positional_of(parse_target(text, markup.syntax))
+        if there != markup.positional and Counter(there) == Counter(markup.positional):
+            doubtful = range(len(positional))
+    for n in doubtful:
         rows[positional[n]] = rows[positional[n]].doubt(ORDER, 0.0)
     return rows
 

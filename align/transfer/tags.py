@@ -466,8 +466,8 @@ def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[To
     sides = same_arguments(source, target)
     lone: list[dict[tuple[str, ...], list[tuple[int, ...]]]] = []
     counts = [Counter(token.identity for token in side) for side in sides]
-    for side, other in zip(sides, reversed(counts), strict=True):
-        pairs, left = halves(side), Counter(other)
+    for side, opposite in zip(sides, reversed(counts), strict=True):
+        pairs, left = halves(side), Counter(opposite)
         ends = set(pairs.values())
         groups: dict[tuple[str, ...], list[tuple[int, ...]]] = defaultdict(list)
         for n, token in enumerate(side):
@@ -543,6 +543,11 @@ def has_positional(text: str) -> bool:
     if any(_NEXT.fullmatch(token.text) for token in tokens):
         return True
     return any(not argument.numbered for argument in _arguments(tokens))
+
+
+def positional_of(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Return the identities of the tags and placeholders that take the next argument, in order."""
+    return tuple(token.identity for token in tokens if token.kind != "text" and has_positional(token.text))
 
 
 class _Argument(NamedTuple):
@@ -671,6 +676,7 @@ class Markup:
         syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
         repeated: tags and placeholders that are missing, while the target has equal ones.
+        positional: all tags and placeholders of the line that take the next argument, in order.
     """
 
     tokens: Sequence[Token]
@@ -680,6 +686,7 @@ class Markup:
     syntax: Syntax
     extra: tuple[str, ...] = ()
     repeated: frozenset[str] = frozenset()
+    positional: tuple[str, ...] = ()
 
     @property
     def escaped(self) -> bool:
@@ -792,6 +799,7 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     if target:
         tokens, in_target = in_common(tokens, parse_target(target, syntax))
         there, extra = _in_target(tokens, in_target)
+    positional = positional_of(tokens)
     same = {tokens[n].identity for n in there}
     missing = (token for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
     repeated = frozenset(token.text for token in missing if token.identity in same)
@@ -801,7 +809,7 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
             for n, token in enumerate(tokens)
             if as_words or n not in there
         ]
-    return replace(markup_of(tokens, syntax, extra, spaces=as_words), repeated=repeated)
+    return replace(markup_of(tokens, syntax, extra, spaces=as_words), repeated=repeated, positional=positional)
 
 
 def check_size(tokens: Sequence[Token], text: str) -> None:

@@ -697,8 +697,13 @@ def test_placeholders_without_numbers_that_change_places_are_doubtful(
 
 
 def test_a_new_placeholder_before_one_of_the_translation_is_doubtful() -> None:
-    (row,) = Inline("Seite %d in Buch %s", "in book %s page", "placeholders").place({(0, 2), (1, 0), (2, 1)})[1]
+    source, target, links = "Seite %d in Buch %s", "in book %s page", {(0, 2), (1, 0), (2, 1)}
+    (row,) = Inline(source, target, "placeholders").place(links)[1]
     assert (ORDER in row.remarks, row.confidence) == (True, 0.0)
+    (row,) = transfer_markup(source, target, {(0, 3), (1, 0), (2, 1)}, tags="placeholders").report
+    assert (ORDER in row.remarks, row.confidence) == (True, 0.0)
+    (row,) = transfer_markup("%s auf Seite %d", "%s on page", {(0, 0), (1, 1)}, tags="placeholders").report
+    assert ORDER not in row.remarks
 
 
 def test_a_placeholder_beside_one_of_another_kind_is_doubtful() -> None:
