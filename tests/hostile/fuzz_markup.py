@@ -84,13 +84,13 @@ def structure(text: str, kind: str) -> tuple[Counter[str], dict[str, tuple[str, 
 
 
 def tags_beside(source: str, text: str, kind: str) -> Counter[str]:
-    """How often each tag of a translation comes; adapted ones count as those of the source."""
+    """Count the tags of a translation; adapted ones count as those of the source."""
     _, tokens = in_common(parse(source, kind), parse(text, kind))
     return Counter(token.identity for token in tokens if token.kind != "text")
 
 
 def expected_tags(source: str, target: str, kind: str) -> Counter[str]:
-    """How often each tag of either side has to come in the translation with tags."""
+    """Count the tags that the translation has to have: those of either side."""
     tokens, _ = in_common(parse(source, kind), parse(target, kind))
     return Counter(token.identity for token in tokens if token.kind != "text") | tags_beside(source, target, kind)
 
@@ -114,10 +114,10 @@ def try_tagging(rng: random.Random) -> Tried:
         before, there, after, twice = (structure(text, kind) for text in (source, target, once, split))
     except Exception as error:
         return Tried("taggings", f"{type(error).__name__}: {error}: {source!r} ||| {target!r}")
-    wanted = expected_tags(source, target, kind)
+    expected = expected_tags(source, target, kind)
     letters = "".join if both else list  # a placeholder may need spaces around it within a word
     for what, same in (
-        ("other tags", wanted == tags_beside(source, once, kind) and set(after[0]) == set(twice[0])),
+        ("other tags", expected == tags_beside(source, once, kind) and set(after[0]) == set(twice[0])),
         ("other nesting", before[1] == after[1] == twice[1]),
         ("other text", letters(words_of(after[2])) == letters(words_of(there[2])) == letters(words_of(twice[2]))),
     ):
