@@ -117,7 +117,7 @@ class _Builder:
         shape = self._sides[side]
         layers = [self._layer(side, f"{side}.layers.{n}") for n in range(shape.layers)]
         norm = self._norm(f"{side}.layer_norm", shape.width) if shape.last_norm else None
-        return Stack(self._embedding(side), layers, norm)
+        return Stack(self._embedding(side), layers, norm, tabled=self._dtype == "float32")
 
     def _to(self, weight: Tensor) -> Tensor:
         return weight.to(self._device)

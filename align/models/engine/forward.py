@@ -184,6 +184,12 @@ class Sinusoids:
         return functional.pad(table, (0, self._size % 2)).to(self._device)
 
 
+TABLED = 8_000_000
+"""Largest number of values in a table of the first layer's queries, keys and values: 32 MB."""
+
+FIRST_POSITIONS = 128
+"""Positions whose part of these is computed once."""
+
 State = tuple[Tensor, ...]
 """What a decoder layer keeps of the pieces so far; the first dimension of each tensor is that of the rows."""
 
@@ -204,9 +210,13 @@ class SelfAttention:
     causal: bool
     bias: Callable[[int], Tensor] | None = None
 
-    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
-        """Return the heads' outputs `[N, D]` for `[N, D]`."""
-        query, key, value = self._projected(x, layout)
+    def __call__(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
+        """Return the heads' outputs `[N, D]` for `[N, D]`.
+
+        Args:
+            projected: `query_key_value(x)`, if it is known `[N, 3 D]`.
+        """
+        query, key, value = self._split(self.query_key_value(x) if projected is None else projected, layout)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
@@ -230,7 +240,7 @@ class SelfAttention:
 
     def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Return attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
-        query, key, value = self._projected(x, layout)
+        query, key, value = self._split(self.query_key_value(x), layout)
         scores = query @ key.transpose(2, 3)  # [B, H, L, L]
         mask = self._mask(layout)
         if mask is None and self.causal:
@@ -241,9 +251,9 @@ class SelfAttention:
         """Return the weighted sums of values, up to the output projection `[N, D]`."""
         return _joined(weights @ values, layout)
 
-    def _projected(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    def _split(self, projected: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values `[B, H, L, d]` each."""
-        padded = layout.pad(self.query_key_value(x)).view(*layout.size, 3, self.heads, -1)
+        padded = layout.pad(projected).view(*layout.size, 3, self.heads, -1)
         query, key, value = padded.permute(2, 0, 3, 1, 4)
         return query, key, value
 
@@ -447,9 +457,15 @@ class Layer:
         """The number of attention heads, including pruned ones."""
         return self.kept.of if self.kept else self.attention.heads
 
-    def attend(self, x: Tensor, layout: Layout) -> Tensor:
-        """Return the output of the layer's self-attention `[N, D]`."""
+    def attend(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
+        """Return the output of the layer's self-attention `[N, D]`.
+
+        Args:
+            projected: see `SelfAttention`; for layers with one whose norm comes after it.
+        """
         block = self.attention_block
+        if projected is not None and isinstance(self.attention, SelfAttention):
+            return block.leave(self.attention(x, layout, projected), x)
         return block.leave(self.attention(block.enter(x), layout), x)
 
     def feed(self, x: Tensor) -> Tensor:
@@ -485,11 +501,53 @@ class Layer:
 
 @dataclass(frozen=True)
 class Stack:
-    """An encoder, or a decoder without its output layer."""
+    """An encoder, or a decoder without its output layer.
+
+    Attributes:
+        tabled: whether the first layer's queries, keys and values may come from a table: they are the sum of a vector
+            for the piece and one for the position, if nothing but a sum comes before.
+    """
 
     embedding: Embedding
     layers: Sequence[Layer]
     norm: Norm | RootNorm | None
+    tabled: bool = False
+
+    def begin(self, ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor | None]:
+        """Return vectors `[N, D]` for ids `[N]`, and the first layer's queries, keys and values `[N, 3 D]` by table."""
+        x = self.embedding(ids, layout)
+        if self._of_pieces is None or self.embedding.positions is None:
+            return x, None
+        length = layout.size[1]
+        of_positions = self._of_first_positions if length <= FIRST_POSITIONS else self._of_positions(length)
+        return x, self._of_pieces.index_select(0, ids).add_(of_positions.index_select(0, layout.positions))
+
+    @cached_property
+    def _of_pieces(self) -> Tensor | None:
+        """Queries, keys and values of each piece without its position `[V, 3 D]`; None if there is no table."""
+        embedding, layer = self.embedding, self.layers[0]
+        further = embedding.positions is None or embedding.projections or embedding.norm or embedding.last
+        if not self.tabled or further or layer.attention_block.before or not isinstance(layer.attention, SelfAttention):
+            return None
+        if 3 * embedding.pieces.numel() > TABLED:
+            return None
+        return self._project(embedding.vectors(torch.arange(len(embedding.pieces), device=embedding.pieces.device)))
+
+    @cached_property
+    def _of_first_positions(self) -> Tensor:
+        return self._of_positions(FIRST_POSITIONS)
+
+    def _of_positions(self, length: int) -> Tensor:
+        """Return what each position adds to queries, keys and values `[length, 3 D]`."""
+        assert self.embedding.positions
+        positions = self.embedding.positions(length)[:length]
+        return self._project(positions) - self._project(torch.zeros_like(positions[:1]))  # pieces have the bias already
+
+    def _project(self, x: Tensor) -> Tensor:
+        """Return the first layer's queries, keys and values `[N, 3 D]` for `[N, D]`."""
+        attention = self.layers[0].attention
+        assert isinstance(attention, SelfAttention)
+        return attention.query_key_value(x)
 
 
 @dataclass(frozen=True)
@@ -517,9 +575,9 @@ class Transformer:
     @torch.inference_mode()
     def encode(self, ids: Tensor, layout: Layout) -> Tensor:
         """Return the encoder's output `[N, D]` for source ids `[N]`."""
-        x = self.encoder.embedding(ids, layout)
-        for layer in self.encoder.layers:
-            x = layer.feed(layer.attend(x, layout))
+        x, projected = self.encoder.begin(ids, layout)
+        for number, layer in enumerate(self.encoder.layers):
+            x = layer.feed(layer.attend(x, layout, None if number else projected))
         return self.encoder.norm(x) if self.encoder.norm else x
 
     @torch.inference_mode()
@@ -533,12 +591,12 @@ class Transformer:
         """
         columns, rows = Layout.of(source.kept), Layout.of(steps.kept)
         encoded = self.encode(columns.flatten(source.ids[..., None])[:, 0], columns)
-        x = self.decoder.embedding(rows.flatten(steps.ids[..., None])[:, 0], rows)
+        x, projected = self.decoder.begin(rows.flatten(steps.ids[..., None])[:, 0], rows)
         recorded: list[types.CrossAttention] = []
         for number, layer in enumerate(self.decoder.layers[: layers[-1]], 1):
             assert layer.cross
             assert layer.cross_block
-            x = layer.attend(x, rows)
+            x = layer.attend(x, rows, projected if number == 1 else None)
             entered = layer.cross_block.enter(x)
             weights, values = layer.cross.weights(entered, rows, encoded, columns)
             if number in layers:
