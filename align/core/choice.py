@@ -81,8 +81,15 @@ def choose(
     best = {position: float(values.max()) for position, values in consistency.items()}
     if settings.position == "auto":
         best = {position: best[position] for position in leading(best)}
-    place = _place({position: allowed[position][int(np.argmax(consistency[position]))] for position in best})
+    stored = stored or {}
+    place = _place({p: _best(allowed[p], consistency[p], stored.get((reader.score, p))) for p in best})
     return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
+
+
+def _best(cells: Sequence[Cell], consistency: NDArray[np.float64], stored: Cell | None) -> Cell:
+    """Return the most consistent cell; of equal ones the stored one, or else the first."""
+    best = [cell for cell, value in zip(cells, consistency, strict=True) if value == consistency.max()]
+    return stored if stored in best else best[0]
 
 
 def leading(consistency: Mapping[Position, float]) -> list[Position]:

@@ -106,7 +106,8 @@ def load(
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
         score: "norm" or "weight".
         position: "input", "output", "both", or "auto", which reads one alone if its links are clearly more consistent.
-            None is "auto" for decoder-only models, and "both" for others.
+            None is "auto" for decoder-only models; for others it is the position that `model.toml` has a calibration
+            for, if that is only one, and otherwise "both".
         layer: decoder layer (1 = lowest) or "auto"; with both positions, that of the input position.
         head: attention head (1 = first), "all" for all together, or "auto"; with both positions, that of the input
             position.
@@ -152,6 +153,8 @@ def load(
     if isinstance(recorder, CausalRecorder):
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
+    elif position is None and len(stored := {of for kind, of in folder.calibration if kind == score}) == 1:
+        settings = replace(settings, position=stored.pop())
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS

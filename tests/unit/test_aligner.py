@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from align import Aligner, Cell, Choice, Direction, Pair, Place, Search, Settings, translate, two_way
+from align.core.choice import Calibration
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.evaluation.sweep import sweep
 from tests import naive
@@ -364,3 +365,21 @@ def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder)
                 _, choices = align_and_choose(fixed, text)
                 assert {choice.place for choice in choices} == {place}
     assert not recwarn.list
+
+
+class PrunedRecorder(KnownRecorder):
+    """All heads but one of the right layer are pruned: all heads together score as that one does."""
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        for attention in super().record(batch, layers):
+            others = [head for head in range(self.heads) if (attention.layer, head + 1) != (RIGHT.layer, RIGHT.head)]
+            attention.weights[:, others] = 0.0
+            yield attention
+
+
+@pytest.mark.parametrize("stored", [RIGHT, Cell(RIGHT.layer, "all"), None])
+def test_of_equal_cells_the_stored_one_is_chosen(stored: Cell | None) -> None:
+    calibration: Calibration = {("weight", "input"): stored} if stored else {}
+    settings = Settings(score="weight", position="input")
+    _, (choice,) = align_and_choose(Aligner(Direction(PrunedRecorder(), settings, calibration=calibration)), pairs(80))
+    assert choice.place == Place(stored or Cell(RIGHT.layer, "all"))

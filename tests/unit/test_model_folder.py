@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from align import load
 from align.core.errors import ModelError
-from align.core.types import Cell
+from align.core.types import Cell, PositionChoice, Score
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import TextRules
@@ -54,6 +55,26 @@ def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
     assert folder.calibration == {("norm", "input"): Cell(2, "all"), ("weight", "input"): Cell(1, 3)}
     with pytest.raises(ValueError, match="no sentencepiece file for nl"):
         folder.rules("nl", None)
+
+
+@pytest.mark.parametrize(
+    ("stored", "score", "position"),
+    [
+        (("input", "output"), "norm", "both"),
+        (("input",), "norm", "input"),
+        (("output",), "norm", "output"),
+        (("input",), "weight", "both"),
+        ((), "norm", "both"),
+    ],
+)
+def test_a_model_is_read_in_the_only_position_that_it_stores_a_cell_for(
+    stored: tuple[str, ...], score: Score, position: PositionChoice, tmp_path: Path
+) -> None:
+    toy.save_model(tmp_path)
+    with (tmp_path / "model.toml").open("a", encoding="utf-8") as file:
+        file.writelines(f"\n[calibration.{name}]\nnorm = {{ layer = 1, head = 1 }}\n" for name in stored)
+    assert load(tmp_path, score=score).forward.settings.position == position
+    assert load(tmp_path, score=score, position="output").forward.settings.position == "output"
 
 
 def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
