@@ -179,6 +179,9 @@ def known_systems(model: str, reverse_model: str) -> dict[str, System]:
             options = ["-m", absolute(model), *more, "--dtype", dtype]
             label = f"extract-align, {name}, {dtype}"
             found[f"{key}-{dtype}"] = System(label, ours, partial(run_ours, options))
+    for key, more in (("one-distilled", []), ("both-distilled", ["--reverse-model", "en-de-fast"])):
+        label = f"extract-align, {'both directions' if more else 'one direction'}, distilled models"
+        found[key] = System(label, ours, partial(run_ours, ["-m", "de-en-fast", *more]))
     for layers in (8, 12):
         label = f"{layers} layers of mBERT's size, forward pass alone"
         found[f"encoder-{layers}"] = System(label, lambda: "random weights", partial(run_encoder, layers), True)

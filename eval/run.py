@@ -90,6 +90,23 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--save-every", type=int, default=250, metavar="UPDATES", help="also between measurements"),
         *(option("--seed", type=int, default=1), THREADS),
     ),
+    "distil": (
+        *EXPERIMENT,
+        option("folder", type=Path, help="of labels, training and model; a training that is there goes on"),
+        option("--reverse", action="store_true", help="begin with the reverse model"),
+        option("--layers", type=int, default=2, help="of the encoder"),
+        option("--updates", type=int, default=4_000),
+        option("--rate", type=float, default=0.001),
+        option("--tokens", type=int, default=2_500, help="pieces of a batch, of the longer side"),
+        option("--dropout", type=float, default=0.1),
+        option("--partner", type=int, default=60_000, help="number of pairs that MGIZA aligns, too"),
+        *(option("--seed", type=int, default=1), THREADS),
+    ),
+    "distilled": (
+        *EXPERIMENT,
+        option("--students", nargs=2, default=("de-en-fast", "en-de-fast"), metavar="MODEL", help="and its reverse"),
+        *(lines(3_000, "for times"), FIVE_ROUNDS, option("--threads", type=int, default=1)),
+    ),
     "scores": (
         *(*TEXT, MODEL, REVERSE, lines(1_000, "of each kind of spoilt pairs, beside as many good ones")),
         option("--other", metavar="FILE", help="sentences of another language than the target's"),

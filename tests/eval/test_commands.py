@@ -14,6 +14,10 @@ import pytest
 
 from align import Settings, load
 from align.core.types import DTYPES
+from align.evaluation.link_formats import parse_scored
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from tests import corpora
 from tests.conftest import ROOT, example_pairs, needs_fast_align, needs_int8
 from tests.eval.conftest import Result, read_table
@@ -318,3 +322,49 @@ def test_benchmark_peers_goes_on_where_it_was(data: Path, command: Command, monk
     again = command(*common, *more)
     assert (again.code, again.err) == (0, "")  # nothing is left to do
     assert "benchmark_peers.tsv was measured otherwise" in command(*common, *more, "-s", "gold.en").err
+
+
+def test_a_distilled_model_reads_in_the_input_position(
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    distil = f"distil work {EXPERIMENT} --layers 1 --partner 0 --dropout 0 --threads 1 --updates"
+    assert command(*distil.split(), 0).code == 0
+    before = loss_on(data, "work/forward/model")
+    result = command(*distil.split(), 60)
+    assert result.code == 0, result.err
+    assert loss_on(data, "work/forward/model") < before
+    assert command(*distil.split(), 1, "--reverse").code == 0
+    both = [load(f"work/{way}/model", device="cpu") for way in ("forward", "reverse")]
+    assert [model.forward.settings.position for model in both] == ["input", "input"]
+    assert [model.forward.recorder.languages for model in both] == [("de", "en"), ("en", "de")]
+    with pytest.raises(ValueError, match="align_distilled"):
+        load_fairseq(find_model("work/forward/model", ModelOptions())).own_model()
+    students = "work/forward/model work/reverse/model"
+    result = command(*f"distilled {EXPERIMENT} --lines 40 --rounds 1 --students {students}".split())
+    assert result.code == 0, result.err
+    rows = read_table(data / "results" / "toy.distilled.tsv")[1]
+    assert [row["system"] for row in rows] == [
+        *("one model", "two models", "one distilled model", "two distilled models")
+    ]
+    assert (rows[1]["time"], rows[1]["p"]) == ("1.00", "n/a")
+
+
+def loss_on(data: Path, model: str) -> float:
+    """Return the mean distance of a model's soft scores from the labels of the toy text."""
+    aligner = load(model, device="cpu", threshold=0.0)
+    labels = (data / "work" / "labels" / "000.txt").read_text().splitlines()
+    pairs = importlib.import_module("distil").training_pairs(*settings_of(data), data, 1)
+    distances = []
+    for alignment, line in zip(aligner(pairs), labels, strict=True):
+        wanted = parse_scored(line)
+        links = {*wanted, *alignment.scores}
+        distances += [abs(wanted.get(link, 0.0) - alignment.scores.get(link, 0.0)) for link in links]
+    return float(np.mean(distances))
+
+
+def settings_of(data: Path) -> tuple[Any, Any]:
+    """Return the toy configuration and its experiment."""
+    common = importlib.import_module("common")
+    settings = common.read_config(data / "experiments.toml")
+    return settings, common.find_experiment(settings, "toy")

@@ -1,0 +1,411 @@
+"""Distil two translation models and MGIZA into a small model that only aligns; it can be interrupted.
+
+The student begins as a part of the first model: the lower encoder layers, and the first decoder layer up to the most
+consistent head of its cross-attention. It is trained so that its soft scores in the input position, by the norms of
+that head, equal those of both models, and in the last third of the updates the mean of these and the share of MGIZA's
+two directions on pieces. The loss is the binary cross-entropy of each pair of words. Gold is not used, and pairs that
+are in a gold set are left out.
+
+Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on. The
+result is `forward/model` or `reverse/model` in it, a model folder for `extract-align -m`.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from common import find_experiment, letters, load_directions, read_config, read_text, read_train, swapped
+from torch import Tensor
+from torch.nn import functional
+
+from align import Aligner, Direction, Pair, two_way
+from align.baselines.tools import align_with, lower_case
+from align.core.backend import Recorder
+from align.core.choice import Calibration, consistency_of
+from align.core.consistency import CHOOSING_PAIRS
+from align.core.formats import format_pharaoh
+from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, collate, merge_sources, merge_targets
+from align.core.scores import _powers as powers
+from align.core.stream import BUFFER, batches, encode
+from align.core.types import Batch, Cell, Pieces, Settings
+from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
+from align.evaluation.link_formats import parse_scored
+from align.models.engine.builder import KEPT
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
+from align.models.folder import ModelFolder
+from align.models.model_toml import ModelOptions, format_model_toml
+from align.models.recorder import ModelRecorder
+
+LONGEST = 80
+"""Words of either side of a training pair."""
+
+PART = 10_000
+"""Pairs whose labels are computed and stored together."""
+
+FAINT = 0.02
+"""Soft scores above this are stored; others count as 0."""
+
+POOL = 8_000
+"""Pairs that are sorted by length to be cut into batches."""
+
+ARCHITECTURE = "align_distilled"
+"""Name of the student's architecture, which fairseq does not know: it cannot translate."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A pair with the soft scores that the student is to give its words."""
+
+    pieces: Pieces
+    scores: MeanScores
+
+
+class Stage(NamedTuple):
+    """The number of the last update of a part of the training, and what reads its pairs."""
+
+    end: int
+    read: Callable[[], list[Labelled]]
+
+
+class Student:
+    """The part of a fairseq Transformer that aligns, with trainable weights.
+
+    Args:
+        teacher: weights of the model that it is cut from, by their names in fairseq.
+        layers: of the encoder.
+        heads: H, of all attention.
+        head: the head of the cross-attention that remains, from 0.
+        start: id that the decoder reads first.
+        dropout: while it is trained.
+    """
+
+    def __init__(
+        self, teacher: dict[str, Tensor], layers: int, heads: int, head: int, start: int, dropout: float
+    ) -> None:
+        self._layers, self._heads, self._start, self._dropout = layers, heads, start, dropout
+        self.head = head
+        kept = [f"encoder.layers.{n}." for n in range(layers)]
+        kept += ["encoder.embed_tokens.", "decoder.embed_tokens.", "decoder.layers.0.self_attn"]
+        self.weights = {
+            name: weight.float().clone() for name, weight in teacher.items() if name.startswith(tuple(kept))
+        }
+        self.width = self.weights["encoder.embed_tokens.weight"].shape[1]
+        size = self.width // heads
+        of_head = slice(head * size, (head + 1) * size)
+        cross = "decoder.layers.0.encoder_attn."
+        for part in "qkv":
+            for kind in ("weight", "bias"):
+                name = f"{cross}{part}_proj.{kind}"
+                self.weights[name] = teacher[name].float()[of_head].clone()
+        self.weights[f"{cross}out_proj.weight"] = teacher[f"{cross}out_proj.weight"].float()[:, of_head].clone()
+        for weight in self.weights.values():
+            weight.requires_grad_()
+        self._positions = sinusoids(1024, self.width)
+        self.training = True
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        return functional.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
+
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        weight = self.weights[f"{name}.weight"]
+        return functional.layer_norm(x, weight.shape, weight, self.weights[f"{name}.bias"])
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self._dropout, self.training)
+
+    def _embed(self, ids: Tensor, side: str) -> Tensor:
+        vectors = functional.embedding(ids, self.weights[f"{side}.embed_tokens.weight"]) * math.sqrt(self.width)
+        return self._drop(vectors + self._positions[: ids.shape[1]])
+
+    def _attend(self, x: Tensor, name: str, mask: Tensor | None, causal: bool = False) -> Tensor:
+        """Return the output of a layer's self-attention with its residual and layer norm `[B, L, D]`."""
+        query, key, value = (
+            self._linear(x, f"{name}.self_attn.{part}_proj").view(*x.shape[:2], self._heads, -1).transpose(1, 2)
+            for part in "qkv"
+        )
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        out = self._linear(context.transpose(1, 2).flatten(2), f"{name}.self_attn.out_proj")
+        return self._norm(x + self._drop(out), f"{name}.self_attn_layer_norm")
+
+    def _encode(self, ids: Tensor, padding: Tensor) -> Tensor:
+        mask = torch.zeros(ids.shape).masked_fill_(padding, float("-inf"))[:, None, None]
+        x = self._embed(ids, "encoder")
+        for number in range(self._layers):
+            name = f"encoder.layers.{number}"
+            x = self._attend(x, name, mask)
+            inner = self._linear(self._linear(x, f"{name}.fc1").relu(), f"{name}.fc2")
+            x = self._norm(x + self._drop(inner), f"{name}.final_layer_norm")
+        return x
+
+    def soft_scores(self, batch: Batch) -> Tensor:
+        """Return the soft scores of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms."""
+        padding = batch.source_words == PAD
+        source = self._encode(batch.source, padding)
+        steps = functional.pad(batch.target, (1, 0), value=self._start)
+        target = self._attend(self._embed(steps, "decoder"), "decoder.layers.0", None, causal=True)[:, 1:]
+        cross = "decoder.layers.0.encoder_attn"
+        query = self._linear(target, f"{cross}.q_proj") * (self.width // self._heads) ** -0.5
+        scores = query @ self._linear(source, f"{cross}.k_proj").mT  # [B, T, S]
+        weights = scores.masked_fill(padding[:, None], float("-inf")).softmax(-1)
+        norms = self._linear(self._linear(source, f"{cross}.v_proj"), f"{cross}.out_proj").norm(dim=-1)  # [B, S]
+        cells = (weights * norms[:, None])[:, None]
+        merged = merge_sources(cells, batch.source_words, batch.words[0]).clamp(min=0)
+        return soft(merge_targets(merged, batch.target_words, batch.words[1])[:, 0])
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return fairseq's position embeddings `[length, width]`, which begin after the number of the pad."""
+    speeds = torch.exp(torch.arange(width // 2) * -(math.log(10_000) / (width // 2 - 1)))
+    angles = torch.arange(2, 2 + length)[:, None] * speeds
+    return torch.cat((angles.sin(), angles.cos()), 1)
+
+
+def soft(rows: Tensor) -> Tensor:
+    """Return the soft scores of word scores `[B, J, I+1]`, through which gradients can pass.
+
+    They are those of `sharpen` and `soft_scores` in `align.core.scores`; the power of a pair counts as a constant.
+    """
+    top = rows.amax(-1, keepdim=True)
+    scored = top >= TINY
+    logs = (rows / top.clamp(min=TINY)).clamp(min=1e-20).log()
+    with torch.no_grad():
+        power = powers(logs.masked_fill(~scored, 0), scored[..., 0], SHARPNESS)
+    raised = (logs * power[:, None, None]).exp() * scored
+    forward = (raised[..., :-1] / raised.sum(-1, keepdim=True).clamp(min=TINY)).clamp(min=1e-7)
+    forward = forward * (rows[..., :-1] > 0)
+    product = forward * forward
+    return claims(product * (around(claims(product)) + ALONE).sqrt())
+
+
+def claims(products: Tensor) -> Tensor:
+    """Return the geometric mean of each product's shares of its row and of its column `[B, J, I]`."""
+    both = products.sum(2, keepdim=True) * products.sum(1, keepdim=True)
+    return products / both.clamp(min=1e-24).sqrt()
+
+
+def training_pairs(settings: dict[str, Any], about: dict[str, Any], data: Path, seed: int) -> list[Pair]:
+    """Return the pairs of an experiment's training text in random order, without those of its gold sets."""
+    tested = {letters(lower_case(pair)) for pair in read_text(settings, about["gold"], data).pairs}
+    text = read_train(settings["train"][about["train"][0]], data)
+    pairs = [pair for pair in text if not pair.blank and letters(pair) not in tested]
+    Random(seed).shuffle(pairs)
+    short = [pair for pair in pairs if max(len(pair.source), len(pair.target)) <= LONGEST]
+    return [replace(pair, id=number) for number, pair in enumerate(short, 1)]
+
+
+def write_labels(folder: Path, pairs: Sequence[Pair], teachers: Aligner) -> None:
+    """Write the models' soft scores of all pairs, as far as they are missing: a line of links for each pair."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for begin in range(0, len(pairs), PART):
+        path = folder / f"{begin // PART:03}.txt"
+        if not path.exists():
+            alignments = teachers(pairs[begin : begin + PART])
+            _write(path, [format_pharaoh(alignment, True) for alignment in alignments])
+            print(f"labels from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
+
+
+def write_partner(path: Path, pairs: Sequence[Pair], recorder: Recorder) -> None:
+    """Write the share of MGIZA's two directions that have a link, on pieces; a file that is there stays."""
+    if not path.exists():
+        links = align_with("giza", pairs, threads=2, cut=recorder.encode)
+        shares = (share_of_directions(*both).items() for both in links)
+        _write(path, [" ".join(f"{i}-{j}:{share}" for (i, j), share in of_pair) for of_pair in shares])
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    part = path.with_suffix(".part")
+    part.write_text("".join(f"{line}\n" for line in lines))
+    part.replace(path)
+
+
+def read_labelled(
+    files: Sequence[Sequence[Path]], pairs: Sequence[Pair], recorder: ModelRecorder, reverse: bool
+) -> list[Labelled]:
+    """Return the pairs that the model can read, with the mean of their labels.
+
+    Args:
+        files: of each teacher, which may have fewer lines than there are pairs: the rest is left out.
+        reverse: whether the pairs are swapped, unlike their labels.
+    """
+    teachers = [[line for path in paths for line in path.read_text().splitlines()] for paths in files]
+    items = []
+    for pair, *lines in zip(pairs, *teachers, strict=False):
+        if pieces := encode(recorder, pair, "blank").pieces:
+            scores = mean_links([parse_scored(line) for line in lines], 0)
+            items.append(Labelled(pieces, {link[::-1]: scores[link] for link in scores} if reverse else scores))
+    return items
+
+
+def leading_head(direction: Direction, pairs: Sequence[Pair]) -> int:
+    """Return the head of the first decoder layer that is most consistent in the input position, from 0."""
+    encoded = [item for pair in pairs if (item := encode(direction.recorder, pair, "blank")).pieces]
+    cells = [Cell(1, head) for head in range(1, direction.recorder.heads + 1)]
+    consistency = consistency_of(direction.reader, encoded[:CHOOSING_PAIRS], {"input": cells})["input"]
+    return int(consistency.argmax())
+
+
+def shuffled_batches(items: Sequence[Labelled], tokens: int, numbers: Random) -> Iterator[list[Labelled]]:
+    """Yield batches of similar length in random order, without end."""
+    while True:
+        order = list(range(len(items)))
+        numbers.shuffle(order)
+        found = []
+        for begin in range(0, len(order), POOL):
+            pool = [items[n] for n in order[begin : begin + POOL]]
+            lengths = [(len(item.pieces.source), len(item.pieces.target)) for item in pool]
+            found += [[pool[n] for n in batch] for batch in batches(lengths, tokens)]
+        numbers.shuffle(found)
+        yield from found
+
+
+def loss_of(student: Student, items: Sequence[Labelled], pad: int) -> Tensor:
+    """Return the binary cross-entropy of a batch, for each target word."""
+    batch = collate([item.pieces for item in items], pad)
+    labels = torch.zeros(len(items), batch.words[1], batch.words[0])
+    real = torch.zeros_like(labels, dtype=torch.bool)
+    for n, item in enumerate(items):
+        real[n, : item.pieces.words[1], : item.pieces.words[0]] = True
+        for (i, j), score in item.scores.items():
+            labels[n, j, i] = score
+    soft_scores = student.soft_scores(batch).clamp(1e-4, 1 - 1e-4)
+    losses = functional.binary_cross_entropy(soft_scores, labels.clamp_(0, 1), reduction="none")
+    return losses[real].sum() / sum(item.pieces.words[1] for item in items)
+
+
+def train(
+    student: Student, stages: Sequence[Stage], pad: int, folder: Path, rate: float, tokens: int, seed: int
+) -> None:
+    """Train with Adam, a warm-up of 100 updates and a rate that falls to 0; resume from the last stored state."""
+    optimizer = torch.optim.AdamW(student.weights.values(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+    stored = folder / "training.pt"
+    done = 0
+    if stored.exists():
+        state = torch.load(stored, weights_only=True)
+        done = state["updates"]
+        with torch.no_grad():
+            for name, weight in student.weights.items():
+                weight.copy_(state["weights"][name])
+        optimizer.load_state_dict(state["optimizer"])
+    torch.manual_seed(seed + done)
+    updates = stages[-1].end
+    start, total = time.monotonic(), 0.0
+    for stage in stages:
+        if done >= stage.end:
+            continue
+        of_stage = shuffled_batches(stage.read(), tokens, Random(seed + done))
+        for number, batch in zip(range(done + 1, stage.end + 1), of_stage, strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * min(number / 100, (updates - number + 1) / max(1, updates - 100), 1.0)
+            loss = loss_of(student, batch, pad)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0)
+            optimizer.step()
+            total += float(loss.detach())
+            if number % 100 == 0:
+                about = f"update {number:,} of {updates:,}: loss {total / 100:.4f}, {time.monotonic() - start:.0f} s"
+                print(about, file=sys.stderr, flush=True)
+                total = 0.0
+            if number % 200 == 0:
+                weights = {name: weight.detach() for name, weight in student.weights.items()}
+                state = {"updates": number, "weights": weights, "optimizer": optimizer.state_dict()}
+                torch.save(state, folder / "training.part")
+                (folder / "training.part").replace(stored)
+            done = number
+
+
+def write_model(folder: Path, student: Student, layers: int, recorder: ModelRecorder) -> None:
+    """Write the student as a model folder, in 16-bit numbers, with the text processing of its teacher."""
+    origin: ModelFolder = recorder.origin[0]
+    state = load_checkpoint(origin.checkpoint)
+    weights = {name: weight.detach() for name, weight in student.weights.items()}
+    cross = "decoder.layers.0.encoder_attn"
+    width = student.width
+    weights |= {f"{cross}.out_proj.bias": torch.zeros(width)}
+    for norm in (f"{cross}_layer_norm", "decoder.layers.0.final_layer_norm"):
+        weights |= {f"{norm}.weight": torch.ones(width), f"{norm}.bias": torch.zeros(width)}
+    for name, shape in (("fc1", (1, width)), ("fc2", (width, 1))):  # after the cross-attention nothing is computed
+        weights |= {f"decoder.layers.0.{name}.weight": torch.zeros(shape)}
+        weights |= {f"decoder.layers.0.{name}.bias": torch.zeros(shape[0])}
+    model = {name: weight.half() for name, weight in weights.items()}
+    model[f"{cross}.{KEPT}"] = torch.tensor([student.head])
+    settings = vars(model_settings(saved_settings(state), state["model"])) | {
+        "arch": ARCHITECTURE,
+        "_name": ARCHITECTURE,
+        "encoder_layers": layers,
+        "decoder_layers": 1,
+        "decoder_ffn_embed_dim": 1,
+    }
+    task = dict(zip(("source_lang", "target_lang"), recorder.languages, strict=True))
+    content = io.BytesIO()
+    torch.save({"args": None, "cfg": {"model": settings, "task": task}, "model": model}, content)
+    folder.mkdir(exist_ok=True)
+    (folder / "checkpoint.pt").write_bytes(content.getvalue())
+    for rules in (side.rules for side in recorder.sides):
+        files = [origin.dictionary(rules.language), *([rules.subword_file] if rules.subword_file else [])]
+        for path in files:
+            shutil.copyfile(path, folder / path.name)
+    source, target = recorder.languages
+    options = ModelOptions(source, target, case=rules.case, tokenizer=rules.tokenizer, subwords=rules.subwords)
+    cell = Cell(1, student.head + 1)
+    calibration: Calibration = {("norm", "input"): cell, ("weight", "input"): cell}
+    (folder / "model.toml").write_text(format_model_toml(options, calibration), encoding="utf-8")
+
+
+def run(
+    data: Path,
+    config: Path,
+    experiment: str,
+    folder: Path,
+    reverse: bool,
+    layers: int,
+    updates: int,
+    rate: float,
+    tokens: int,
+    dropout: float,
+    partner: int,
+    seed: int,
+    threads: int,
+    output: Path,
+) -> None:
+    """Label, train, write the model.
+
+    Raises:
+        argparse.ArgumentError: there is no such experiment.
+    """
+    torch.set_num_threads(threads)
+    settings = read_config(config)
+    about = find_experiment(settings, experiment)
+    directions = load_directions(about, data, too_long="blank")
+    forward, back = (replace(model, forward=replace(model.forward, settings=Settings())) for model in directions)
+    pairs = training_pairs(settings, about, data, seed)
+    teachers = two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER])
+    write_labels(folder / "labels", pairs, teachers)
+    stored = sorted((folder / "labels").glob("[0-9]*.txt"))
+    direction = teachers.directions[int(reverse)]
+    recorder: Any = direction.recorder
+    sides = swapped(pairs) if reverse else pairs
+    stages = [Stage(updates, partial(read_labelled, [stored], sides, recorder, reverse))]
+    if partner:
+        write_partner(folder / "giza.txt", pairs[:partner], forward.forward.recorder)
+        both = [stored, [folder / "giza.txt"]]
+        stages.insert(0, stages[0]._replace(end=updates * 2 // 3))
+        stages[1] = Stage(updates, partial(read_labelled, both, sides, recorder, reverse))
+    head = leading_head(direction, sides[:BUFFER])
+    weights = load_checkpoint(recorder.origin[0].checkpoint)["model"]
+    student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout)
+    place = folder / ("reverse" if reverse else "forward")
+    place.mkdir(exist_ok=True)
+    train(student, stages, recorder.pad, place, rate, tokens, seed)
+    write_model(place / "model", student, layers, recorder)
