@@ -43,6 +43,7 @@ NOT_RUN = {
     ],
     "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
     "research/analysis/layers.md": ["needs data of your own"],
+    "research/distilled.md": ["trains for an hour"],
     "research/planning.md": ["needs a GPU"],
     "research/training.md": [
         *["trains for hours"] * 2,

@@ -100,7 +100,7 @@ def test_a_calibration_that_was_changed_is_another_run(
     job = ("-q", "in/*.tsv", "--output", "auto", *SHARED)
     assert run_main(main, "jobs", *job).code == 0
     Path("toy/model.toml").write_text("[calibration.output]\nnorm = { layer = 1, head = 1 }\n")
-    message = "its files are of another run (calibration was None, and is output layer 1, head 1)"
+    message = "and is output; calibration was None, and is output layer 1, head 1)"
     assert message in run_main(main, "jobs", *job).err
 
 
