@@ -42,7 +42,9 @@ from align.core.types import Batch, Cell, Pieces, Settings
 from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
 from align.evaluation.link_formats import parse_scored
 from align.models.engine.builder import KEPT
+from align.models.engine.forward import Sinusoids
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
+from align.models.fairseq.dictionary import PAD as PAD_ID
 from align.models.folder import ModelFolder
 from align.models.model_toml import ModelOptions, format_model_toml
 from align.models.recorder import ModelRecorder
@@ -87,7 +89,7 @@ class Student:
         heads: H, of all attention.
         head: the head of the cross-attention that remains, from 0.
         start: id that the decoder reads first.
-        dropout: while it is trained.
+        dropout: share of values that are set to 0.
     """
 
     def __init__(
@@ -95,10 +97,10 @@ class Student:
     ) -> None:
         self._layers, self._heads, self._start, self._dropout = layers, heads, start, dropout
         self.head = head
-        kept = [f"encoder.layers.{n}." for n in range(layers)]
-        kept += ["encoder.embed_tokens.", "decoder.embed_tokens.", "decoder.layers.0.self_attn"]
+        prefixes = [f"encoder.layers.{n}." for n in range(layers)]
+        prefixes += ["encoder.embed_tokens.", "decoder.embed_tokens.", "decoder.layers.0.self_attn"]
         self.weights = {
-            name: weight.float().clone() for name, weight in teacher.items() if name.startswith(tuple(kept))
+            name: weight.float().clone() for name, weight in teacher.items() if name.startswith(tuple(prefixes))
         }
         self.width = self.weights["encoder.embed_tokens.weight"].shape[1]
         size = self.width // heads
@@ -111,8 +113,7 @@ class Student:
         self.weights[f"{cross}out_proj.weight"] = teacher[f"{cross}out_proj.weight"].float()[:, of_head].clone()
         for weight in self.weights.values():
             weight.requires_grad_()
-        self._positions = sinusoids(1024, self.width)
-        self.training = True
+        self._positions = Sinusoids(self.width, PAD_ID + 1, "cpu")
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return functional.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
@@ -122,11 +123,11 @@ class Student:
         return functional.layer_norm(x, weight.shape, weight, self.weights[f"{name}.bias"])
 
     def _drop(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self._dropout, self.training)
+        return functional.dropout(x, self._dropout)
 
     def _embed(self, ids: Tensor, side: str) -> Tensor:
         vectors = functional.embedding(ids, self.weights[f"{side}.embed_tokens.weight"]) * math.sqrt(self.width)
-        return self._drop(vectors + self._positions[: ids.shape[1]])
+        return self._drop(vectors + self._positions(ids.shape[1])[: ids.shape[1]])
 
     def _attend(self, x: Tensor, name: str, mask: Tensor | None, causal: bool = False) -> Tensor:
         """Return the output of a layer's self-attention with its residual and layer norm `[B, L, D]`."""
@@ -164,13 +165,6 @@ class Student:
         return soft(merge_targets(merged, batch.target_words, batch.words[1])[:, 0])
 
 
-def sinusoids(length: int, width: int) -> Tensor:
-    """Return fairseq's position embeddings `[length, width]`, which begin after the number of the pad."""
-    speeds = torch.exp(torch.arange(width // 2) * -(math.log(10_000) / (width // 2 - 1)))
-    angles = torch.arange(2, 2 + length)[:, None] * speeds
-    return torch.cat((angles.sin(), angles.cos()), 1)
-
-
 def soft(rows: Tensor) -> Tensor:
     """Return the soft scores of word scores `[B, J, I+1]`, through which gradients can pass.
 
@@ -189,7 +183,10 @@ def soft(rows: Tensor) -> Tensor:
 
 
 def claims(products: Tensor) -> Tensor:
-    """Return the geometric mean of each product's shares of its row and of its column `[B, J, I]`."""
+    """Return the geometric mean of each product's shares of its row and of its column `[B, J, I]`.
+
+    `align.core.scores.claims` works in place, through which gradients do not pass.
+    """
     both = products.sum(2, keepdim=True) * products.sum(1, keepdim=True)
     return products / both.clamp(min=1e-24).sqrt()
 
@@ -260,13 +257,13 @@ def shuffled_batches(items: Sequence[Labelled], tokens: int, numbers: Random) ->
     while True:
         order = list(range(len(items)))
         numbers.shuffle(order)
-        found = []
+        of_pools = []
         for begin in range(0, len(order), POOL):
             pool = [items[n] for n in order[begin : begin + POOL]]
             lengths = [(len(item.pieces.source), len(item.pieces.target)) for item in pool]
-            found += [[pool[n] for n in batch] for batch in batches(lengths, tokens)]
-        numbers.shuffle(found)
-        yield from found
+            of_pools += [[pool[n] for n in batch] for batch in batches(lengths, tokens)]
+        numbers.shuffle(of_pools)
+        yield from of_pools
 
 
 def loss_of(student: Student, items: Sequence[Labelled], pad: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Distilled models beside their teachers: error rates, and time from words to links.
+"""Compare distilled models with their teachers: error rates, and time from words to links.
 
 One model and two, with all defaults, of either kind; see `eval/run.py distil`. Times are medians over rounds in which
 the same pairs of the training text pass through all systems in turn, in units of two teachers.
@@ -54,10 +54,10 @@ def times_of(systems: dict[str, Aligner], pairs: list[Pair], rounds: int) -> dic
     fixed = {}
     for name, aligner in systems.items():
         sides = (pairs, swapped(pairs))[: len(aligner.directions)]
-        choices = [chosen(Aligner(one), side) for one, side in zip(aligner.directions, sides, strict=True)]
+        choices = [chosen(Aligner(direction), side) for direction, side in zip(aligner.directions, sides, strict=True)]
         fixed[name] = aligner.reading_at(choices)
     ways: dict[str, Callable[[list[Pair]], object]] = {
-        name: partial(lambda aligner, some: list(aligner(some)), aligner) for name, aligner in fixed.items()
+        name: partial(lambda aligner, part: list(aligner(part)), aligner) for name, aligner in fixed.items()
     }
     data = list(chunks(pairs, CHUNK))
     in_turn(ways, data[:1], 1)  # warm up
@@ -81,14 +81,15 @@ def run(
     systems = systems_of(load_directions(about, data, too_long="blank"), (forward, reverse))
     train = read_train(settings["train"][about["train"][0]], data)
     times = times_of(systems, list(islice((pair for pair in train if not pair.blank), lines)), rounds)
-    found: dict[str, Counts] = {}
+    counts: dict[str, Counts] = {}
     rows: list[dict[str, Value]] = []
     for name, aligner in systems.items():
-        found[name] = count_all([frozenset(alignment.scores) for alignment in aligner(text.pairs)], text.gold)
-        teacher = found.get(name.replace("distilled ", "")) if "distilled" in name else None
-        rows.append({"system": name, "time": f"{times[name]:.2f}", **score_row(found[name], text, teacher)})
+        counts[name] = count_all([frozenset(alignment.scores) for alignment in aligner(text.pairs)], text.gold)
+        teacher = counts.get(name.replace("distilled ", "")) if "distilled" in name else None
+        rows.append({"system": name, "time": f"{times[name]:.2f}", **score_row(counts[name], text, teacher)})
     columns = [Column("system", "system"), Column("time", "time"), *score_columns(text)]
-    names = [one.recorder.name for name in ("two models", "two distilled models") for one in systems[name].directions]
+    pairs_of_models = (systems["two models"], systems["two distilled models"])
+    names = [direction.recorder.name for aligner in pairs_of_models for direction in aligner.directions]
     measured = f"lines:{lines}|rounds:{rounds}|machine:{machine(threads)}"
     sign = f"{signature({'model': names}, 'distilled')}|{measured}"
     write_table(columns, rows, sign, output / f"{experiment}.distilled.tsv")

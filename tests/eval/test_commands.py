@@ -6,15 +6,19 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import align
 from align import Settings, load
+from align.core.scores import collate
 from align.core.types import DTYPES
 from align.evaluation.link_formats import parse_scored
+from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
@@ -357,9 +361,9 @@ def loss_on(data: Path, model: str) -> float:
     pairs = importlib.import_module("distil").training_pairs(*settings_of(data), data, 1)
     distances = []
     for alignment, line in zip(aligner(pairs), labels, strict=True):
-        wanted = parse_scored(line)
-        links = {*wanted, *alignment.scores}
-        distances += [abs(wanted.get(link, 0.0) - alignment.scores.get(link, 0.0)) for link in links]
+        label = parse_scored(line)
+        links = {*label, *alignment.scores}
+        distances += [abs(label.get(link, 0.0) - alignment.scores.get(link, 0.0)) for link in links]
     return float(np.mean(distances))
 
 
@@ -368,3 +372,19 @@ def settings_of(data: Path) -> tuple[Any, Any]:
     common = importlib.import_module("common")
     settings = common.read_config(data / "experiments.toml")
     return settings, common.find_experiment(settings, "toy")
+
+
+def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path, door: Any, tmp_path: Path) -> None:
+    distil = importlib.import_module("distil")
+    recorder = load_fairseq(find_model(str(data / "models" / "one"), ModelOptions()))
+    weights = load_checkpoint(data / "models" / "one" / "checkpoint.pt")["model"]
+    student = distil.Student(weights, 1, recorder.heads, 1, recorder.start[0], 0.0)
+    distil.write_model(tmp_path / "student", student, 1, recorder)
+    aligner = load(tmp_path / "student", device="cpu", threshold=0.0, head=2)
+    for alignment in islice(aligner(align.read_text(str(data / "gold.de"), str(data / "gold.en"))), 20):
+        pieces = recorder.encode(alignment.pair)
+        scores = student.soft_scores(collate([pieces], recorder.pad))[0].detach().numpy()
+        given = np.zeros_like(scores)
+        for (i, j), score in alignment.scores.items():
+            given[j, i] = score
+        np.testing.assert_allclose(scores, given, atol=0.01)

@@ -372,8 +372,8 @@ class PrunedRecorder(KnownRecorder):
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         for attention in super().record(batch, layers):
-            others = [head for head in range(self.heads) if (attention.layer, head + 1) != (RIGHT.layer, RIGHT.head)]
-            attention.weights[:, others] = 0.0
+            pruned = [head for head in range(self.heads) if (attention.layer, head + 1) != (RIGHT.layer, RIGHT.head)]
+            attention.weights[:, pruned] = 0.0
             yield attention
 
 
