@@ -73,7 +73,7 @@ def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
     }
     sizes = sorted({size for system, points in measured.items() if "encoder" not in system for size, _ in points})
     for system, points in measured.items():
-        kind, _, arithmetic = system.partition("-")
+        kind, arithmetic = system.partition("-")[0], system.rpartition("-")[2]
         if system == "fast_align-training":
             continue
         if kind == "encoder":
@@ -166,7 +166,6 @@ def known_systems(model: str, reverse_model: str) -> dict[str, System]:
     def tool_version(tool: str) -> str:
         return describe_tool(tool).partition(":")[2]
 
-    both = ["--reverse-model", absolute(reverse_model)]
     found = {
         tool: System(NAMES.get(tool, tool), partial(tool_version, tool), partial(run_statistical, tool))
         for tool in TOOLS
@@ -174,14 +173,16 @@ def known_systems(model: str, reverse_model: str) -> dict[str, System]:
     found["fast_align-training"] = System(
         "fast_align, training alone", partial(tool_version, "fast_align"), run_training
     )
-    for dtype in ("float32", "bfloat16", "int8"):
-        for key, name, more in (("one", "one direction", []), ("both", "both directions", both)):
-            options = ["-m", absolute(model), *more, "--dtype", dtype]
-            label = f"extract-align, {name}, {dtype}"
-            found[f"{key}-{dtype}"] = System(label, ours, partial(run_ours, options))
-    for key, more in (("one-distilled", []), ("both-distilled", ["--reverse-model", "en-de-fast"])):
-        label = f"extract-align, {'both directions' if more else 'one direction'}, distilled models"
-        found[key] = System(label, ours, partial(run_ours, ["-m", "de-en-fast", *more]))
+    own = (("", "", model, reverse_model), ("-distilled", " distilled,", "de-en-fast", "en-de-fast"))
+    for kind, about, forward, back in own:
+        for dtype in ("float32", "bfloat16", "int8"):
+            for key, name, more in (
+                ("one", "one direction", []),
+                ("both", "both directions", ["--reverse-model", back]),
+            ):
+                options = ["-m", absolute(forward), *map(absolute, more), "--dtype", dtype]
+                label = f"extract-align,{about} {name}, {dtype}"
+                found[f"{key}{kind}-{dtype}"] = System(label, ours, partial(run_ours, options))
     for layers in (8, 12):
         label = f"{layers} layers of mBERT's size, forward pass alone"
         found[f"encoder-{layers}"] = System(label, lambda: "random weights", partial(run_encoder, layers), True)

@@ -17,13 +17,14 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from common import find_experiment, letters, load_directions, read_config, read_text, read_train, swapped
 from torch import Tensor
@@ -35,11 +36,11 @@ from align.core.backend import Recorder
 from align.core.choice import Calibration, consistency_of
 from align.core.consistency import CHOOSING_PAIRS
 from align.core.formats import format_pharaoh
-from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, collate, merge_sources, merge_targets
+from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, merge_sources, merge_targets
 from align.core.scores import _powers as powers
 from align.core.stream import BUFFER, batches, encode
-from align.core.types import Batch, Cell, Pieces, Settings
-from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
+from align.core.types import Batch, Cell, Settings
+from align.evaluation.ensemble import mean_links, share_of_directions
 from align.evaluation.link_formats import parse_scored
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids
@@ -61,23 +62,35 @@ FAINT = 0.02
 POOL = 8_000
 """Pairs that are sorted by length to be cut into batches."""
 
+STORED_EVERY = 60
+"""Seconds after which the state of the training is stored again."""
+
 ARCHITECTURE = "align_distilled"
 """Name of the student's architecture, which fairseq does not know: it cannot translate."""
 
-
-@dataclass(frozen=True)
-class Labelled:
-    """A pair with the soft scores that the student is to give its words."""
-
-    pieces: Pieces
-    scores: MeanScores
+Array = np.ndarray[Any, Any]
 
 
-class Stage(NamedTuple):
-    """The number of the last update of a part of the training, and what reads its pairs."""
+class Labelled(NamedTuple):
+    """Pairs in pieces, with the soft scores that the student is to give their words; one array after another.
 
-    end: int
-    read: Callable[[], list[Labelled]]
+    Attributes:
+        sizes: of each pair, its source and target pieces, its source and target words, and its labels `[N, 5]`.
+        source: ids of all source pieces `[sum S]`.
+        source_words: their words.
+        target: ids of all target pieces `[sum T]`.
+        target_words: their words.
+        links: source and target word of each label `[L, 2]`.
+        scores: of each label, in 255ths `[L]`.
+    """
+
+    sizes: Array
+    source: Array
+    source_words: Array
+    target: Array
+    target_words: Array
+    links: Array
+    scores: Array
 
 
 class Student:
@@ -90,10 +103,11 @@ class Student:
         head: the head of the cross-attention that remains, from 0.
         start: id that the decoder reads first.
         dropout: share of values that are set to 0.
+        device: of the weights.
     """
 
     def __init__(
-        self, teacher: dict[str, Tensor], layers: int, heads: int, head: int, start: int, dropout: float
+        self, teacher: dict[str, Tensor], layers: int, heads: int, head: int, start: int, dropout: float, device: str
     ) -> None:
         self._layers, self._heads, self._start, self._dropout = layers, heads, start, dropout
         self.head = head
@@ -111,9 +125,8 @@ class Student:
                 name = f"{cross}{part}_proj.{kind}"
                 self.weights[name] = teacher[name].float()[of_head].clone()
         self.weights[f"{cross}out_proj.weight"] = teacher[f"{cross}out_proj.weight"].float()[:, of_head].clone()
-        for weight in self.weights.values():
-            weight.requires_grad_()
-        self._positions = Sinusoids(self.width, PAD_ID + 1, "cpu")
+        self.weights = {name: weight.to(device).requires_grad_() for name, weight in self.weights.items()}
+        self._positions = Sinusoids(self.width, PAD_ID + 1, device)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return functional.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
@@ -140,7 +153,7 @@ class Student:
         return self._norm(x + self._drop(out), f"{name}.self_attn_layer_norm")
 
     def _encode(self, ids: Tensor, padding: Tensor) -> Tensor:
-        mask = torch.zeros(ids.shape).masked_fill_(padding, float("-inf"))[:, None, None]
+        mask = torch.zeros(ids.shape, device=ids.device).masked_fill_(padding, float("-inf"))[:, None, None]
         x = self._embed(ids, "encoder")
         for number in range(self._layers):
             name = f"encoder.layers.{number}"
@@ -149,8 +162,8 @@ class Student:
             x = self._norm(x + self._drop(inner), f"{name}.final_layer_norm")
         return x
 
-    def soft_scores(self, batch: Batch) -> Tensor:
-        """Return the soft scores of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms."""
+    def shares(self, batch: Batch) -> Tensor:
+        """Return the sharpened shares of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms."""
         padding = batch.source_words == PAD
         source = self._encode(batch.source, padding)
         steps = functional.pad(batch.target, (1, 0), value=self._start)
@@ -162,13 +175,13 @@ class Student:
         norms = self._linear(self._linear(source, f"{cross}.v_proj"), f"{cross}.out_proj").norm(dim=-1)  # [B, S]
         cells = (weights * norms[:, None])[:, None]
         merged = merge_sources(cells, batch.source_words, batch.words[0]).clamp(min=0)
-        return soft(merge_targets(merged, batch.target_words, batch.words[1])[:, 0])
+        return sharp(merge_targets(merged, batch.target_words, batch.words[1])[:, 0])
 
 
-def soft(rows: Tensor) -> Tensor:
-    """Return the soft scores of word scores `[B, J, I+1]`, through which gradients can pass.
+def sharp(rows: Tensor) -> Tensor:
+    """Return the sharpened shares of word scores `[B, J, I+1]`, through which gradients can pass.
 
-    They are those of `sharpen` and `soft_scores` in `align.core.scores`; the power of a pair counts as a constant.
+    They are those of `sharpen` in `align.core.scores`; the power of a pair counts as a constant.
     """
     top = rows.amax(-1, keepdim=True)
     scored = top >= TINY
@@ -177,8 +190,12 @@ def soft(rows: Tensor) -> Tensor:
         power = powers(logs.masked_fill(~scored, 0), scored[..., 0], SHARPNESS)
     raised = (logs * power[:, None, None]).exp() * scored
     forward = (raised[..., :-1] / raised.sum(-1, keepdim=True).clamp(min=TINY)).clamp(min=1e-7)
-    forward = forward * (rows[..., :-1] > 0)
-    product = forward * forward
+    return forward * (rows[..., :-1] > 0)
+
+
+def soft(forward: Tensor, reverse: Tensor) -> Tensor:
+    """Return the soft scores of both directions' shares, which for one model are the same; see `align.core.scores`."""
+    product = forward * reverse
     return claims(product * (around(claims(product)) + ALONE).sqrt())
 
 
@@ -228,20 +245,28 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 
 def read_labelled(
     files: Sequence[Sequence[Path]], pairs: Sequence[Pair], recorder: ModelRecorder, reverse: bool
-) -> list[Labelled]:
+) -> Labelled:
     """Return the pairs that the model can read, with the mean of their labels.
 
     Args:
-        files: of each teacher, which may have fewer lines than there are pairs: the rest is left out.
+        files: of each teacher; the last ones may have fewer lines than there are pairs.
         reverse: whether the pairs are swapped, unlike their labels.
     """
     teachers = [[line for path in paths for line in path.read_text().splitlines()] for paths in files]
-    items = []
-    for pair, *lines in zip(pairs, *teachers, strict=False):
-        if pieces := encode(recorder, pair, "blank").pieces:
-            scores = mean_links([parse_scored(line) for line in lines], 0)
-            items.append(Labelled(pieces, {link[::-1]: scores[link] for link in scores} if reverse else scores))
-    return items
+    parts: list[list[Any]] = [[] for _ in Labelled._fields]
+    for pair, lines in zip(pairs, zip_longest(*teachers, fillvalue=""), strict=True):
+        pieces = encode(recorder, pair, "blank").pieces
+        labels = mean_links([parse_scored(line) for line in lines], 0)
+        if pieces and labels:
+            parts[0].append((len(pieces.source), len(pieces.target), *pieces.words, len(labels)))
+            for part, values in zip(
+                parts[1:5], (pieces.source, pieces.source_words, pieces.target, pieces.target_words), strict=True
+            ):
+                part += values
+            parts[5] += [link[::-1] if reverse else link for link in labels]
+            parts[6] += [round(255 * score) for score in labels.values()]
+    kinds = (np.int16, np.int32, np.int16, np.int32, np.int16, np.uint8, np.uint8)
+    return Labelled(*(np.array(part, kind) for part, kind in zip(parts, kinds, strict=True)))
 
 
 def leading_head(direction: Direction, pairs: Sequence[Pair]) -> int:
@@ -252,37 +277,86 @@ def leading_head(direction: Direction, pairs: Sequence[Pair]) -> int:
     return int(consistency.argmax())
 
 
-def shuffled_batches(items: Sequence[Labelled], tokens: int, numbers: Random) -> Iterator[list[Labelled]]:
-    """Yield batches of similar length in random order, without end."""
+def shuffled_batches(sizes: Array, tokens: int, numbers: Random) -> Iterator[list[int]]:
+    """Yield the numbers of pairs in batches of similar length, in random order, without end."""
+    lengths = [(source, target) for source, target, *_ in sizes.tolist()]
     while True:
-        order = list(range(len(items)))
+        order = list(range(len(lengths)))
         numbers.shuffle(order)
         of_pools = []
         for begin in range(0, len(order), POOL):
-            pool = [items[n] for n in order[begin : begin + POOL]]
-            lengths = [(len(item.pieces.source), len(item.pieces.target)) for item in pool]
-            of_pools += [[pool[n] for n in batch] for batch in batches(lengths, tokens)]
+            pool = order[begin : begin + POOL]
+            of_pools += [[pool[n] for n in batch] for batch in batches([lengths[n] for n in pool], tokens)]
         numbers.shuffle(of_pools)
         yield from of_pools
 
 
-def loss_of(student: Student, items: Sequence[Labelled], pad: int) -> Tensor:
-    """Return the binary cross-entropy of a batch, for each target word."""
-    batch = collate([item.pieces for item in items], pad)
-    labels = torch.zeros(len(items), batch.words[1], batch.words[0])
-    real = torch.zeros_like(labels, dtype=torch.bool)
-    for n, item in enumerate(items):
-        real[n, : item.pieces.words[1], : item.pieces.words[0]] = True
-        for (i, j), score in item.scores.items():
-            labels[n, j, i] = score
-    soft_scores = student.soft_scores(batch).clamp(1e-4, 1 - 1e-4)
-    losses = functional.binary_cross_entropy(soft_scores, labels.clamp_(0, 1), reduction="none")
-    return losses[real].sum() / sum(item.pieces.words[1] for item in items)
+class Batches:
+    """Yields random batches with their labels, on a device.
+
+    Args:
+        pad: id of the pad.
+        tokens: limit of pairs times pieces of the longest side.
+    """
+
+    def __init__(self, pairs: Labelled, pad: int, tokens: int, device: str) -> None:
+        self._pairs, self._pad, self._tokens, self._device = pairs, pad, tokens, device
+        ends = pairs.sizes.cumsum(0, dtype=np.int64)
+        self._begins = ends - pairs.sizes
+
+    def __call__(self, seed: int) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+        """Yield batches, their labels `[B, J, I]`, and which of these belong to words."""
+        for numbers in shuffled_batches(self._pairs.sizes, self._tokens, Random(seed)):
+            yield self._collate(np.array(numbers))
+
+    def _collate(self, numbers: Array) -> tuple[Batch, Tensor, Tensor]:
+        pairs = self._pairs
+        sizes, begins = pairs.sizes[numbers].astype(np.int64), self._begins[numbers]
+        source, source_words = (
+            self._padded(values, begins[:, 0], sizes[:, 0], fill)
+            for values, fill in ((pairs.source, self._pad), (pairs.source_words, PAD))
+        )
+        target, target_words = (
+            self._padded(values, begins[:, 1], sizes[:, 1], fill)
+            for values, fill in ((pairs.target, self._pad), (pairs.target_words, PAD))
+        )
+        words = (int(sizes[:, 2].max()), int(sizes[:, 3].max()))
+        counts = sizes[:, 4]
+        within = np.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
+        chosen = begins[:, 4].repeat(counts) + within
+        links = pairs.links[chosen].astype(np.int64)
+        cells = (np.arange(len(numbers)).repeat(counts) * words[1] + links[:, 1]) * words[0] + links[:, 0]
+        labels = torch.zeros(len(numbers) * words[1] * words[0], device=self._device)
+        labels[self._to(cells)] = self._to(pairs.scores[chosen]) / 255
+        own = (np.arange(words[0]) < sizes[:, 2, None])[:, None] & (np.arange(words[1]) < sizes[:, 3, None])[:, :, None]
+        batch = Batch(source, source_words, target, target_words, words)
+        return batch, labels.view(len(numbers), words[1], words[0]), self._to(own)
+
+    def _padded(self, values: Array, begins: Array, lengths: Array, fill: int) -> Tensor:
+        columns = np.arange(lengths.max())
+        own = columns < lengths[:, None]
+        padded = np.full(own.shape, fill, dtype=np.int64)
+        padded[own] = values[(begins[:, None] + columns)[own]]
+        return self._to(padded)
+
+    def _to(self, values: Array) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
 
 
-def train(
-    student: Student, stages: Sequence[Stage], pad: int, folder: Path, rate: float, tokens: int, seed: int
-) -> None:
+def loss_of(student: Student, batch: Batch, labels: Tensor, real: Tensor) -> Tensor:
+    """Return the binary cross-entropy of a batch, for each target word.
+
+    Args:
+        labels: `[B, J, I]`.
+        real: which of these belong to words.
+    """
+    shares = student.shares(batch)
+    soft_scores = soft(shares, shares).clamp(1e-4, 1 - 1e-4)
+    losses = functional.binary_cross_entropy(soft_scores, labels, reduction="none")
+    return (losses * real).sum() / real.any(2).sum()
+
+
+def train(student: Student, next_batches: Batches, folder: Path, updates: int, rate: float, seed: int) -> None:
     """Train with Adam, a warm-up of 100 updates and a rate that falls to 0; resume from the last stored state."""
     optimizer = torch.optim.AdamW(student.weights.values(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     stored = folder / "training.pt"
@@ -295,31 +369,28 @@ def train(
                 weight.copy_(state["weights"][name])
         optimizer.load_state_dict(state["optimizer"])
     torch.manual_seed(seed + done)
-    updates = stages[-1].end
-    start, total = time.monotonic(), 0.0
-    for stage in stages:
-        if done >= stage.end:
-            continue
-        of_stage = shuffled_batches(stage.read(), tokens, Random(seed + done))
-        for number, batch in zip(range(done + 1, stage.end + 1), of_stage, strict=False):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * min(number / 100, (updates - number + 1) / max(1, updates - 100), 1.0)
-            loss = loss_of(student, batch, pad)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0)
-            optimizer.step()
-            total += float(loss.detach())
-            if number % 100 == 0:
-                about = f"update {number:,} of {updates:,}: loss {total / 100:.4f}, {time.monotonic() - start:.0f} s"
-                print(about, file=sys.stderr, flush=True)
-                total = 0.0
-            if number % 200 == 0:
+    start = last = time.monotonic()
+    losses: list[Tensor] = []
+    for number, batch in zip(range(done + 1, updates + 1), next_batches(seed + done), strict=False):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(number / 100, (updates - number + 1) / max(1, updates - 100), 1.0)
+        loss = loss_of(student, *batch)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0)
+        optimizer.step()
+        losses.append(loss.detach())
+        if number % 100 == 0 or number == updates:
+            mean = torch.stack(losses).mean()
+            about = f"update {number:,} of {updates:,}: loss {mean:.4f}, {time.monotonic() - start:.0f} s"
+            print(about, file=sys.stderr, flush=True)
+            losses = []
+            if time.monotonic() - last > STORED_EVERY or number == updates:
                 weights = {name: weight.detach() for name, weight in student.weights.items()}
                 state = {"updates": number, "weights": weights, "optimizer": optimizer.state_dict()}
                 torch.save(state, folder / "training.part")
                 (folder / "training.part").replace(stored)
-            done = number
+                last = time.monotonic()
 
 
 def write_model(folder: Path, student: Student, layers: int, recorder: ModelRecorder) -> None:
@@ -335,7 +406,7 @@ def write_model(folder: Path, student: Student, layers: int, recorder: ModelReco
     for name, shape in (("fc1", (1, width)), ("fc2", (width, 1))):  # after the cross-attention nothing is computed
         weights |= {f"decoder.layers.0.{name}.weight": torch.zeros(shape)}
         weights |= {f"decoder.layers.0.{name}.bias": torch.zeros(shape[0])}
-    model = {name: weight.half() for name, weight in weights.items()}
+    model = {name: weight.cpu().half() for name, weight in weights.items()}
     model[f"{cross}.{KEPT}"] = torch.tensor([student.head])
     settings = vars(model_settings(saved_settings(state), state["model"])) | {
         "arch": ARCHITECTURE,
@@ -373,6 +444,7 @@ def run(
     dropout: float,
     partner: int,
     seed: int,
+    device: str,
     threads: int,
     output: Path,
 ) -> None:
@@ -386,23 +458,25 @@ def run(
     about = find_experiment(settings, experiment)
     directions = load_directions(about, data, too_long="blank")
     forward, back = (replace(model, forward=replace(model.forward, settings=Settings())) for model in directions)
-    pairs = training_pairs(settings, about, data, seed)
-    teachers = two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER])
-    write_labels(folder / "labels", pairs, teachers)
-    stored = sorted((folder / "labels").glob("[0-9]*.txt"))
-    direction = teachers.directions[int(reverse)]
+    direction = (back if reverse else forward).forward
     recorder: Any = direction.recorder
-    sides = swapped(pairs) if reverse else pairs
-    stages = [Stage(updates, partial(read_labelled, [stored], sides, recorder, reverse))]
-    if partner:
-        write_partner(folder / "giza.txt", pairs[:partner], forward.forward.recorder)
-        both = [stored, [folder / "giza.txt"]]
-        stages.insert(0, stages[0]._replace(end=updates * 2 // 3))
-        stages[1] = Stage(updates, partial(read_labelled, both, sides, recorder, reverse))
-    head = leading_head(direction, sides[:BUFFER])
-    weights = load_checkpoint(recorder.origin[0].checkpoint)["model"]
-    student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout)
     place = folder / ("reverse" if reverse else "forward")
-    place.mkdir(exist_ok=True)
-    train(student, stages, recorder.pad, place, rate, tokens, seed)
+    place.mkdir(parents=True, exist_ok=True)
+    if not (place / "pairs.npz").exists():
+        pairs = training_pairs(settings, about, data, seed)
+        write_labels(folder / "labels", pairs, two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER]))
+        labels = [sorted((folder / "labels").glob("[0-9]*.txt"))]
+        if partner:
+            write_partner(folder / "giza.txt", pairs[:partner], forward.forward.recorder)
+            labels.append([folder / "giza.txt"])
+        sides = swapped(pairs) if reverse else pairs
+        labelled = read_labelled(labels, sides, recorder, reverse)
+        head = leading_head(direction, sides[:BUFFER])
+        np.savez(place / "part.npz", **labelled._asdict(), head=head)
+        (place / "part.npz").replace(place / "pairs.npz")
+    with np.load(place / "pairs.npz") as stored:
+        labelled, head = Labelled(*(stored[name] for name in Labelled._fields)), int(stored["head"])
+    weights = load_checkpoint(recorder.origin[0].checkpoint)["model"]
+    student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout, device)
+    train(student, Batches(labelled, recorder.pad, tokens, device), place, updates, rate, seed)
     write_model(place / "model", student, layers, recorder)

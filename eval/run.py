@@ -99,7 +99,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--rate", type=float, default=0.001),
         option("--tokens", type=int, default=2_500, help="pieces of a batch, of the longer side"),
         option("--dropout", type=float, default=0.1),
-        option("--partner", type=int, default=60_000, help="number of pairs that MGIZA aligns, too"),
+        option("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too"),
+        option("--device", default="cpu", help="for training"),
         *(option("--seed", type=int, default=1), THREADS),
     ),
     "distilled": (
