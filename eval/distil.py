@@ -478,5 +478,7 @@ def run(
         labelled, head = Labelled(*(stored[name] for name in Labelled._fields)), int(stored["head"])
     weights = load_checkpoint(recorder.origin[0].checkpoint)["model"]
     student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout, device)
+    if device != "cpu":
+        torch.set_float32_matmul_precision("high")
     train(student, Batches(labelled, recorder.pad, tokens, device), place, updates, rate, seed)
     write_model(place / "model", student, layers, recorder)

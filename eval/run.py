@@ -142,6 +142,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--against", metavar="REV", help="compare whole programs with those of this commit"),
         option("--dtypes", nargs="+", default=DTYPES, metavar="DTYPE", help="arithmetic, with --against"),
     ),
+    "parts": (
+        *(*TEXT, MODEL, option("--reverse-model"), lines(2_000), ROUNDS),
+        option("--dtypes", nargs="+", default=("float32",), choices=DTYPES, metavar="DTYPE"),
+        option("--name", default="parts", help="of the table"),
+    ),
     "benchmark-peers": (
         *(*TEXT, MODEL, REVERSE, ROUNDS, THREADS),
         option("--systems", nargs="+", default=SYSTEMS, metavar="SYSTEM", help=f"default: {' '.join(SYSTEMS)}"),

@@ -61,6 +61,7 @@ RUNS = {
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
     f"scores {TEXT} --other gold.de --lines 3 --threads 1": ("scores", "# scores|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
+    f"parts {TEXT} {SMALL}": ("parts", "# python eval/run.py parts, fairseq:de-en@"),
 }
 """Arguments of a command, the name of its table, and how the table begins."""
 
@@ -140,9 +141,21 @@ def check_quality(rows: Rows, data: Path) -> None:
     assert float(rows[0]["per_word"]) > float(rows[0]["per_piece"])
 
 
+def check_parts(rows: Rows, data: Path) -> None:
+    found = {row["part"]: row for row in rows}
+    whole = found.pop("whole")
+    assert float(found.pop("whole, without clocks")["float32"]) > 0
+    assert sum(float(row["float32 share"]) for row in found.values()) == pytest.approx(100, abs=1)
+    assert sum(float(row["float32"]) for row in found.values()) == pytest.approx(float(whole["float32"]), rel=0.01)
+    with_floor = {part for part, row in found.items() if row["float32 floor"] != "n/a"}
+    assert with_floor == {"products", "attention"}
+    never_called = {part for part, row in found.items() if float(row["float32"]) == 0}
+    assert never_called <= {"rows to eight bits and back, residuals"}  # without oneDNN
+
+
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_ensembles, check_spans, check_scores, check_quality),
+    *(check_ensembles, check_spans, check_scores, check_quality, check_parts),
 )
 
 
