@@ -129,6 +129,9 @@ def load(
     Raises:
         TypeError: an unknown argument; the message tells where an option of `ModelOptions` belongs.
         ValueError: an invalid model or setting; the message names it.
+
+    Warns:
+        TextWarning: the model is calibrated for another position alone.
     """
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
@@ -153,8 +156,13 @@ def load(
     if isinstance(recorder, CausalRecorder):
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
-    elif position is None and len(stored := {of for kind, of in folder.calibration if kind == score}) == 1:
-        settings = replace(settings, position=stored.pop())
+    elif len(stored := {of for kind, of in folder.calibration if kind == score}) == 1:
+        (calibrated,) = stored
+        if position in (None, calibrated):
+            settings = replace(settings, position=calibrated)
+        else:
+            message = f"{recorder.name} is calibrated for the {calibrated} position alone; others may give wrong links"
+            warnings.warn(message, TextWarning, stacklevel=2)
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
