@@ -232,9 +232,9 @@ def run(
         for part, row in rows.items():
             seconds, floor = watch.seconds[part], watch.multiplications[part] / rate
             row[dtype] = f"{1e6 * seconds / lines:.1f}"
-            row[f"{dtype} share"] = f"{100 * seconds / total:.1f}"
-            row[f"{dtype} floor"] = f"{1e6 * floor / lines:.1f}" if floor else "n/a"
-        heads = ((dtype, f"{dtype}, µs per pair"), (f"{dtype} share", "%"), (f"{dtype} floor", "floor, µs"))
+            row[f"{dtype}_share"] = f"{100 * seconds / total:.1f}"
+            row[f"{dtype}_floor"] = f"{1e6 * floor / lines:.1f}" if floor else "n/a"
+        heads = ((dtype, f"{dtype}, µs per pair"), (f"{dtype}_share", "%"), (f"{dtype}_floor", "floor, µs"))
         columns += [Column(key, head) for key, head in heads]
     models = " and ".join(direction.recorder.name for direction in aligner.directions)
     sign = f"python eval/run.py parts, {models}, {lines:,} pairs; {'; '.join(about)}; {machine(1)}"

@@ -145,9 +145,9 @@ def check_parts(rows: Rows, data: Path) -> None:
     found = {row["part"]: row for row in rows}
     whole = found.pop("whole")
     assert float(found.pop("whole, without clocks")["float32"]) > 0
-    assert sum(float(row["float32 share"]) for row in found.values()) == pytest.approx(100, abs=1)
+    assert sum(float(row["float32_share"]) for row in found.values()) == pytest.approx(100, abs=1)
     assert sum(float(row["float32"]) for row in found.values()) == pytest.approx(float(whole["float32"]), rel=0.01)
-    with_floor = {part for part, row in found.items() if row["float32 floor"] != "n/a"}
+    with_floor = {part for part, row in found.items() if row["float32_floor"] != "n/a"}
     assert with_floor == {"products", "attention"}
     never_called = {part for part, row in found.items() if float(row["float32"]) == 0}
     assert never_called <= {"rows to eight bits and back, residuals"}  # without oneDNN
