@@ -24,7 +24,7 @@ from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
 from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
-from align.models.folder import DEFAULT_MODEL
+from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL
 from align.models.model_toml import check_language
 
 T = TypeVar("T")
@@ -179,6 +179,10 @@ def add_output_option(group: Any) -> None:
         metavar="FILE",
         help="written whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
     )
+
+
+ALIGNING_DEFAULT = f"{ALIGNING_MODEL}; {DEFAULT_MODEL} with options of layers, heads or a position"
+"""Which model a program that aligns takes, for its help."""
 
 
 def add_model_options(

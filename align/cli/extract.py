@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from align.cli.args import (
+    ALIGNING_DEFAULT,
     BATCH_ADVICE,
     REVERSE_IDLE,
     SEARCH,
@@ -119,7 +120,7 @@ def build_parser() -> Parser:
     add_quiet_option(parser)
     add_input_options(parser)
     add_result_options(parser)
-    add_model_options(parser)
+    add_model_options(parser, default=ALIGNING_DEFAULT + ", or --translate")
     add_threshold_options(parser)
     add_direction_options(parser)
     add_ensemble_option(parser)
@@ -179,7 +180,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     return options_of(
         Options,
         args,
-        **vars(read_asked(parser, args)),
+        **vars(read_asked(parser, args, whole=args.format == AGREEMENT)),  # whose thresholds were measured with it
         input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
         bad_list=args.bad_lines_file,

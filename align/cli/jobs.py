@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from align.cli.args import (
+    ALIGNING_DEFAULT,
     BATCH_ADVICE,
     MAX_THREADS,
     REVERSE_IDLE,
@@ -96,7 +97,7 @@ def build_parser() -> Parser:
     )
     add_quiet_option(parser)
     _file_options(parser)
-    add_model_options(parser)
+    add_model_options(parser, default=ALIGNING_DEFAULT)
     add_threshold_options(parser)
     add_direction_options(parser)
     group = add_speed_options(parser, "rows read ahead and sorted by length")

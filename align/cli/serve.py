@@ -161,7 +161,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     return options_of(
         Options,
         args,
-        **vars(read_asked(parser, args)),
+        **vars(read_asked(parser, args, whole=True)),
         limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
     )
 

@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from align.cli.args import (
+    ALIGNING_DEFAULT,
     BATCH_ADVICE,
     METHOD,
     OF_REVERSE,
@@ -232,7 +233,7 @@ def build_parser() -> Parser:
         metavar="FILE",
         help="doubtful lines, with TABs between number, confidence, remarks, source and output",
     )
-    add_model_options(parser)
+    add_model_options(parser, default=ALIGNING_DEFAULT)
     add_method_options(parser.add_argument_group(METHOD))
     add_reverse_options(parser.add_argument_group("two directions"))
     add_translate_options(parser, "each translation with the tags")

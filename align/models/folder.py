@@ -22,6 +22,10 @@ from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, rec
 
 BUNDLED = Path(__file__).parent / "bundled"
 DEFAULT_MODEL = "de-en"
+ALIGNING_MODEL = "de-en-fast"
+"""The default of programs that only align: it was distilled for that, and cannot translate."""
+ALIGNING_REVERSE = "en-de-fast"
+"""The same for English to German."""
 
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
 FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}

@@ -24,6 +24,7 @@ import torch
 
 import align
 from align.cli import common, extract
+from align.cli.loading import read_asked
 from align.io.compression import import_zstd
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
@@ -147,20 +148,40 @@ def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tm
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
     model = r"fairseq:de-en@\w+ on cpu \(2 threads\); text: de \(lower case, moses tokens, sentencepiece pieces\), .*"
-    assert re.fullmatch(f"extract-align: no -m given, so German to English: {model}", lines[0])
-    named = run(EXAMPLES, "-m", "de-en", "--threads", 2, "--device", "cpu").err.splitlines()
-    assert lines[0].replace("no -m given, so German to English: ", "") == named[0]
+    default = "no -m given, so de-en-fast, German to English: "
+    assert re.fullmatch(f"extract-align: {default}{model}", lines[0])
+    named = run(EXAMPLES, "-m", "de-en-fast", "--threads", 2, "--device", "cpu").err.splitlines()
+    assert lines[0].replace(default, "") == named[0]
     assert lines[1] == (
-        "extract-align: layer 1, head 1; output position: layer 2, all heads "
-        "(the model's own calibration, under 50 pairs in the buffer to choose by)"
+        "extract-align: layer 1, head 1 (the model's own calibration, under 50 pairs in the buffer to choose by)"
     )
     assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 bad, ")
     assert lines[3].startswith("align|fairseq:de-en@")
     assert lines[3].endswith(
-        "|norm|layer:auto(1)|head:auto(1)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
-        f"|threshold:0.5|v:{align.__version__}"
+        f"|norm|layer:auto(1)|head:auto(1)|input|sum/mean|null:eos|threshold:0.5|v:{align.__version__}"
     )
     assert run(EXAMPLES, "-q").err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "de-en-fast"),
+        (("--threshold", "0.3", "--reverse-model", "en-de-fast"), "de-en-fast"),
+        (("--reverse-model", "en-de"), "de-en"),
+        (("--layer", "2"), "de-en"),
+        (("--head", "3"), "de-en"),
+        (("--position", "input"), "de-en"),
+        (("--score", "weight"), "de-en"),
+        (("--null", "mask"), "de-en"),
+        (("--translate",), "de-en"),
+        (("-m", "en-de"), "en-de"),
+    ],
+)
+def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str) -> None:
+    parser = extract.build_parser()
+    args = parser.parse_command([*arguments, str(EXAMPLES)])
+    assert read_asked(parser, args).models.forward.name == expected
 
 
 @pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])
