@@ -234,7 +234,7 @@ def test_unknown_words_stay_where_that_is_allowed(run_main: Callable[..., Result
     translated = run_main(extract.main, "-q", "--translate", "--allow-unk", stdin=text).out.decode()
     assert translated.startswith("he is called <unk>kasz <unk>ak. ||| ")
     target = translated.partition(" ||| ")[0]
-    read = run_main(extract.main, "-q", stdin=f"{text.strip()} ||| {target}\n").out.decode()
+    read = run_main(extract.main, "-q", "-m", "de-en", stdin=f"{text.strip()} ||| {target}\n").out.decode()
     assert translated == f"{target} ||| {read}"
     assert run_main(extract.main, "--allow-unk", stdin="a ||| b\n").code == 2
 

@@ -43,8 +43,9 @@ NOT_RUN = {
     ],
     "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
     "research/analysis/layers.md": ["needs data of your own"],
-    "research/distilled.md": ["trains for an hour"],
+    "research/distilled.md": ["MGIZA takes 75 minutes"],
     "research/planning.md": ["needs a GPU"],
+    "research/speed.md": ["the text is not ours to pass on"],
     "research/training.md": [
         *["trains for hours"] * 2,
         *["trains for an hour"] * 2,

@@ -391,12 +391,13 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path, doo
     distil = importlib.import_module("distil")
     recorder = load_fairseq(find_model(str(data / "models" / "one"), ModelOptions()))
     weights = load_checkpoint(data / "models" / "one" / "checkpoint.pt")["model"]
-    student = distil.Student(weights, 1, recorder.heads, 1, recorder.start[0], 0.0)
+    student = distil.Student(weights, 1, recorder.heads, 1, recorder.start[0], 0.0, "cpu")
     distil.write_model(tmp_path / "student", student, 1, recorder)
     aligner = load(tmp_path / "student", device="cpu", threshold=0.0, head=2)
     for alignment in islice(aligner(align.read_text(str(data / "gold.de"), str(data / "gold.en"))), 20):
         pieces = recorder.encode(alignment.pair)
-        scores = student.soft_scores(collate([pieces], recorder.pad))[0].detach().numpy()
+        shares = student.shares(collate([pieces], recorder.pad))
+        scores = distil.soft(shares, shares)[0].detach().numpy()
         given = np.zeros_like(scores)
         for (i, j), score in alignment.scores.items():
             given[j, i] = score

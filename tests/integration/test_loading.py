@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from align import ModelError, ModelOptions, load
-from align.core.types import TextWarning
 from align.models.folder import FAIRSEQ_FILES
 from align.models.load import BACKENDS, Backend, pick_device
 from tests import toy
@@ -92,15 +91,3 @@ def test_no_warning_but_the_users_own() -> None:
     assert done.stdout == ""
     first, *_, last = done.stderr.splitlines()
     assert (first, last) == ("Traceback (most recent call last):", "UserWarning: mine")
-
-
-def test_a_model_calibrated_for_one_position_is_read_there(tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path / "toy")
-    cells = "norm = { layer = 2, head = 1 }"
-    (checkpoint.parent / "model.toml").write_text(f"[calibration.input]\n{cells}\n", encoding="utf-8")
-    aligner = load(checkpoint, device="cpu")
-    assert aligner.forward.settings.position == "input"
-    assert load(checkpoint, device="cpu", position="input").forward.settings.position == "input"
-    with pytest.warns(TextWarning, match="is calibrated for the input position alone; others may give wrong links"):
-        assert load(checkpoint, device="cpu", position="both").forward.settings.position == "both"
-    assert load(checkpoint, device="cpu", score="weight").forward.settings.position == "both"  # no cell for weights

@@ -46,7 +46,7 @@ def test_many_at_once_have_the_links_of_the_program(
 
     *single, forward, backward = run(ask)
     text = "".join(f"{source} ||| {target}\n" for source, target in SIDES)
-    lines = run_main(extract.main, "-q", "--device", "cpu", stdin=text).out.decode().splitlines()
+    lines = run_main(extract.main, "-q", "-m", "de-en", "--device", "cpu", stdin=text).out.decode().splitlines()
     assert [line for (line,) in single] == forward == backward[::-1] == lines
 
 
@@ -57,7 +57,11 @@ def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[...
             return (await client.post("/transfer", json=pairs(*TAGGED))).json()["pairs"]
 
     text = "".join(f"{source} ||| {target}\n" for source, target in TAGGED)
-    lines = run_main(transfer.main, "-q", "--tags", "xml", "--device", "cpu", stdin=text).out.decode().splitlines()
+    lines = (
+        run_main(transfer.main, "-q", "-m", "de-en", "--tags", "xml", "--device", "cpu", stdin=text)
+        .out.decode()
+        .splitlines()
+    )
     assert [one["target"] for one in run(ask)] == lines
 
 

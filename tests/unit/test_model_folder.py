@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,11 @@ def test_a_model_is_read_in_the_only_position_that_it_stores_a_cell_for(
     with (tmp_path / "model.toml").open("a", encoding="utf-8") as file:
         file.writelines(f"\n[calibration.{name}]\nnorm = {{ layer = 1, head = 1 }}\n" for name in stored)
     assert load(tmp_path, score=score).forward.settings.position == position
-    assert load(tmp_path, score=score, position="output").forward.settings.position == "output"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert load(tmp_path, score=score, position="output").forward.settings.position == "output"
+    expected = ["is calibrated for the input position alone; others may give wrong links"] * (position == "input")
+    assert [str(one.message).partition(" ")[2] for one in caught] == expected
 
 
 def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
