@@ -1,8 +1,8 @@
-"""Divide the time per pair among the parts of alignment, beside what their multiplications alone would take.
+"""Divide the time per pair among the parts of alignment, and compare it with the time of their multiplications.
 
 One process in one thread, from words to Pharaoh lines; layer and head are chosen before. Functions and methods of the
 program are replaced by ones that are timed, and the time of a part is without that of the parts inside it. The clocks
-themselves take some 1 µs per call: the last row is measured without them.
+themselves take time: the last row is measured without them.
 
 The floor is the number of multiplications divided by this machine's rate in a large product of the same arithmetic.
 """
@@ -98,38 +98,38 @@ class Watch:
 
         def wrapper(*args: Any, **named: Any) -> Any:
             with self.part(name):
-                found = function(*args, **named)
+                result = function(*args, **named)
             if count:
-                self.multiplications[name] += count(args, found)
-            return steps(found) if isinstance(found, Iterator) else found
+                self.multiplications[name] += count(args, result)
+            return steps(result) if isinstance(result, Iterator) else result
 
         return wrapper
 
 
-def of_self(args: tuple[Any, ...], found: Tensor) -> int:
+def of_self(args: tuple[Any, ...], result: Tensor) -> int:
     """Return the multiplications of self-attention: queries by keys, weights by values."""
     batch, length = args[2].size
-    return int(2 * batch * length * length * found.shape[1])
+    return int(2 * batch * length * length * result.shape[1])
 
 
-def of_weights(args: tuple[Any, ...], found: tuple[Tensor, Tensor]) -> int:
+def of_weights(args: tuple[Any, ...], result: tuple[Tensor, Tensor]) -> int:
     """Return the multiplications of queries by keys."""
-    return found[0].numel() * found[1].shape[-1]
+    return result[0].numel() * result[1].shape[-1]
 
 
-def of_context(args: tuple[Any, ...], found: Tensor) -> int:
+def of_context(args: tuple[Any, ...], result: Tensor) -> int:
     """Return the multiplications of weights by values."""
     return int(args[1].numel() * args[2].shape[-1])
 
 
-def of_plain(args: tuple[Any, ...], found: Tensor) -> int:
+def of_plain(args: tuple[Any, ...], result: Tensor) -> int:
     """Return the multiplications of a linear layer."""
-    return int(args[1].numel() * found.shape[-1])
+    return int(args[1].numel() * result.shape[-1])
 
 
-def of_product(args: tuple[Any, ...], found: Tensor) -> int:
+def of_product(args: tuple[Any, ...], result: Tensor) -> int:
     """Return the multiplications of one of torch's products."""
-    return int(args[0].numel() * found.shape[-1])
+    return int(args[0].numel() * result.shape[-1])
 
 
 COUNTS: dict[tuple[Any, str], Callable[..., int]] = {

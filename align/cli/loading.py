@@ -151,8 +151,8 @@ def default_model(args: argparse.Namespace, settings: Settings, whole: bool) -> 
         whole: whether a translation model is needed.
     """
     chosen = args.position is not None or replace(settings, threshold=THRESHOLD) != Settings()
-    other = args.reverse_model not in (None, ALIGNING_REVERSE)
-    return DEFAULT_MODEL if whole or chosen or other else ALIGNING_MODEL
+    whole = whole or args.reverse_model not in (None, ALIGNING_REVERSE)
+    return DEFAULT_MODEL if whole or chosen else ALIGNING_MODEL
 
 
 def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole: bool = False) -> Asked:

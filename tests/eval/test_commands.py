@@ -142,14 +142,14 @@ def check_quality(rows: Rows, data: Path) -> None:
 
 
 def check_parts(rows: Rows, data: Path) -> None:
-    found = {row["part"]: row for row in rows}
-    whole = found.pop("whole")
-    assert float(found.pop("whole, without clocks")["float32"]) > 0
-    assert sum(float(row["float32_share"]) for row in found.values()) == pytest.approx(100, abs=1)
-    assert sum(float(row["float32"]) for row in found.values()) == pytest.approx(float(whole["float32"]), rel=0.01)
-    with_floor = {part for part, row in found.items() if row["float32_floor"] != "n/a"}
+    by_part = {row["part"]: row for row in rows}
+    whole = by_part.pop("whole")
+    assert float(by_part.pop("whole, without clocks")["float32"]) > 0
+    assert sum(float(row["float32_share"]) for row in by_part.values()) == pytest.approx(100, abs=1)
+    assert sum(float(row["float32"]) for row in by_part.values()) == pytest.approx(float(whole["float32"]), rel=0.01)
+    with_floor = {part for part, row in by_part.items() if row["float32_floor"] != "n/a"}
     assert with_floor == {"products", "attention"}
-    never_called = {part for part, row in found.items() if float(row["float32"]) == 0}
+    never_called = {part for part, row in by_part.items() if float(row["float32"]) == 0}
     assert never_called <= {"rows to eight bits and back, residuals"}  # without oneDNN
 
 
@@ -398,7 +398,7 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path, doo
         pieces = recorder.encode(alignment.pair)
         shares = student.shares(collate([pieces], recorder.pad))
         scores = distil.soft(shares, shares)[0].detach().numpy()
-        given = np.zeros_like(scores)
+        written = np.zeros_like(scores)
         for (i, j), score in alignment.scores.items():
-            given[j, i] = score
-        np.testing.assert_allclose(scores, given, atol=0.01)
+            written[j, i] = score
+        np.testing.assert_allclose(scores, written, atol=0.01)

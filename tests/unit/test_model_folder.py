@@ -79,7 +79,7 @@ def test_a_model_is_read_in_the_only_position_that_it_stores_a_cell_for(
         warnings.simplefilter("always")
         assert load(tmp_path, score=score, position="output").forward.settings.position == "output"
     expected = ["is calibrated for the input position alone; others may give wrong links"] * (position == "input")
-    assert [str(one.message).partition(" ")[2] for one in caught] == expected
+    assert [str(warning.message).partition(" ")[2] for warning in caught] == expected
 
 
 def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
