@@ -11,7 +11,7 @@ SOURCES = ["Das Haus ist alt.", "Wir haben heute Zeit.", "Der Zug fährt um acht
 TARGETS = ["The house is old.", "We have time today.", "The train leaves at eight o'clock."]
 
 if __name__ == "__main__":  # a new process imports this file
-    aligner = load("de-en").fixed()
+    aligner = load().fixed()
     with ProcessPoolExecutor(2, get_context("spawn"), set_num_threads, (1,)) as processes:
         for alignment in processes.map(aligner.align, SOURCES, TARGETS, chunksize=100):
             print(alignment)

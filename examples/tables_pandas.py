@@ -13,6 +13,6 @@ frame = pd.DataFrame(
     index=[10, 11, 12],
 )
 table = pa.Table.from_pandas(frame)
-linked = align_table(table, load("de-en"), source="de", target="en", links="pharaoh")
+linked = align_table(table, load(), source="de", target="en", links="pharaoh")
 frame[["links", "status"]] = linked.to_pandas().set_index(frame.index)
 print(frame[["links", "status", "de"]].to_string())

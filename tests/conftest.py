@@ -118,7 +118,7 @@ def align_and_choose(aligner: Any, pairs: Iterable[Any]) -> tuple[list[Alignment
 @pytest.fixture(scope="session")
 def recorder() -> Any:
     """The bundled model's recorder."""
-    return load(device="cpu").forward.recorder
+    return load("de-en", device="cpu").forward.recorder
 
 
 @pytest.fixture(scope="module")

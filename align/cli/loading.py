@@ -16,7 +16,7 @@ from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, DEFAULT_MODEL
+from align.models.folder import ALIGNING_REVERSE, DEFAULT_MODEL, default_model
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -142,19 +142,6 @@ def _read_at(
     return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
 
 
-def default_model(args: argparse.Namespace, settings: Settings, whole: bool) -> str:
-    """Return the model for a command line that names none.
-
-    The distilled model aligns better, in half of the time, but has one layer and one position, and cannot translate.
-
-    Args:
-        whole: whether a translation model is needed.
-    """
-    chosen = args.position is not None or replace(settings, threshold=THRESHOLD) != Settings()
-    whole = whole or args.reverse_model not in (None, ALIGNING_REVERSE)
-    return DEFAULT_MODEL if whole or chosen else ALIGNING_MODEL
-
-
 def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole: bool = False) -> Asked:
     """Return what the options of models, method, translation and speed request; conflicting ones exit with code 2.
 
@@ -168,7 +155,8 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     models = requested_models(args, settings, reverse_settings)
-    default = default_model(args, settings, whole or translate)
+    whole = whole or translate or args.reverse_model not in (None, ALIGNING_REVERSE)
+    default = DEFAULT_MODEL if whole else default_model(settings, args.position)
     return Asked(
         models=replace(models, forward=replace(models.forward, default=default)),
         method=method,

@@ -7,9 +7,12 @@ import gc
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from align.cli.args import (
+    ALIGNING_DEFAULT,
     BATCH_ADVICE,
     REVERSE_IDLE,
     add_beam_option,
@@ -30,7 +33,11 @@ from align.core.stream import BUFFER
 from align.core.types import Search, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
+from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL
 from align.service.limits import Limits
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
 
 PROGRAM = "extract-align serve"
 
@@ -120,7 +127,7 @@ def build_parser() -> Parser:
         help="the most pairs of all requests that wait for links; more is answered with status 429",
     )
     add_beam_option(group)
-    add_model_options(parser)
+    add_model_options(parser, default=ALIGNING_DEFAULT + " and to translate")
     add_threshold_options(parser)
     add_direction_options(parser)
     add_speed_options(parser, None)
@@ -161,7 +168,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     return options_of(
         Options,
         args,
-        **vars(read_asked(parser, args, whole=True)),
+        **vars(read_asked(parser, args)),
         limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
     )
 
@@ -185,7 +192,9 @@ def serve(options: Options) -> None:
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = aligner.choices
-    work = work_of(aligner, sign(aligner, choices), Search(beam=options.beam))
+    only_aligns = options.models.forward.model is None and options.models.forward.name == ALIGNING_MODEL
+    load_translator = partial(load_default, options) if only_aligns else None
+    work = work_of(aligner, sign(aligner, choices), Search(beam=options.beam), load_translator)
 
     def tell(what: str) -> None:
         if not options.quiet:
@@ -196,6 +205,12 @@ def serve(options: Options) -> None:
     app, address = build_app(work, options.limits, token, options.allow_origin), address_of(listener)
     answer(app, listener, round(options.limits.timeout), lambda: tell(address))
     tell("stopped")
+
+
+def load_default(options: Options) -> Aligner:
+    """Load the bundled model that translates, in place of the default that only aligns."""
+    forward = replace(options.models.forward, model=DEFAULT_MODEL)
+    return load_aligner(PROGRAM, replace(options, models=replace(options.models, forward=forward))).fixed()
 
 
 def read_token(name: str) -> str:

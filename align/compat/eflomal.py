@@ -15,7 +15,7 @@ from math import log
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from align.compat.models import REVERSE_MODEL, load_both, report_unused
+from align.compat.models import load_both, report_unused
 from align.core.formats import format_pharaoh
 from align.core.scores import LEAST_AGREEMENT
 from align.core.text import make_pair
@@ -35,7 +35,7 @@ class Aligner:
 
     Args:
         unused: positional options of eflomal; reported once.
-        forward: model that translates source to target, as for `align.load`.
+        forward: model that translates source to target, as for `align.load`. Scores of distilled models are lower.
         reverse: model that translates target to source; None for one direction.
         options: options of eflomal, which are reported once, and other arguments of `align.load`, for both models.
 
@@ -44,7 +44,7 @@ class Aligner:
     """
 
     def __init__(
-        self, *unused: Any, forward: str = DEFAULT_MODEL, reverse: str | None = REVERSE_MODEL, **options: Any
+        self, *unused: Any, forward: str = DEFAULT_MODEL, reverse: str | None = "en-de", **options: Any
     ) -> None:
         report_unused("eflomal", [*UNUSED[: len(unused)], *(name for name in UNUSED if name in options)])
         options = {name: value for name, value in options.items() if name not in UNUSED}

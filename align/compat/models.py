@@ -12,8 +12,6 @@ from align.core.aligner import Aligner
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
-REVERSE_MODEL = "en-de"
-
 
 def load_both(forward: str, reverse: str | None, **options: Any) -> Aligner:
     """Load an aligner of one model, or of two for soft links, which skips pairs that are too long.

@@ -2,7 +2,7 @@
 
 from align.compat.simalign import SentenceAligner
 
-aligner = SentenceAligner(forward="de-en", reverse="en-de")
+aligner = SentenceAligner()
 aligner.get_word_aligns("Das Haus ist alt .", "The house is old .")["itermax"]
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from align.compat.models import REVERSE_MODEL, for_single_pairs, load_both, report_unused
+from align.compat.models import for_single_pairs, load_both, report_unused
 from align.core.types import THRESHOLD
-from align.models.folder import DEFAULT_MODEL
+from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE
 
 Link = tuple[int, int]
 
@@ -49,8 +49,8 @@ class SentenceAligner:
         device: str = "cpu",
         layer: int = 8,
         *,
-        forward: str = DEFAULT_MODEL,
-        reverse: str | None = REVERSE_MODEL,
+        forward: str = ALIGNING_MODEL,
+        reverse: str | None = ALIGNING_REVERSE,
         **options: Any,
     ) -> None:
         values = {"model": model, "token_type": token_type, "distortion": distortion, "layer": layer}

@@ -11,7 +11,7 @@ from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
-from align.models.folder import DEFAULT_MODEL
+from align.models.folder import ALIGNING_REVERSE, DEFAULT_MODEL
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
@@ -34,7 +34,8 @@ class TableAligner:
     arguments. Only its arguments are pickled.
 
     Args:
-        model: as for `load`; a path must lead to the same model on every machine.
+        model: as for `load`; a path must lead to the same model on every machine. None is "de-en" beside other reverse
+            models than "en-de-fast".
         source: column of the source sentences.
         target: column of their translations.
         id: column to copy to the result.
@@ -50,7 +51,7 @@ class TableAligner:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] = DEFAULT_MODEL,
+        model: str | os.PathLike[str] | None = None,
         *,
         source: str = "source",
         target: str = "target",
@@ -63,7 +64,11 @@ class TableAligner:
         check_links(links)
         if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
-        self._models = _Models(os.fspath(model), os.fspath(reverse) if reverse else None, method, options)
+        if model is None and reverse not in (None, ALIGNING_REVERSE):
+            model = DEFAULT_MODEL
+        self._models = _Models(
+            os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
+        )
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -74,7 +79,7 @@ class TableAligner:
 class _Models(NamedTuple):
     """The models of a `TableAligner`."""
 
-    model: str
+    model: str | None
     reverse: str | None
     method: str
     options: dict[str, Any]

@@ -42,17 +42,24 @@ class Work:
     language: str = "en"
 
 
-def work_of(aligner: Aligner, signature: str, search: Search | None = None) -> Work:
+def work_of(
+    aligner: Aligner,
+    signature: str,
+    search: Search | None = None,
+    load_translator: Callable[[], Aligner] | None = None,
+) -> Work:
     """Return the work of an aligner.
 
     Args:
         aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
         search: how to translate.
+        load_translator: returns such an aligner of a model that translates; None where the first one does.
     """
 
     def load_translators() -> tuple[Align, Align]:
+        translator = load_translator() if load_translator else aligner
         translate, translate_for_tags = (
-            batch_translator(each, search or Search()) for each in (aligner, for_tags(aligner))
+            batch_translator(each, search or Search()) for each in (translator, for_tags(translator))
         )
         return translate, translate_for_tags
 

@@ -71,7 +71,7 @@ def main() -> int:
     parser = driver.parser_of("threads", 10_000)
     parser.add_argument("--threads", type=int, default=8)
     args = parser.parse_args()
-    wrong, errors = run(load(layer=1, head=3, device="cpu").align, args.count, args.threads, args.seed)
+    wrong, errors = run(load("de-en", layer=1, head=3, device="cpu").align, args.count, args.threads, args.seed)
     return driver.print_counts("threads", Counter(calls=args.count, exceptions=len(errors), wrong=wrong + len(errors)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,23 @@ def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:
         load(frob=1)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "de-en-fast"),
+        ({"threshold": 0.3}, "de-en-fast"),
+        ({"layer": 2}, "de-en"),
+        ({"output_head": 3}, "de-en"),
+        ({"position": "input"}, "de-en"),
+        ({"score": "weight"}, "de-en"),
+        ({"null": "mask"}, "de-en"),
+    ],
+)
+def test_the_default_model_can_be_read_as_asked(arguments: dict[str, Any], expected: str) -> None:
+    recorder: Any = load(device="cpu", **arguments).forward.recorder
+    assert recorder.origin[0].root.name == expected
+
+
 def test_options_and_a_path_in_place_of_its_name(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path / "toy")
     aligner = load(checkpoint, layer=1, head=1, device="cpu", options=ModelOptions(case="lower"))
@@ -77,7 +95,7 @@ def test_devices_that_are_there(device: str, picked: str, monkeypatch: pytest.Mo
 
 USE = """
 import warnings, align
-aligner = align.load(device="cpu")
+aligner = align.load("de-en", device="cpu")
 list(align.translate(aligner, ["das haus"], align.Search(beam=1)))
 align.two_way(aligner, align.load("en-de", device="cpu")).align("das haus", "the house")
 align.evaluate, align.heat_grid

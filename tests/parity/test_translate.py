@@ -28,7 +28,7 @@ SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_
 @pytest.fixture(scope="module")
 def bundled() -> Any:
     """A recorder of the bundled model that no other test has: fairseq's generator may change a model."""
-    return load(device="cpu").forward.recorder
+    return load("de-en", device="cpu").forward.recorder
 
 
 def sentences() -> list[tuple[str, ...]]:
@@ -98,7 +98,7 @@ def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
     lines[2] = ""
     found = list(translate(Aligner(Direction(bundled, FIXED)), lines, Search(allow_unk=True)))
     read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
-    again = load(device="cpu", position="input", layer=1, head=3, threshold=None)(read)
+    again = load("de-en", device="cpu", position="input", layer=1, head=3, threshold=None)(read)
     for alignment, expected in zip(found, again, strict=True):
         assert alignment.pair == expected.pair
         assert alignment.scores == pytest.approx(expected.scores, abs=1e-5)

@@ -101,6 +101,15 @@ def test_only_so_many_are_kept(models: tuple[Path, Path], loads: list[str]) -> N
     assert len(table_aligner._loaded) == table_aligner.MOST_LOADED
 
 
+@pytest.mark.parametrize(
+    ("reverse", "expected"), [(None, "de-en-fast"), ("en-de-fast", "de-en-fast"), ("en-de", "de-en")]
+)
+def test_the_default_model_suits_the_reverse_one(reverse: str | None, expected: str) -> None:
+    aligner = TableAligner(reverse=reverse, device="cpu")._models.load()
+    recorder: Any = aligner.forward.recorder
+    assert recorder.origin[0].root.name == expected
+
+
 def test_what_can_be_checked_without_a_model_is() -> None:
     with pytest.raises(ValueError, match="links is one of structs, pharaoh; not 'both'"):
         TableAligner(links="both")  # type: ignore[arg-type]

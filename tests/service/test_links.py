@@ -29,7 +29,7 @@ TAGGED = [
 
 @pytest.fixture(scope="module")
 def work() -> Work:
-    return work_of(load(device="cpu", too_long="blank").fixed(), "signature")
+    return work_of(load("de-en", device="cpu", too_long="blank").fixed(), "signature")
 
 
 @pytest.mark.usefixtures("one_thread")
