@@ -15,10 +15,13 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load
+from align.core.backend import Recorder
+from align.core.types import Dtype
 from align.io.reader import read_bitext, read_lines, read_parallel
 from align.models.engine.linear import has_int8_product
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import find_model
+from align.models.folder import BUNDLED, ModelFolder, find_model
+from align.models.load import BACKENDS
 from align.models.model_toml import ModelOptions
 from align.models.recorder import ModelRecorder
 from align.training import follow
@@ -113,6 +116,24 @@ def align_and_choose(aligner: Any, pairs: Iterable[Any]) -> tuple[list[Alignment
     alignments = list(aligner(pairs, told.append))
     (choices,) = told  # once, whatever the number of buffers
     return alignments, choices
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bundled_models_are_loaded_once() -> Iterator[None]:
+    """Keep the recorders of the bundled models, which have no state, for all tests of this process."""
+    backend, kept = BACKENDS["fairseq"], dict[Any, Recorder]()
+
+    def recorder_of(folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
+        if folder.checkpoint.parent.parent != BUNDLED:
+            return backend.recorder(folder, device, dtype)
+        key = folder.checkpoint, repr(folder), device, dtype
+        if key not in kept:
+            kept[key] = backend.recorder(folder, device, dtype)
+        return kept[key]
+
+    BACKENDS["fairseq"] = backend._replace(recorder=recorder_of)
+    yield
+    BACKENDS["fairseq"] = backend
 
 
 @pytest.fixture(scope="session")

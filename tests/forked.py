@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from align.cli.main import COMMANDS
@@ -127,6 +128,9 @@ def main() -> None:
     if "extract-align" in modules:
         for command, _ in COMMANDS.values():
             importlib.import_module(command)
+        if find_spec("fairseq"):  # which translates
+            install()
+            importlib.import_module("fairseq.models")
     if "fairseq_cli" in modules:
         install()
         for part in ("preprocess", "train", "validate", "generate"):

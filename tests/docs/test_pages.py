@@ -27,7 +27,12 @@ NOT_RUN = {
         "writes into your home folder",
     ],
     "docs/drop-in.md": ["needs a corpus of machine.py", "needs a model of your own"],
-    "docs/many-files.md": ["needs Slurm", "needs a store of your own", "the speed is that of the machine"],
+    "docs/many-files.md": [
+        "needs Slurm",
+        "tests/scale/test_ray.py does it",
+        "needs a store of your own",
+        "the speed is that of the machine",
+    ],
     "docs/serve.md": ["the service of the page has no token"],
     "docs/train.md": [
         "trains for hours",

@@ -43,9 +43,9 @@ RUNS = {
         "benchmark_memory",
         "# python eval/run.py benchmark-memory -s gold.de -t gold.en --lines 40 --rounds 1 --whole-lines 20; ",
     ),
-    "benchmark-loading --shapes opus-mt nllb-600M --dtypes bfloat16 --rounds 1 --pieces 1200": (
+    "benchmark-loading --shapes nllb-600M --dtypes bfloat16 --rounds 1 --pieces 1200": (
         "benchmark_loading",
-        "# python eval/run.py benchmark-loading --shapes opus-mt nllb-600M --dtypes bfloat16 --rounds 1",
+        "# python eval/run.py benchmark-loading --shapes nllb-600M --dtypes bfloat16 --rounds 1",
     ),
     f"benchmark-shards {TEXT} {SMALL} --files 3 --memory-files 2 3 --workers 2": (
         "benchmark_shards",

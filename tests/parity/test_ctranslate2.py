@@ -66,7 +66,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 )
 def test_links_are_those_of_the_source_model(bundled: Callable[[str], Path], quantisation: str, share: float) -> None:
     cells: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 2, "output_head": "all"}
-    pairs = shared_pairs(500) if (SHARED / "valid.de").is_file() else example_pairs()
+    pairs = shared_pairs(100) if (SHARED / "valid.de").is_file() else example_pairs()
     expected = [{*alignment.links} for alignment in load("de-en", **cells)(pairs)]
     ours = [{*alignment.links} for alignment in load(bundled(quantisation), options=OPTIONS, **cells)(pairs)]
     different = sum(len(a ^ b) for a, b in zip(expected, ours, strict=True))

@@ -21,6 +21,9 @@ from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
 ray = pytest.importorskip("ray", reason="needs ray[data]")
 
 JOB = ("extract-align", "jobs", *SHARED, *PLACE, "--workers", "2", "in/*.tsv")
+LOCAL = ("--output", "out")
+"""More options of the same job without Ray, which goes on where Ray stopped."""
+
 ACTOR = "ray::MapWorker(MapBatches(FileAligner))"
 
 
@@ -63,7 +66,7 @@ def job(cluster: dict[str, str], made: Path, monkeypatch: pytest.MonkeyPatch) ->
     """More options of a job on that cluster, in that folder."""
     monkeypatch.chdir(made)
     monkeypatch.setenv("RAY_ADDRESS", cluster["RAY_ADDRESS"])
-    yield ["--output", "out", "--engine", "ray"]
+    yield [*LOCAL, "--engine", "ray"]
     shutil.rmtree("out", ignore_errors=True)
 
 
@@ -126,7 +129,7 @@ def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(job: list[s
     assert finish(start(*job), "bad.tsv, line 1: no ||| and no TAB", "1 of 4 files not done: bad.tsv") == 1
     assert tree("out") == tree("local")
     Path("bad.tsv").write_bytes(b"a\tb\n")
-    assert finish(start(*job), "4 of 4 files (3 before); 1 row,") == 0
+    assert finish(start(*LOCAL, "bad.tsv"), "4 of 4 files (3 before); 1 row,") == 0
 
 
 def test_an_actor_that_is_killed_is_replaced_and_its_file_done_again(job: list[str]) -> None:
@@ -164,7 +167,7 @@ def test_a_job_whose_cluster_ends_says_so(job: list[str], monkeypatch: pytest.Mo
     assert out == b""
     if process.returncode:  # else the actors finished their files before they noticed
         assert (process.returncode, b"extract-align jobs: error: " in err) == (1, True), err.decode()
-        assert finish(start(*job), "3 of 3 files") == 0
+        assert finish(start(*LOCAL), "3 of 3 files") == 0
     assert tree("out") == tree("local")
 
 
