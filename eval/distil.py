@@ -44,6 +44,7 @@ from align.evaluation.ensemble import mean_links, share_of_directions
 from align.evaluation.link_formats import parse_scored
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids
+from align.models.fairseq.architecture import DISTILLED
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.dictionary import PAD as PAD_ID
 from align.models.folder import ModelFolder
@@ -64,9 +65,6 @@ POOL = 8_000
 
 STORED_EVERY = 60
 """Seconds after which the state of the training is stored again."""
-
-ARCHITECTURE = "align_distilled"
-"""Name of the student's architecture, which fairseq does not know: it cannot translate."""
 
 Array = np.ndarray[Any, Any]
 
@@ -409,8 +407,8 @@ def write_model(folder: Path, student: Student, layers: int, recorder: ModelReco
     model = {name: weight.cpu().half() for name, weight in weights.items()}
     model[f"{cross}.{KEPT}"] = torch.tensor([student.head])
     settings = vars(model_settings(saved_settings(state), state["model"])) | {
-        "arch": ARCHITECTURE,
-        "_name": ARCHITECTURE,
+        "arch": DISTILLED,
+        "_name": DISTILLED,
         "encoder_layers": layers,
         "decoder_layers": 1,
         "decoder_ffn_embed_dim": 1,

@@ -15,13 +15,11 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load
-from align.core.backend import Recorder
-from align.core.types import Dtype
 from align.io.reader import read_bitext, read_lines, read_parallel
 from align.models.engine.linear import has_int8_product
+from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import BUNDLED, ModelFolder, find_model
-from align.models.load import BACKENDS
+from align.models.folder import BUNDLED, find_model
 from align.models.model_toml import ModelOptions
 from align.models.recorder import ModelRecorder
 from align.training import follow
@@ -119,21 +117,20 @@ def align_and_choose(aligner: Any, pairs: Iterable[Any]) -> tuple[list[Alignment
 
 
 @pytest.fixture(scope="session", autouse=True)
-def bundled_models_are_loaded_once() -> Iterator[None]:
-    """Keep the recorders of the bundled models, which have no state, for all tests of this process."""
-    backend, kept = BACKENDS["fairseq"], dict[Any, Recorder]()
+def bundled_checkpoints_are_read_once() -> Iterator[None]:
+    """Keep the weights of the bundled models for all tests of this process."""
+    read, kept = load_checkpoint, dict[Path, dict[str, Any]]()
 
-    def recorder_of(folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
-        if folder.checkpoint.parent.parent != BUNDLED:
-            return backend.recorder(folder, device, dtype)
-        key = folder.checkpoint, repr(folder), device, dtype
-        if key not in kept:
-            kept[key] = backend.recorder(folder, device, dtype)
-        return kept[key]
+    def read_once(path: Path, mapped: bool = False) -> dict[str, Any]:
+        if path.parent.parent != BUNDLED:
+            return read(path, mapped)
+        if path not in kept:
+            kept[path] = read(path, mapped)
+        return kept[path] | {"model": dict(kept[path]["model"])}
 
-    BACKENDS["fairseq"] = backend._replace(recorder=recorder_of)
-    yield
-    BACKENDS["fairseq"] = backend
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("align.models.fairseq.model.load_checkpoint", read_once)
+        yield
 
 
 @pytest.fixture(scope="session")

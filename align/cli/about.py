@@ -36,7 +36,7 @@ LANGUAGES = {"de": "German", "en": "English"}
 
 SHELLS = ("bash", "zsh", "tcsh")
 
-_CARD_ROW = re.compile(r"\| (size|trained on) \| (.*) \|")
+_CARD_ROW = re.compile(r"\| (use|size|trained on) \| (.*) \|")
 
 
 class Answer(argparse.Action):

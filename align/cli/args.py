@@ -24,7 +24,7 @@ from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
 from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
-from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL
+from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, DEFAULT_MODEL
 from align.models.model_toml import check_language
 
 T = TypeVar("T")
@@ -181,7 +181,10 @@ def add_output_option(group: Any) -> None:
     )
 
 
-ALIGNING_DEFAULT = f"{ALIGNING_MODEL}; {DEFAULT_MODEL} with options of layers, heads or a position"
+ALIGNING_DEFAULT = (
+    f"{ALIGNING_MODEL}; {DEFAULT_MODEL} to translate, with another --reverse-model than {ALIGNING_REVERSE}, and with "
+    "options of scores, layers, heads, null or a position"
+)
 """Which model a program that aligns takes, for its help."""
 
 
@@ -422,7 +425,7 @@ def add_method_options(group: Any) -> None:
         choices=get_args(PositionChoice),
         help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
         "which is more accurate; input is the fastest; auto reads one alone if its links are clearly more consistent "
-        "(default: auto for decoder-only models, both for others)",
+        "(default: auto for decoder-only models, input for distilled ones, both for others)",
     )
     group.add_argument(
         "--layer",

@@ -120,7 +120,7 @@ def build_parser() -> Parser:
     add_quiet_option(parser)
     add_input_options(parser)
     add_result_options(parser)
-    add_model_options(parser, default=ALIGNING_DEFAULT + ", or --translate")
+    add_model_options(parser, default=ALIGNING_DEFAULT)
     add_threshold_options(parser)
     add_direction_options(parser)
     add_ensemble_option(parser)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
 from align.cli.common import lacks_memory, say
-from align.core.errors import ModelError, plural
+from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_REVERSE, DEFAULT_MODEL, default_model
+from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, DEFAULT_MODEL, default_model
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ class ModelRequest:
     Attributes:
         options: what its files do not say.
         default: taken where no model is named.
+        reason: what that default is taken for, if not for aligning alone.
     """
 
     model: str | None
     settings: Settings
     options: ModelOptions
     default: str = DEFAULT_MODEL
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -155,10 +157,16 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     models = requested_models(args, settings, reverse_settings)
-    whole = whole or translate or args.reverse_model not in (None, ALIGNING_REVERSE)
-    default = DEFAULT_MODEL if whole else default_model(settings, args.position)
+    reason = ""
+    if translate:
+        reason = "--translate"
+    elif args.reverse_model not in (None, ALIGNING_REVERSE):
+        reason = f"--reverse-model {shorten(args.reverse_model)}"
+    elif not whole and default_model(settings, args.position) == DEFAULT_MODEL:
+        reason = "options of where to read"
+    default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
     return Asked(
-        models=replace(models, forward=replace(models.forward, default=default)),
+        models=replace(models, forward=replace(models.forward, default=default, reason=reason)),
         method=method,
         threshold=args.threshold if joined else THRESHOLD,
         search=Search(beam=args.beam, allow_unk=args.allow_unk) if translate else None,
@@ -219,7 +227,9 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
     if not quiet:
         recorder = aligner.forward.recorder
-        default = "" if request.model else f"no -m given, so {request.default}, {direction(*recorder.languages)}: "
+        reason = f" for {request.reason}" if request.reason else ""
+        said = f"no -m given, so {request.default}{reason}, {direction(*recorder.languages)}: "
+        default = "" if request.model else said
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
         say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
     return aligner

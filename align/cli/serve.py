@@ -127,7 +127,7 @@ def build_parser() -> Parser:
         help="the most pairs of all requests that wait for links; more is answered with status 429",
     )
     add_beam_option(group)
-    add_model_options(parser, default=ALIGNING_DEFAULT + " and to translate")
+    add_model_options(parser, default=ALIGNING_DEFAULT)
     add_threshold_options(parser)
     add_direction_options(parser)
     add_speed_options(parser, None)
@@ -209,7 +209,7 @@ def serve(options: Options) -> None:
 
 def load_default(options: Options) -> Aligner:
     """Load the bundled model that translates, in place of the default that only aligns."""
-    forward = replace(options.models.forward, model=DEFAULT_MODEL)
+    forward = replace(options.models.forward, default=DEFAULT_MODEL, reason="/translate")
     return load_aligner(PROGRAM, replace(options, models=replace(options.models, forward=forward))).fixed()
 
 

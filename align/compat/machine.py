@@ -15,7 +15,7 @@ from machine.translation import WordAligner, WordAlignmentMatrix
 
 from align.compat.models import for_single_pairs, load_both
 from align.core.types import THRESHOLD
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE
+from align.models.folder import ALIGNING_REVERSE
 
 
 class ExtractAligner(WordAligner):
@@ -27,7 +27,7 @@ class ExtractAligner(WordAligner):
         options: other arguments of `align.load`, for both models.
     """
 
-    def __init__(self, forward: str = ALIGNING_MODEL, reverse: str | None = ALIGNING_REVERSE, **options: Any) -> None:
+    def __init__(self, forward: str | None = None, reverse: str | None = ALIGNING_REVERSE, **options: Any) -> None:
         self._aligner = for_single_pairs(load_both(forward, reverse, **options), THRESHOLD)
 
     def align(self, source_segment: Sequence[str], target_segment: Sequence[str]) -> WordAlignmentMatrix:

@@ -9,19 +9,21 @@ from functools import cache
 from typing import Any
 
 from align.core.aligner import Aligner
+from align.models.folder import forward_beside
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
 
-def load_both(forward: str, reverse: str | None, **options: Any) -> Aligner:
+def load_both(forward: str | None, reverse: str | None, **options: Any) -> Aligner:
     """Load an aligner of one model, or of two for soft links, which skips pairs that are too long.
 
     Args:
-        forward: model that translates source to target, as for `load`.
+        forward: model that translates source to target, as for `load`. None is "de-en" beside other reverse models than
+            "en-de-fast".
         reverse: model that translates target to source; None for one direction.
         options: other arguments of `load`, for both; `options` itself is for the first.
     """
-    aligner = load(forward, too_long="blank", **options)
+    aligner = load(forward or forward_beside(reverse), too_long="blank", **options)
     if reverse is None:
         return aligner
     swapped = ModelOptions(reverse_of=aligner.forward.recorder.languages)

@@ -11,7 +11,7 @@ from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
-from align.models.folder import ALIGNING_REVERSE, DEFAULT_MODEL
+from align.models.folder import forward_beside
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
@@ -64,8 +64,7 @@ class TableAligner:
         check_links(links)
         if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
-        if model is None and reverse not in (None, ALIGNING_REVERSE):
-            model = DEFAULT_MODEL
+        model = model or forward_beside(reverse)
         self._models = _Models(
             os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
         )

@@ -177,6 +177,11 @@ def default_model(settings: Settings, position: PositionChoice | None) -> str:
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 
+def forward_beside(reverse: str | os.PathLike[str] | None) -> str | None:
+    """Return the model that is loaded beside a reverse model where none is named; None for that of `default_model`."""
+    return None if reverse in (None, ALIGNING_REVERSE) else DEFAULT_MODEL
+
+
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
     """Find a model's checkpoint and read its `model.toml`, if it has one.
 

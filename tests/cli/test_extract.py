@@ -147,7 +147,7 @@ def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tm
 
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
-    model = r"fairseq:de-en@\w+ on cpu \(2 threads\); text: de \(lower case, moses tokens, sentencepiece pieces\), .*"
+    model = r"fairseq:de-en-fast@\w+ on cpu \(2 threads\); text: de \(lower case, moses tokens, sentencepiece pieces\), .*"
     default = "no -m given, so de-en-fast, German to English: "
     assert re.fullmatch(f"extract-align: {default}{model}", lines[0])
     named = run(EXAMPLES, "-m", "de-en-fast", "--threads", 2, "--device", "cpu").err.splitlines()
@@ -156,7 +156,7 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
         "extract-align: layer 1, head 1 (the model's own calibration, under 50 pairs in the buffer to choose by)"
     )
     assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 bad, ")
-    assert lines[3].startswith("align|fairseq:de-en@")
+    assert lines[3].startswith("align|fairseq:de-en-fast@")
     assert lines[3].endswith(
         f"|norm|layer:auto(1)|head:auto(1)|input|sum/mean|null:eos|threshold:0.5|v:{align.__version__}"
     )
@@ -164,24 +164,32 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "expected", "reason"),
     [
-        ((), "de-en-fast"),
-        (("--threshold", "0.3", "--reverse-model", "en-de-fast"), "de-en-fast"),
-        (("--reverse-model", "en-de"), "de-en"),
-        (("--layer", "2"), "de-en"),
-        (("--head", "3"), "de-en"),
-        (("--position", "input"), "de-en"),
-        (("--score", "weight"), "de-en"),
-        (("--null", "mask"), "de-en"),
-        (("--translate",), "de-en"),
-        (("-m", "en-de"), "en-de"),
+        ((), "de-en-fast", ""),
+        (("--threshold", "0.3", "--reverse-model", "en-de-fast"), "de-en-fast", ""),
+        (("--reverse-model", "en-de"), "de-en", "--reverse-model en-de"),
+        (("--layer", "2"), "de-en", "options of where to read"),
+        (("--head", "3"), "de-en", "options of where to read"),
+        (("--position", "input"), "de-en", "options of where to read"),
+        (("--score", "weight"), "de-en", "options of where to read"),
+        (("--null", "mask"), "de-en", "options of where to read"),
+        (("--translate",), "de-en", "--translate"),
+        (("-m", "en-de"), "en-de", ""),
     ],
 )
-def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str) -> None:
+def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str, reason: str) -> None:
     parser = extract.build_parser()
     args = parser.parse_command([*arguments, str(EXAMPLES)])
-    assert read_asked(parser, args).models.forward.name == expected
+    request = read_asked(parser, args).models.forward
+    assert (request.name, request.reason) == (expected, reason)
+
+
+def test_why_another_model_is_the_default_is_said(run: Callable[..., Result]) -> None:
+    result = run(EXAMPLES, "--position", "input")
+    assert (
+        "extract-align: no -m given, so de-en for options of where to read, German to English: fairseq:" in result.err
+    )
 
 
 @pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])

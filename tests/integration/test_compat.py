@@ -123,6 +123,8 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
     with pytest.raises(ValueError, match="matching_methods has letters of amifr; not 'x'"):
         SentenceAligner(matching_methods="mx")
+    beside = SentenceAligner(reverse="en-de")._aligner
+    assert [one.recorder.name.partition("@")[0] for one in beside.directions] == ["fairseq:de-en", "fairseq:en-de"]
 
 
 def test_machine_aligns_a_corpus(distilled: Aligner) -> None:

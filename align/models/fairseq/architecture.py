@@ -18,6 +18,9 @@ from align.models.engine.weights import Weights
 from align.models.fairseq.dictionary import EOS, PAD
 from align.models.recorder import TransformerAttention
 
+DISTILLED = "align_distilled"
+"""Name of models that were distilled to align (`eval/run.py distil`), which fairseq does not know."""
+
 SINUSOIDS = 100_000
 """Maximum number of positions that fairseq computes."""
 

@@ -17,7 +17,7 @@ from align.models.fairseq.architecture import fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
 from align.models.fairseq.translator import FairseqTranslator
-from align.models.folder import ModelFolder
+from align.models.folder import BUNDLED, ModelFolder
 from align.models.model_toml import check_language
 from align.models.preprocess import Preprocessor, TextRules
 from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
@@ -74,7 +74,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         (EOS,),
         framework=Framework(load_fairseq, _own_model, FairseqTranslator),
         origin=(folder.absolute(), device, dtype),
-        name=f"fairseq:{'-'.join(languages)}@{digest}",
+        name=f"fairseq:{folder.root.name if folder.root.parent == BUNDLED else '-'.join(languages)}@{digest}",
         languages=languages,
         text=", ".join(map(str, rules)),
         pad=PAD,

@@ -19,6 +19,7 @@ from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.engine.builder import KEPT
 from align.models.engine.weights import stored_numbers
+from align.models.fairseq.architecture import DISTILLED
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.compat import install
 from align.models.folder import ModelFolder
@@ -52,6 +53,8 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
 
     settings = model_settings(saved, weights)
     if _model_class(settings.arch) is None:
+        if settings.arch == DISTILLED:
+            raise ModelError("this model was distilled to align, and cannot translate", file=str(checkpoint))
         name = settings.arch or "without a name"
         message = f"fairseq cannot build this model ({name}): no Transformer for translation"
         raise ModelError(message, file=str(checkpoint))
