@@ -147,7 +147,8 @@ def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tm
 
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
-    model = r"fairseq:de-en-fast@\w+ on cpu \(2 threads\); text: de \(lower case, moses tokens, sentencepiece pieces\), .*"
+    text = r"de \(lower case, moses tokens, sentencepiece pieces\), en .*"
+    model = rf"fairseq:de-en-fast@\w+ on cpu \(2 threads\); text: {text}"
     default = "no -m given, so de-en-fast, German to English: "
     assert re.fullmatch(f"extract-align: {default}{model}", lines[0])
     named = run(EXAMPLES, "-m", "de-en-fast", "--threads", 2, "--device", "cpu").err.splitlines()
