@@ -16,7 +16,7 @@ from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, DEFAULT_MODEL, default_model
+from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class ModelRequest:
 
     Attributes:
         options: what its files do not say.
-        default: taken where no model is named.
-        reason: what that default is taken for, if not for aligning alone.
+        default: the model where none is named.
+        reason: what requires that default; empty for aligning alone.
     """
 
     model: str | None
@@ -160,7 +160,7 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
     reason = ""
     if translate:
         reason = "--translate"
-    elif args.reverse_model not in (None, ALIGNING_REVERSE):
+    elif forward_for(args.reverse_model):
         reason = f"--reverse-model {shorten(args.reverse_model)}"
     elif not whole and default_model(settings, args.position) == DEFAULT_MODEL:
         reason = "options of where to read"
@@ -227,11 +227,12 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
     if not quiet:
         recorder = aligner.forward.recorder
-        reason = f" for {request.reason}" if request.reason else ""
-        said = f"no -m given, so {request.default}{reason}, {direction(*recorder.languages)}: "
-        default = "" if request.model else said
+        why = ""
+        if not request.model:
+            reason = f" for {request.reason}" if request.reason else ""
+            why = f"no -m given, so {request.default}{reason}, {direction(*recorder.languages)}: "
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
-        say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
+        say(f"{program}: {why}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
     return aligner
 
 

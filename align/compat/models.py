@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from align.core.aligner import Aligner
-from align.models.folder import forward_beside
+from align.models.folder import forward_for
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
@@ -18,12 +18,12 @@ def load_both(forward: str | None, reverse: str | None, **options: Any) -> Align
     """Load an aligner of one model, or of two for soft links, which skips pairs that are too long.
 
     Args:
-        forward: model that translates source to target, as for `load`. None is "de-en" beside other reverse models than
+        forward: model that translates source to target, as for `load`. None is "de-en" with any reverse model but
             "en-de-fast".
         reverse: model that translates target to source; None for one direction.
         options: other arguments of `load`, for both; `options` itself is for the first.
     """
-    aligner = load(forward or forward_beside(reverse), too_long="blank", **options)
+    aligner = load(forward or forward_for(reverse), too_long="blank", **options)
     if reverse is None:
         return aligner
     swapped = ModelOptions(reverse_of=aligner.forward.recorder.languages)

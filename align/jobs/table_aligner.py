@@ -11,7 +11,7 @@ from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
-from align.models.folder import forward_beside
+from align.models.folder import forward_for
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
@@ -34,8 +34,8 @@ class TableAligner:
     arguments. Only its arguments are pickled.
 
     Args:
-        model: as for `load`; a path must lead to the same model on every machine. None is "de-en" beside other reverse
-            models than "en-de-fast".
+        model: as for `load`; a path must lead to the same model on every machine. None is "de-en" with any reverse
+            model but "en-de-fast".
         source: column of the source sentences.
         target: column of their translations.
         id: column to copy to the result.
@@ -64,7 +64,7 @@ class TableAligner:
         check_links(links)
         if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
-        model = model or forward_beside(reverse)
+        model = model or forward_for(reverse)
         self._models = _Models(
             os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
         )

@@ -177,8 +177,8 @@ def default_model(settings: Settings, position: PositionChoice | None) -> str:
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 
-def forward_beside(reverse: str | os.PathLike[str] | None) -> str | None:
-    """Return the model that is loaded beside a reverse model where none is named; None for that of `default_model`."""
+def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
+    """Return the forward model for a reverse model, where none is named; None where that of `default_model` will do."""
     return None if reverse in (None, ALIGNING_REVERSE) else DEFAULT_MODEL
 
 

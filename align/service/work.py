@@ -53,7 +53,7 @@ def work_of(
     Args:
         aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
         search: how to translate.
-        load_translator: returns such an aligner of a model that translates; None where the first one does.
+        load_translator: loads an aligner whose model translates; None where that of `aligner` does.
     """
 
     def load_translators() -> tuple[Align, Align]:

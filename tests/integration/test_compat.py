@@ -123,8 +123,12 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
     with pytest.raises(ValueError, match="matching_methods has letters of amifr; not 'x'"):
         SentenceAligner(matching_methods="mx")
-    beside = SentenceAligner(reverse="en-de")._aligner
-    assert [one.recorder.name.partition("@")[0] for one in beside.directions] == ["fairseq:de-en", "fairseq:en-de"]
+
+
+def test_another_reverse_model_gets_the_translation_model() -> None:
+    aligner = SentenceAligner(reverse="en-de")._aligner
+    names = [direction.recorder.name.partition("@")[0] for direction in aligner.directions]
+    assert names == ["fairseq:de-en", "fairseq:en-de"]
 
 
 def test_machine_aligns_a_corpus(distilled: Aligner) -> None:

@@ -63,6 +63,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     digest = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
+    root = folder.absolute().root
     source, target = (
         Preprocessor(rule, known.__getitem__, known)
         for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
@@ -74,7 +75,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         (EOS,),
         framework=Framework(load_fairseq, _own_model, FairseqTranslator),
         origin=(folder.absolute(), device, dtype),
-        name=f"fairseq:{folder.root.name if folder.root.parent == BUNDLED else '-'.join(languages)}@{digest}",
+        name=f"fairseq:{root.name if root.parent == BUNDLED else '-'.join(languages)}@{digest}",
         languages=languages,
         text=", ".join(map(str, rules)),
         pad=PAD,
