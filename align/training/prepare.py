@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,13 @@ from align.training.follow import lines_of
 from align.training.recipe import DataRecipe, Recipe, Start, TextRecipe
 
 Words = tuple[str, ...]
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+_units = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+").findall
+"""Finds words between spaces, and each character of the scripts that have none: Chinese, Japanese, Thai and the like."""
 
 
 def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterator[tuple[Words, Words, str]]:
@@ -95,7 +103,7 @@ class Cleaner:
             return "label not taken"
         if not source or not target:
             return "a side is empty"
-        short, long = sorted((len(source), len(target)))
+        short, long = sorted(len(_units(" ".join(side))) for side in (source, target))
         if long > recipe.max_words:
             return f"a side has more than {recipe.max_words} words"
         if long > recipe.max_ratio * short:

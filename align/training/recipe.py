@@ -174,7 +174,7 @@ class DataRecipe:
 
     Attributes:
         valid_lines: pairs taken from the end of the training text for validation, if there is no validation text.
-        max_words: pairs with a longer side are skipped.
+        max_words: pairs with a longer side are skipped. A character of Chinese, Japanese, Thai and the like is a word.
         max_ratio: pairs with one side more than this many times as long as the other are skipped.
     """
 

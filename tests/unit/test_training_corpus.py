@@ -63,6 +63,21 @@ def test_each_reason_to_leave_a_pair_out_is_counted() -> None:
     }
 
 
+def test_text_without_spaces_is_measured_in_characters() -> None:
+    cleaner = Cleaner(DataRecipe(max_words=12, max_ratio=2))
+    kept = [
+        (("日本の水墨画。",), ("Japanese", "ink", "painting", ".")),
+        (("それは", "Perl6だ。"), ("that", "is", "Perl6", ".")),
+        (("ภาษาไทย",), ("the", "Thai", "language", ".")),
+    ]
+    long, uneven = (("日本の水墨画日本の水墨画。",), ("ink",) * 7), (("日本の水墨画。",), ("ink",) * 3)
+    assert list(cleaner((*pair, "") for pair in [*kept, long, uneven])) == kept
+    assert cleaner.dropped == {
+        "a side has more than 12 words": 1,
+        "a side is more than 2 times as long as the other": 1,
+    }
+
+
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=12))
 def test_cleaning_keeps_or_counts_every_pair_and_changes_nothing_when_done_again(
     pairs: list[tuple[tuple[str, ...], tuple[str, ...]]],
