@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from common import Text, letters, paths_of, read_train
 
 from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.backend import Recorder
-from align.core.types import Links
+from align.core.types import Links, Pair
 from align.evaluation.link_formats import parse_pharaoh
 
 _THREADS = {"giza": 2}
@@ -44,7 +44,14 @@ class Baselines(NamedTuple):
     data: Path
     kept: Path | None = None
 
-    def align(self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None = None) -> Baseline:
+    def align(
+        self,
+        tool: str,
+        about: dict[str, Any],
+        text: Text,
+        recorder: Recorder | None = None,
+        segment: Callable[[Pair], Pair] = lambda pair: pair,
+    ) -> Baseline:
         """The links of a text: those that are kept, unless another version of the tool is installed, or new ones.
 
         Args:
@@ -52,6 +59,7 @@ class Baselines(NamedTuple):
             about: what experiments.toml says of the training text, of which pairs of the text are left out.
             text: what to align.
             recorder: of the model whose pieces it gets; None for tokens in lower case.
+            segment: cuts the words of a pair to train on; those of the text are cut already.
 
         Raises:
             ModuleNotFoundError: the tool is not installed, and no links of it are kept.
@@ -66,16 +74,22 @@ class Baselines(NamedTuple):
                 raise
             return found
         if found is None or found.tool != described:
-            found = Baseline(described, self._run(tool, about, text, recorder))
+            found = Baseline(described, self._run(tool, about, text, recorder, segment))
             if path:
                 _write(found, path)
         return found
 
     def _run(
-        self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None
+        self,
+        tool: str,
+        about: dict[str, Any],
+        text: Text,
+        recorder: Recorder | None,
+        segment: Callable[[Pair], Pair],
     ) -> list[tuple[Links, Links]]:
         tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-        train = (pair for pair in read_train(about, self.data, not recorder) if letters(lower_case(pair)) not in tested)
+        bitext = read_train(about, self.data, not recorder)
+        train = (segment(pair) for pair in bitext if letters(lower_case(pair)) not in tested)
         pairs = text.pairs if recorder else map(lower_case, text.pairs)
         cut = recorder.encode if recorder else None
         return list(align_with(tool, pairs, train=train, append=True, threads=_THREADS.get(tool, 1), cut=cut))

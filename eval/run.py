@@ -68,6 +68,10 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "dtypes": (*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
     "doubts": EXPERIMENT,
     "ensembles": (*EXPERIMENT, LINKS),
+    "unspaced": (
+        *(DATA, CONFIG, LINKS),
+        option("--experiment", default="japanese", help="whose first models, gold and text are used"),
+    ),
     "causal": (
         option("folder", type=Path, help="of a decoder-only model, such as train-causal writes"),
         option("--template", default="<{source_code}>{source}<{target_code}>{target}", help="default: train-causal's"),

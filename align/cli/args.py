@@ -568,17 +568,16 @@ def add_words_option(group: argparse._ArgumentGroup, unit: str) -> None:
         "--words",
         choices=CUTS,
         default="spaces",
-        help=f"{unit}: words between spaces; in text without spaces each character, each of the model's pieces, or a "
-        "word of ICU's dictionaries",
+        help=f"{unit}: words between spaces; segmented: the same, where the model reads Chinese, Japanese or Thai "
+        "without these spaces; in text without spaces each character, each of the model's pieces, or a word of ICU's "
+        "dictionaries",
     )
 
 
 def check_words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse words that need one model with options that need another, with exit code 2."""
-    if args.words != "spaces":
-        for name in ("reverse_model", "translate"):
-            if getattr(args, name):
-                parser.error(f"--words {args.words} cannot be combined with --{name.replace('_', '-')}")
+    """Refuse translation into other words than those between spaces, with exit code 2."""
+    if args.words != "spaces" and args.translate:
+        parser.error(f"--words {args.words} cannot be combined with --translate")
 
 
 def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:

@@ -287,12 +287,12 @@ class Aligner:
 
     def _encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
-        if self.reverse and isinstance(pair, IdPair):
+        swapped = pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id)
+        if self.reverse and not swapped:
             raise TypeError("ids are those of one model: align them with one model, or their text with two")
         forward = encode(self.forward.recorder, pair, self.too_long, self._terms[0])
-        if self.reverse is None:
+        if self.reverse is None or swapped is None:
             return (forward,)
-        swapped = Pair(pair.target, pair.source, pair.id)
         reverse = encode(self.reverse.recorder, swapped, self.too_long, self._terms[1])
         if forward.pieces and reverse.pieces:
             return forward, reverse

@@ -1,11 +1,13 @@
-"""Divide text without spaces into words (characters, the model's pieces, or ICU's words) and into units.
+"""Divide text without spaces into words (the user's, characters, the model's pieces, or ICU's words) and into units.
 
-The model's pieces may be longer than a word, or begin and end within one. Units are the smallest parts of a line whose
-borders cross neither a word nor a piece: pieces are aligned by units, and all words of a unit share its links.
+A model's pieces may be longer than a word, or begin and end within one. Units are the smallest parts of a line whose
+borders cross neither a word nor a piece of a model: pieces are aligned by units, and all words of a unit share its
+links.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
@@ -14,19 +16,22 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from align.core.errors import ModelError
 from align.core.stream import OnBatch, OnChoice
 from align.core.text import IdPair, normalize, to_form
-from align.core.types import Alignment, Pair, Span
+from align.core.types import Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
+from align.models.preprocess import UNSPACED
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.backend import Recorder
 
 
-CUTS = ("spaces", "characters", "pieces", "icu")
-"""Kinds of words: text between spaces, single characters, pieces of the model, or words that ICU finds."""
+CUTS = ("spaces", "segmented", "characters", "pieces", "icu")
+"""Kinds of words: text between spaces; the same, of scripts that a model reads without these spaces; single characters;
+pieces of the model; or words that ICU finds."""
+
+_is_unspaced = re.compile(f"[{UNSPACED}]").match
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,12 @@ class Division:
     Attributes:
         words: words of the line, in order.
         units: the first word of each unit, and the one after its last.
-        pieces: unit of each piece, in order; meaningless if there are no units.
+        pieces: for each model the unit of each of its pieces, in order; meaningless if there are no units.
     """
 
     words: tuple[str, ...]
     units: list[Span]
-    pieces: list[int]
+    pieces: list[list[int]]
 
 
 def split_characters(text: str) -> list[Span]:
@@ -61,7 +66,9 @@ def split_by_icu(text: str) -> list[Span]:
 
 
 def split_words_at(words: Iterable[str], cut: str) -> tuple[str, ...]:
-    """Cut words between spaces into "characters", or into words that "icu" finds."""
+    """Cut words between spaces into "characters", or into words that "icu" finds; "segmented" words stay."""
+    if cut == "segmented":
+        return tuple(words)
     split = split_by_icu if cut == "icu" else split_characters
     return tuple(word[begin:end] for word in words for begin, end in split(word))
 
@@ -72,29 +79,57 @@ def _visible(segments: Sequence[str]) -> list[Span]:
     return [(end - len(segment), end) for segment, end in zip(segments, ends, strict=True) if not segment.isspace()]
 
 
-def divide(parts: Sequence[str], pieces: Sequence[Sequence[str]], cut: str) -> Division:
+def join(words: Sequence[str]) -> tuple[tuple[str, ...], list[list[Span]]]:
+    """Join words of scripts without spaces, as models read them: those that one of its characters separates.
+
+    Returns:
+        The parts of the text that remain between spaces, and the spans of the words in each.
+    """
+    parts: list[str] = []
+    spans: list[list[Span]] = []
+    for word in words:
+        if not parts or not (_is_unspaced(parts[-1][-1]) or _is_unspaced(word[0])):
+            parts.append("")
+            spans.append([])
+        spans[-1].append((len(parts[-1]), len(parts[-1]) + len(word)))
+        parts[-1] += word
+    return tuple(parts), spans
+
+
+def divide(
+    parts: Sequence[str], spelt: Sequence[Sequence[Sequence[str]]], cut: str, given: Sequence[Sequence[Span]] = ()
+) -> Division:
     """Cut one side into words, and its pieces into units.
 
     Args:
+        parts: text between spaces, as the models read it.
+        spelt: for each model the pieces of each part.
         cut: one of CUTS except "spaces".
+        given: the words of each part, for "segmented".
     """
     words: list[str] = []
     units: list[Span] = []
-    of_pieces: list[int] = []
-    for part, spelt in zip(parts, pieces, strict=True):
-        characters = split_characters(part)
+    of_pieces: list[list[int]] = [[] for _ in spelt]
+    for n, part in enumerate(parts):
+        spans = given[n] if given else split_by_icu(part) if cut == "icu" else split_characters(part)
+        characters = split_characters(part) or spans
         if not characters:  # a part of spaces that are not ASCII's
-            of_pieces += [max(0, len(units) - 1)] * len(spelt)
+            for numbers, pieces in zip(of_pieces, spelt, strict=True):
+                numbers += [max(0, len(units) - 1)] * len(pieces[n])
             continue
-        spans = split_by_icu(part) if cut == "icu" else characters
         begins = {begin for begin, _ in spans}
-        starts = {n for n, (begin, _) in enumerate(characters) if begin in begins}
-        runs, numbers = _runs([part[begin:end] for begin, end in characters], spelt, starts)
-        of_pieces += [len(units) + number for number in numbers]
+        starts = {first for first, (begin, _) in enumerate(characters) if begin in begins}
+        texts = [part[begin:end] for begin, end in characters]
+        for pieces in spelt[1:]:
+            starts = {first for first, _ in _runs(texts, pieces[n], starts)[0]}
+        for numbers, pieces in zip(of_pieces, spelt, strict=True):
+            runs, of_part = _runs(texts, pieces[n], starts)
+            starts = {first for first, _ in runs}
+            numbers += [len(units) + number for number in of_part]
         if cut == "pieces":
             spans = [(characters[first][0], characters[last - 1][1]) for first, last in runs]
-        ends = [bisect_left(spans, (characters[last - 1][1], 0)) for _, last in runs]
-        for first, last in pairwise((0, *ends)):
+        ends = [bisect_left(spans, (characters[last - 1][1], 0)) for _, last in runs[:-1]]
+        for first, last in pairwise((0, *ends, len(spans))):
             units.append((len(words) + first, len(words) + last))
         words += [part[begin:end] for begin, end in spans]
     return Division(tuple(words), units, of_pieces)
@@ -139,7 +174,7 @@ def _unmarked(piece: str) -> str:
 
 
 class _Divided(NamedTuple):
-    """A pair in its new words, the same pair as the model's input, and the units of both sides."""
+    """A pair in its new words, the same pair as the models' input, and the units of both sides."""
 
     pair: Pair
     model_pair: Pair
@@ -155,28 +190,25 @@ def align_unspaced(
 ) -> Generator[Alignment, None, None]:
     """Align pairs whose words are characters, the model's pieces, or ICU's: yield one alignment for each, in order.
 
-    The model reads the lines unchanged, as it does with words between spaces. All words in the same piece share its
-    links.
+    The models read the lines unchanged, as they do with words between spaces; if the words are "segmented", they read
+    them without the spaces next to Chinese, Japanese, Thai and the like. All words in the same piece share its links.
 
     Args:
-        aligner: of one model.
         pairs: `LinePair`s, whose words are between spaces.
-        words: "characters", "pieces" or "icu".
+        words: "segmented", "characters", "pieces" or "icu".
 
     Raises:
-        ModelError: two models, which have different pieces.
         ValueError: another kind of words.
         ModuleNotFoundError: a library for "icu" is not installed.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
-    if aligner.reverse:
-        raise ModelError(f"words={words!r} needs one model: two cut a text into different pieces")
     divided: deque[_Divided] = deque()
+    recorders = [direction.recorder for direction in aligner.directions]
 
     def model_pairs() -> Iterator[Pair]:
         for pair in pairs:
-            divided.append(_divide(aligner.forward.recorder, pair, words))
+            divided.append(_divide(recorders, pair, words))
             yield divided[-1].model_pair
 
     with closing(aligner(model_pairs(), on_choice, on_batch)) as alignments:
@@ -191,21 +223,43 @@ def align_unspaced(
             yield Alignment(pair, scores, alignment.skipped, alignment.agreement)
 
 
-def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:
-    from align.models.causal.model import CausalRecorder  # imports torch
-
-    pieces, spelt = recorder.encode(pair), recorder.spell(pair)
-    source, target = divide(pair.source, spelt[0], words), divide(pair.target, spelt[1], words)
+def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> _Divided:
+    given: tuple[list[list[Span]], list[list[Span]]] = [], []
+    parts = pair.source, pair.target
+    if words == "segmented":
+        (source_parts, source_spans), (target_parts, target_spans) = map(join, parts)
+        parts, given = (source_parts, target_parts), (source_spans, target_spans)
+    read = [Pair(*sides, pair.id) for sides in (parts, parts[::-1])[: len(recorders)]]
+    pieces = [recorder.encode(one) for recorder, one in zip(recorders, read, strict=True)]
+    spelt = [recorder.spell(one)[::step] for recorder, one, step in zip(recorders, read, (1, -1), strict=False)]
+    source, target = (divide(parts[n], [sides[n] for sides in spelt], words, given[n]) for n in (0, 1))
+    divided = source, target
     new = replace(pair, source=source.words, target=target.words)
     if new.blank:
-        return _Divided(new, Pair((), (), pair.id), (source, target))
-    source_units, target_units = iter(source.pieces), iter(target.pieces)
+        return _Divided(new, Pair((), (), pair.id), divided)
+    forward, *reverse = (
+        _as_ids(recorder, found, divided[::step], n, pair.id)
+        for n, (recorder, found, step) in enumerate(zip(recorders, pieces, (1, -1), strict=False))
+    )
+    return _Divided(new, replace(forward, reverse=reverse[0]) if reverse else forward, divided)
+
+
+def _as_ids(recorder: Recorder, pieces: Pieces, sides: Sequence[Division], model: int, id: int) -> IdPair:
+    """Return a pair as the ids of one model, whose words are the units of its source and target."""
+    from align.models.causal.model import CausalRecorder  # imports torch
+
+    source_units, target_units = (iter(side.pieces[model]) for side in sides)
     end = len(pieces.source) - (len(pieces.target) if isinstance(recorder, CausalRecorder) else 0)
-    model_pair = IdPair.of(
+    pair = IdPair.of(
         pieces.source[:end],
         pieces.target,
         [None if word < 0 else next(source_units) for word in pieces.source_words[:end]],
         [next(target_units) for _ in pieces.target],
-        pair.id,
+        id,
     )
-    return _Divided(new, model_pair, (source, target))
+    return replace(pair, source=_filled(pair.source, sides[0]), target=_filled(pair.target, sides[1]))
+
+
+def _filled(words: tuple[str, ...], side: Division) -> tuple[str, ...]:
+    """Return the words of ids, as many as there are units: the last may have no piece of this model."""
+    return words and words + ("-",) * (len(side.units) - len(words))

@@ -20,18 +20,14 @@ from align.core.text import split_words
 from align.io.manifest import digest_of, dump_json, load_json
 from align.io.output import open_output
 from align.io.reader import in_step, open_lines, read_lines, refuse_numbers
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import UNSPACED, Preprocessor, TextRules
 from align.training.follow import lines_of
 from align.training.recipe import DataRecipe, Recipe, Start, TextRecipe
 
 Words = tuple[str, ...]
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f"
-    "\U00020000-\U0003ffff"
-)
-_units = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+").findall
-"""Finds words between spaces, and each character of the scripts that have none: Chinese, Japanese, Thai and the like."""
+_units = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+").findall
+"""Finds words between spaces, and each character of the scripts that have none."""
 
 
 def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterator[tuple[Words, Words, str]]:

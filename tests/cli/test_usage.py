@@ -108,7 +108,7 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
             "--print-scores has no effect with -f jsonl, which always has them",
         ),
         ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
-        ("extract-align a --words characters --reverse-model b", "--words characters cannot be combined"),
+        ("extract-align a --words characters --translate", "--words characters cannot be combined"),
         ("extract-align a -o b --signature", "--output has no effect with --signature"),
         ("extract-align a --resume", "--resume requires -o FILE"),
         ("extract-align a --symmetrize soft", "--symmetrize requires --reverse-model"),

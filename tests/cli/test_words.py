@@ -33,6 +33,18 @@ def test_the_bytes_of_pieces_and_characters(run: Callable[..., Result]) -> None:
     assert ("".join(record["source"]), record["source_spans"][3]) == ("DasHaus,", [6, 7])
 
 
+def test_two_models_and_segmented_words(run: Callable[..., Result]) -> None:
+    line = "Das Haus, 日本 へ|||The house, to Japan\n"
+    two = ("-q", "--reverse-model", "en-de")
+    assert run(*two, "--words", "pieces", stdin="Das Haus,|||The house\n").out == b"0-0 1-1\n"
+    text = "Er hat das Buch gelesen .|||He has read the book .\n"
+    for models in ((), two):
+        assert run(*models, "--words", "segmented", stdin=text).out == run(*models, stdin=text).out
+    record = json.loads(run("-q", "--words", "segmented", "-f", "jsonl", stdin=line).out)
+    assert record["source"] == ["Das", "Haus,", "日本", "へ"]
+    assert record["source_spans"] == [[0, 3], [4, 9], [10, 12], [13, 14]]
+
+
 def test_a_run_that_goes_on_and_its_signature(run: Callable[..., Result], tmp_path: Path) -> None:
     text, out = tmp_path / "text", tmp_path / "links"
     text.write_text("das haus|||the house\n" * 3, encoding="utf-8")

@@ -58,6 +58,7 @@ RUNS = {
     f"dtypes {EXPERIMENT} --lines 60": ("toy.dtypes", "# dtypes|"),
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
     f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
+    f"unspaced {EXPERIMENT}": ("toy.unspaced", "# unspaced|fairseq:de-en@"),
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
     f"scores {TEXT} --other gold.de --lines 3 --threads 1": ("scores", "# scores|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
@@ -120,6 +121,17 @@ def check_ensembles(rows: Rows, data: Path) -> None:
     assert float(rows[4]["aer_toy"]) < 20  # words are translated one by one, in order
 
 
+def check_unspaced(rows: Rows, data: Path) -> None:
+    found = {row["system"]: float(row["aer_toy"]) for row in rows}
+    models = {"one model", "one model, reverse", "two models"}
+    tools = {
+        f"{tool} on {unit}" for tool in ("fast_align", "eflomal") for unit in ("characters", "ICU's words", "pieces")
+    }
+    means = {f"{model}, mean with {tool}" for model in models for tool in tools if tool.endswith("pieces")}
+    assert {system.partition(":")[0] for system in found} == models | tools | means
+    assert found["eflomal on characters: intersection"] < 20  # words of letters, translated one by one
+
+
 def check_spans(rows: Rows, data: Path) -> None:
     assert len({(row["system"], row["rule"]) for row in rows}) == 8
     spans = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
@@ -155,7 +167,7 @@ def check_parts(rows: Rows, data: Path) -> None:
 
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_ensembles, check_spans, check_scores, check_quality, check_parts),
+    *(check_ensembles, check_unspaced, check_spans, check_scores, check_quality, check_parts),
 )
 
 

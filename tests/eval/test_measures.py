@@ -30,7 +30,17 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=
 @pytest.fixture(scope="module")
 def modules() -> Any:
     """The modules of eval/ by name."""
-    names = ("worth", "spans", "benchmark_memory", "serve_load", "kill_shards", "baselines", "common", "programs")
+    names = (
+        "worth",
+        "spans",
+        "benchmark_memory",
+        "serve_load",
+        "kill_shards",
+        "baselines",
+        "common",
+        "programs",
+        "unspaced",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "eval"))
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
@@ -190,6 +200,17 @@ def test_links_of_statistical_aligners_are_kept(data: Path, modules: Any, monkey
     file.write_text("# fast_align:newer\n" + "0-0\t0-0\n" * (len(text.pairs) + 1), encoding="utf-8")
     with pytest.raises(ValueError, match=r"links cannot be used \(.*the text has.*\): remove it"):
         kept.align("fast_align", about, text)
+
+
+def test_words_are_linked_if_any_of_their_parts_are(modules: Any) -> None:
+    pair = Pair(("2001", "年", "に", "行な", "っ", "た", "."), ("in", "2001", "it", "was", "done", "."), 1)
+    characters = modules.unspaced.by_characters(pair)
+    assert characters == Pair(("2001", "年", "に", "行", "な", "っ", "た", "."), pair.target, 1)
+    parts = Pair(("2001年", "に", "行なった."), ("in", "2001", "it", "was", "done."), 1)
+    links = frozenset({(0, 1), (1, 0), (2, 4)})
+    verb = {(word, other) for word in (3, 4, 5, 6) for other in (4, 5)}
+    assert modules.unspaced.to_words(links, parts, pair) == {(0, 1), (1, 1), (2, 0)} | verb
+    assert modules.unspaced.to_words(frozenset({(3, 4), (4, 4)}), characters, pair) == {(3, 4)}
 
 
 def test_text_of_several_files_and_gold_whose_target_comes_first(modules: Any, tmp_path: Path) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from align import Aligner, LinePair, ModelError, load, two_way
+from align import Aligner, LinePair, load, two_way
 from align.models.divide import align_unspaced
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
 from tests import hugging, toy
 
 SENTENCES = ["今天天气很好。", "天气不好", "我们今天去学校", "学校很好。", "我们不去", "今天不去学校。"]
+SPACED = [("Er hat das Buch gelesen .", "He has read the book ."), ("", "x"), ("Haus", "the house"), ("\xad", "a")]
 PAIRS = [
     ("我们今天去学校。", "今天天气很好。"),
     (" 天气  不好\u3000", "我们不去学校"),
@@ -55,6 +57,12 @@ def aligner(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return build(tmp_path / "model")
 
 
+@pytest.fixture(scope="module")
+def two_models() -> Aligner:
+    """The bundled models, whose pieces differ."""
+    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
+
+
 def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Path) -> None:
     processor = SentencePieceProcessor(model_file=str(tmp_path / "model" / "source.spm"))
     pairs = [LinePair.of(*pair, n) for n, pair in enumerate(PAIRS, 1)]
@@ -90,8 +98,40 @@ def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> No
     assert dict(found.scores) == dict(expected.scores)
 
 
-def test_what_cannot_be_done_is_refused(aligner: Aligner) -> None:
-    with pytest.raises(ModelError, match=r"words='pieces' needs one model: two cut a text into different pieces"):
-        list(align_unspaced(two_way(aligner, aligner), [], "pieces"))
-    with pytest.raises(ValueError, match="words are one of characters, pieces, icu; not 'spaces'"):
+@pytest.mark.filterwarnings("ignore::align.TextWarning")
+@pytest.mark.parametrize("aligner", [marian], indirect=True)
+def test_two_models_with_the_same_pieces_link_what_each_links(aligner: Aligner) -> None:
+    forward = Aligner(replace(aligner.forward, settings=replace(aligner.forward.settings, threshold=0.5)))
+    pair = LinePair.of("我们今天去学校", "天气不好")
+    swapped = LinePair.of(pair.target_line, pair.source_line)
+    [one], [other] = (list(align_unspaced(forward, [some], "pieces")) for some in (pair, swapped))
+    [both] = align_unspaced(two_way(forward, forward, "union"), [pair], "pieces")
+    assert (both.pair.source, both.pair.target) == (one.pair.source, one.pair.target)
+    assert both.links == one.links | {(i, j) for j, i in other.links}
+
+
+@pytest.mark.parametrize("method", ["soft", "grow-diag"])
+def test_segmented_text_with_spaces_gets_the_links_of_its_words(method: str, two_models: Aligner) -> None:
+    aligner = replace(two_models, method=method)
+    pairs = [LinePair.of(source, target, n) for n, (source, target) in enumerate(SPACED, 1)]
+    segmented = list(align_unspaced(aligner, pairs, "segmented"))
+    assert segmented == list(aligner(pairs))
+
+
+def test_segmented_text_is_read_without_its_spaces(aligner: Aligner) -> None:
+    """The ids are those of the whole line, and words in one piece share its links."""
+    words, line = "我们 今 天 去 学校 。", "我们今天去学校。"
+    segmented, by_character = (
+        next(align_unspaced(aligner, [LinePair.of(text, "天气不好")], cut))
+        for text, cut in ((words, "segmented"), (line, "characters"))
+    )
+    assert segmented.pair.source == tuple(words.split())
+    of = [n for n, word in enumerate(words.split()) for _ in word]
+    # "天气不好" is one word of the user's, whose links are those of all its pieces
+    assert {i for i, _ in segmented.links} <= {of[i] for i, _ in by_character.links}
+    assert segmented.links
+
+
+def test_words_between_spaces_are_not_divided(aligner: Aligner) -> None:
+    with pytest.raises(ValueError, match="words are one of segmented, characters, pieces, icu; not 'spaces'"):
         list(align_unspaced(aligner, [], "spaces"))

@@ -2,14 +2,14 @@
 
 import sys
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from align.core.text import find_spans, split_words
-from align.models.divide import CUTS, divide, split_characters
+from align.models.divide import divide, join, split_characters
 
 Sides = tuple[list[str], list[list[str]]]
 
@@ -31,20 +31,20 @@ Sides = tuple[list[str], list[list[str]]]
     ],
 )
 def test_pieces_are_words(part: str, pieces: list[str], words: list[str], numbers: list[int]) -> None:
-    divided = divide([part], [pieces], "pieces")
-    assert ([*divided.words], divided.pieces) == (words, numbers)
+    divided = divide([part], [[pieces]], "pieces")
+    assert ([*divided.words], divided.pieces) == (words, [numbers])
     assert divided.units == [(n, n + 1) for n in range(len(words))]
 
 
 def test_characters_share_a_piece_and_pieces_a_character() -> None:
-    divided = divide(["今天天", "\u3000", "กำ"], [["▁今天", "天"], ["▁"], ["▁ก", "ำ"]], "characters")
+    divided = divide(["今天天", "\u3000", "กำ"], [[["▁今天", "天"], ["▁"], ["▁ก", "ำ"]]], "characters")
     assert divided.words == ("今", "天", "天", "กำ")
     assert divided.units == [(0, 2), (2, 3), (3, 4)]
-    assert divided.pieces == [0, 1, 1, 2, 2]
+    assert divided.pieces == [[0, 1, 1, 2, 2]]
 
 
 def test_a_side_of_no_character_has_no_words() -> None:
-    assert divide(["\u3000", "\u00a0"], [["▁"], []], "characters").words == ()
+    assert divide(["\u3000", "\u00a0"], [[["▁"], []]], "characters").words == ()
 
 
 def test_characters_are_what_people_count() -> None:
@@ -70,17 +70,18 @@ def some_sides(draw: st.DrawFn) -> Sides:
     return list(parts), pieces
 
 
-@given(some_sides(), st.sampled_from([*CUTS[1:]] if find_spec("icu4py") else ["characters", "pieces"]))
+@given(some_sides(), st.sampled_from(["characters", "pieces", *["icu"] * bool(find_spec("icu4py"))]))
 @example((["\u200d今"], [["\u200d", "今"]]), "pieces")
 @example((["今\xad天\u200b"], [["今", "", "\xad天"]]), "pieces")
 def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut: str) -> None:
     parts, pieces = sides
-    divided = divide(parts, pieces, cut)
+    divided = divide(parts, [pieces], cut)
+    [numbers] = divided.pieces
     assert [n for unit in divided.units for n in range(*unit)] == list(range(len(divided.words)))
     assert all(begin < end for begin, end in divided.units)
-    assert len(divided.pieces) == sum(map(len, pieces))
-    assert divided.pieces == sorted(divided.pieces)
-    assert not divided.units or set(divided.pieces) <= set(range(len(divided.units)))
+    assert len(numbers) == sum(map(len, pieces))
+    assert numbers == sorted(numbers)
+    assert not divided.units or set(numbers) <= set(range(len(divided.units)))
     line = " ".join(parts)
     spans = find_spans(divided.words, line)
     left = set(range(len(line))) - {n for begin, end in spans for n in range(begin, end)}
@@ -99,14 +100,14 @@ def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut:
     ],
 )
 def test_words_of_a_dictionary(part: str, pieces: list[str], words: str, units: list[tuple[int, int]]) -> None:
-    divided = divide([part], [pieces], "icu")
+    divided = divide([part], [[pieces]], "icu")
     assert (" ".join(divided.words), divided.units) == (words, units)
 
 
 def test_without_its_library_icu_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
     with pytest.raises(ModuleNotFoundError, match=r"need icu4py, for Python 3.11 or newer: pip install '\.\[icu\]'"):
-        divide(["今天"], [["▁今天"]], "icu")
+        divide(["今天"], [[["▁今天"]]], "icu")
 
 
 plain = st.text(st.sampled_from("今天气很好abc"), min_size=1, max_size=12)
@@ -116,7 +117,42 @@ plain = st.text(st.sampled_from("今天气很好abc"), min_size=1, max_size=12)
 def test_units_of_plain_text_are_its_pieces(text: str, cuts: set[int], cut: str) -> None:
     ends = [0, *sorted(n for n in cuts if n < len(text)), len(text)]
     pieces = [text[a:b] for a, b in pairwise(ends)]
-    divided = divide([text], [["▁" + pieces[0], *pieces[1:]]], cut)
+    divided = divide([text], [[["▁" + pieces[0], *pieces[1:]]]], cut)
     assert ["".join(divided.words[slice(*unit)]) for unit in divided.units] == pieces
-    assert divided.pieces == list(range(len(pieces)))
+    assert divided.pieces == [list(range(len(pieces)))]
     assert divided.words == tuple(pieces if cut == "pieces" else text)
+
+
+@given(plain, *[st.sets(st.integers(1, 11))] * 3)
+def test_units_of_two_models_end_where_a_word_and_pieces_of_both_do(
+    text: str, words: set[int], first: set[int], second: set[int]
+) -> None:
+    spans, *of_models = (
+        [*pairwise([0, *sorted(n for n in cuts if n < len(text)), len(text)])] for cuts in (words, first, second)
+    )
+    spelt = [[[text[a:b] for a, b in pieces]] for pieces in of_models]
+    divided = divide([text], spelt, "segmented", [spans])
+    assert divided.words == tuple(text[a:b] for a, b in spans)
+    common = {b for _, b in spans} & {b for _, b in of_models[0]} & {b for _, b in of_models[1]}
+    lengths = [len("".join(divided.words[slice(*unit)])) for unit in divided.units]
+    assert [*accumulate(lengths)] == sorted(common)
+    for pieces, numbers in zip(of_models, divided.pieces, strict=True):
+        assert numbers == [sum(end <= begin for end in common) for begin, _ in pieces]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("なお 近年 行な わ れ た 。", "なお近年行なわれた。"),
+        ("2001 年 に Perl 6 を 使 っ た", "2001年にPerl 6を使った"),
+        ("Perl 6 is new .", "Perl 6 is new ."),
+        ("한국 어 를 말 한다", "한국 어 를 말 한다"),  # Korean has spaces
+        ("ก ข \u3000 a", "กข\u3000a"),
+        ("", ""),
+    ],
+)
+def test_words_of_scripts_without_spaces_are_joined(line: str, expected: str) -> None:
+    parts, spans = join(split_words(line))
+    assert " ".join(parts) == expected
+    words = [part[a:b] for part, some in zip(parts, spans, strict=True) for a, b in some]
+    assert tuple(words) == split_words(line)

@@ -1,0 +1,151 @@
+"""Error rates on text without spaces between words, such as Japanese, whose gold words are between spaces.
+
+The models read the text without these spaces (`--words segmented`). Statistical aligners get it in characters, in ICU's
+words and in the pieces of the first model; gold words are linked if any of their parts are. Means of the models' soft
+scores with their links on pieces are as in `ensembles`. Every row is compared with two models as they are by default.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from baselines import Baselines
+from common import Text, find_experiment, read_config, read_text, score_columns, score_row, swapped, write_table
+from reproduce import symmetrized
+
+from align import Aligner, LinePair, load, two_way
+from align.core.backend import Recorder
+from align.core.types import THRESHOLD, Links, Pair, Span
+from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
+from align.evaluation.metrics import count_all
+from align.evaluation.tables import Column, Value
+from align.io.signature import signature
+from align.models.divide import align_unspaced, divide, join, split_by_icu
+from align.models.preprocess import UNSPACED
+from align.transfer.windows import FLOOR
+
+DEFAULT = "two models"
+_characters = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+").findall
+
+
+def by_characters(pair: Pair) -> Pair:
+    """Return a pair in characters of scripts without spaces, and words of others."""
+    return replace(pair, source=tuple(_characters(_line(pair.source))), target=tuple(_characters(_line(pair.target))))
+
+
+def by_icu(pair: Pair) -> Pair:
+    """Return a pair in the words that ICU finds."""
+    source, target = (
+        tuple(part[a:b] for part in join(side)[0] for a, b in split_by_icu(part)) for side in (pair.source, pair.target)
+    )
+    return replace(pair, source=source, target=target)
+
+
+def by_pieces(recorder: Recorder, pair: Pair) -> Pair:
+    """Return a pair in the stretches of text that are pieces of a model."""
+    parts = join(pair.source)[0], join(pair.target)[0]
+    spelt = recorder.spell(Pair(*parts, pair.id))
+    source, target = (divide(side, [of_side], "pieces").words for side, of_side in zip(parts, spelt, strict=True))
+    return replace(pair, source=source, target=target)
+
+
+def _line(words: Sequence[str]) -> str:
+    return " ".join(join(words)[0])
+
+
+def to_words(links: Links, parts: Pair, pair: Pair) -> Links:
+    """Return the links of a pair's words, which are linked if any of their parts are."""
+    source, target = (_overlaps(getattr(parts, side), getattr(pair, side)) for side in ("source", "target"))
+    return frozenset((a, b) for i, j in links for a in source[i] for b in target[j])
+
+
+def _overlaps(parts: Sequence[str], words: Sequence[str]) -> list[list[int]]:
+    """Return the words that share a character with each part; both are the same text, but for spaces."""
+    spans = _spans(words)
+    return [[n for n, (a, b) in enumerate(spans) if a < end and begin < b] for begin, end in _spans(parts)]
+
+
+def _spans(words: Sequence[str]) -> list[Span]:
+    ends = list(accumulate(map(len, words)))
+    return [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
+
+
+def links_of_models(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[tuple[str, list[MeanScores]]]:
+    """Yield the soft scores above FLOOR of one model in either direction, and of both."""
+    both = two_way(forward, reverse)
+    for name, aligner, pairs in (
+        ("one model", forward, text.pairs),
+        ("one model, reverse", reverse, swapped(text.pairs)),
+        (DEFAULT, both, text.pairs),
+    ):
+        lines = [LinePair.of(" ".join(pair.source), " ".join(pair.target), pair.id) for pair in pairs]
+        found: list[MeanScores] = [dict(alignment.scores) for alignment in align_unspaced(aligner, lines, "segmented")]
+        if name.endswith("reverse"):
+            found = [{link[::-1]: score for link, score in scores.items()} for scores in found]
+        yield name, found
+
+
+def links_of_tools(
+    tools: Sequence[str], about: dict[str, Any], text: Text, recorder: Recorder, baselines: Baselines
+) -> Iterator[tuple[str, str, list[tuple[Links, Links]]]]:
+    """Yield a tool with its version, what it aligned, and the links of the words, in both directions of each pair."""
+    segments: dict[str, Callable[[Pair], Pair]] = {
+        "characters": by_characters,
+        "ICU's words": by_icu,
+        "pieces": partial(by_pieces, recorder),
+    }
+    for tool in tools:
+        for name, segment in segments.items():
+            try:
+                parts = replace(text, pairs=[segment(pair) for pair in text.pairs])
+                baseline = baselines.align(tool, about, parts, segment=segment)
+            except ModuleNotFoundError as error:
+                print(f"{tool} on {name} is left out: {error}", file=sys.stderr)
+                continue
+            words = [
+                (to_words(forward, some, pair), to_words(reverse, some, pair))
+                for (forward, reverse), some, pair in zip(baseline.links, parts.pairs, text.pairs, strict=True)
+            ]
+            yield baseline.tool, f"{tool} on {name}", words
+
+
+def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, output: Path) -> None:
+    """Measure, print, write.
+
+    Raises:
+        argparse.ArgumentError: there is no such experiment.
+    """
+    settings = read_config(config)
+    about = find_experiment(settings, experiment)
+    text = read_text(settings, about["gold"], data)
+    forward, reverse = (
+        load(str(data / about[key][0]) if "/" in about[key][0] else about[key][0], device="cpu", threshold=FLOOR)
+        for key in ("models", "reverse_models")
+    )
+    soft = dict(links_of_models(forward, reverse, text))
+    found = {name: [frozenset(mean_links([of_pair], THRESHOLD)) for of_pair in scores] for name, scores in soft.items()}
+    baselines, tools = Baselines(data, baseline_links), []
+    train = settings["train"][about["train"][0]]
+    for tool, name, links in links_of_tools(about["baselines"], train, text, forward.forward.recorder, baselines):
+        tools.append(tool)
+        found |= {f"{name}: {way}": some for way, some in symmetrized(links).items()}
+        if name.endswith("pieces"):
+            shares = [share_of_directions(*both) for both in links]
+            for model, scores in soft.items():
+                of_pairs = zip(scores, shares, strict=True)
+                found[f"{model}, mean with {name}"] = [frozenset(mean_links(both, THRESHOLD)) for both in of_pairs]
+    counts = {name: count_all(links, text.gold) for name, links in found.items()}
+    rows: list[dict[str, Value]] = [
+        {"system": name, **score_row(some, text, None if name == DEFAULT else counts[DEFAULT])}
+        for name, some in counts.items()
+    ]
+    names = [aligner.forward.recorder.name for aligner in (forward, reverse)]
+    sign = signature({"model": names, "tool": list(dict.fromkeys(tools)), "words": "segmented"}, "unspaced")
+    write_table([Column("system", "system"), *score_columns(text)], rows, sign, output / f"{experiment}.unspaced.tsv")
