@@ -118,6 +118,12 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         THREADS,
     ),
     "worth": (*EXPERIMENT, LINKS),
+    "without-gold": (
+        *EXPERIMENT,
+        option("--lines", type=int, nargs="+", default=[1_000, 5_000, 20_000, 100_000], help="of the text to align"),
+        option("--swept", type=int, default=1_000, help="lines of it on which systems are compared"),
+        option("--seed", type=int, default=1, help="of the text's order"),
+    ),
     "spans": (*EXPERIMENT, LINKS),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),
     "students": (

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from align.baselines.giza import find_giza
 from align.baselines.process import Files, Job, run_program
 from align.core.errors import DataError, PairError
-from align.core.types import Links, Pair, Pieces, TextWarning
+from align.core.symmetrize import DEFAULT_METHOD, METHODS
+from align.core.types import Gold, Links, Pair, Pieces, TextWarning
 from align.evaluation.link_formats import parse_pharaoh
 from align.io.process import python
 
@@ -246,6 +247,25 @@ def check_use(tool: str, train: bool, append: bool) -> None:
 def lower_case(pair: Pair) -> Pair:
     """Return a pair in lower case: these tools rely on counts of words, which capitals would split."""
     return Pair(tuple(map(str.lower, pair.source)), tuple(map(str.lower, pair.target)), pair.id)
+
+
+REFERENCE = "fast_align"
+"""The tool whose links stand in for gold: it needs no compiler, and gives the same links every time."""
+
+
+def reference_links(pairs: Iterable[Pair]) -> list[Gold]:
+    """Return a statistical tool's links of a text, trained on it, in place of gold.
+
+    Links of both directions are sure; those that grow-diag-final-and adds are possible.
+
+    Raises:
+        ModuleNotFoundError: the tool is not installed.
+        ValueError: there is nothing to train on.
+    """
+    return [
+        Gold(forward & reverse, METHODS[DEFAULT_METHOD](forward, reverse))
+        for forward, reverse in align_with(REFERENCE, map(lower_case, pairs))
+    ]
 
 
 def describe_tool(tool: str) -> str:

@@ -613,12 +613,24 @@ def _is_of_resume(name: str, output: str) -> bool:
     return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
 
 
-def add_link_options(group: Any, role: Role, required: bool = False) -> None:
-    """Add options for reading gold, or hypotheses ("hyp")."""
+def add_link_options(group: Any, role: Role, required: bool = False, dispensable: bool = False) -> None:
+    """Add options for reading gold, or hypotheses ("hyp").
+
+    Args:
+        dispensable: whether `--without-gold` may replace gold.
+    """
     if role == "gold":
-        group.add_argument(
+        either = group.add_mutually_exclusive_group(required=True) if dispensable else group
+        either.add_argument(
             "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz, .xz and .zst are unpacked"
         )
+        if dispensable:
+            either.add_argument(
+                "--without-gold",
+                action="store_true",
+                help="compare with fast_align's links instead, trained on -s and -t: whole texts, which have no gold. "
+                "The order of systems is nearly that of their error rates",
+            )
     group.add_argument(
         f"--{role}-format",
         choices=LINK_FORMATS,

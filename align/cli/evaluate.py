@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -21,6 +22,7 @@ from align.cli.common import open_output, run, show_warnings, with_options
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
+from align.evaluation.link_files import LinkFile
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Test
 from align.evaluation.report import Report, evaluate
 from align.evaluation.tables import percent, writer
@@ -38,10 +40,16 @@ EXAMPLES = """examples:
   extract-align eval -g test.wa.nonullalign -s test.e -t test.f a.talp b.talp --paired permutation
   extract-align eval -g gold.talp links --errors 5 -s test.de -t test.en   the five worst sentences, drawn
   extract-align eval -g gold.talp links -b   the number alone
+  extract-align eval --without-gold -s text.de -t text.en a.links b.links   which is better, by fast_align's links
 """
 
 
 IDLE = (
+    Idle(
+        ("gold_format", "gold_base", "gold_swapped"),
+        lambda args: args.without_gold,
+        "describes the gold: not with --without-gold",
+    ),
     Idle(("out_of_range",), lambda args: args.source is None, "needs the text: -s and -t"),
     Idle(
         ("paired", "samples", "seed"),
@@ -53,6 +61,11 @@ IDLE = (
     Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
 )
 
+FEW = 1_000
+"""Sentence pairs below which it was not measured how well links in place of gold rank systems (research/choices.md)."""
+
+NOTE = "no gold: fast_align's links of this text stand in for it. Compare systems by these figures; do not publish them"
+
 Show = Literal["systems", "sentences", "errors", "brief"]
 
 
@@ -61,6 +74,7 @@ class Options:
     """What the command line asks for.
 
     Attributes:
+        gold: the file; None for a statistical aligner's links of the text.
         paired: the test against the first system, if there is one.
         show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
         errors: how many of the worst sentences.
@@ -69,7 +83,7 @@ class Options:
     """
 
     hypotheses: Sequence[str]
-    gold: str
+    gold: str | None
     gold_options: LinkOptions
     hyp_options: LinkOptions
     text: tuple[str, str] | None
@@ -105,7 +119,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("hypotheses", nargs="+", metavar="HYP", help="links to judge, a file for each system")
     group = parser.add_argument_group("gold (nothing is guessed: what a file leaves open is asked for)")
-    add_link_options(group, "gold", required=True)
+    add_link_options(group, "gold", dispensable=True)
     add_link_options(parser.add_argument_group("hypotheses"), "hyp")
     add_length_options(parser.add_argument_group("the text, to check indices against and to show words"))
     group = parser.add_argument_group("statistics")
@@ -143,6 +157,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
     parser.refuse_idle(args, IDLE)
+    if args.without_gold and args.source is None:
+        parser.error("--without-gold needs the text: -s and -t")
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
     show: Show = "sentences" if args.per_sentence else "systems"
@@ -165,14 +181,30 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
-    """Read gold and hypotheses, and check that they have the same number of pairs."""
-    files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
+    """Read gold, or make links in its place, and hypotheses, and check that they have the same number of pairs."""
+    files = []
+    if options.gold is not None:
+        files.append(read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold)))
     for name in options.hypotheses:
         shown = name_shown(name)
         files.append(read_as("hyp", name, options.hyp_options, text, shown))
+    if options.gold is None:
+        return gold_of_text(text or ()), files
     gold, *hypotheses = match_lengths(files) if text is None else files
     warn_if_exchanged(gold, hypotheses)
     return gold, hypotheses
+
+
+def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
+    """Return a statistical aligner's links of a text in place of gold; warn if it learns little from it."""
+    from align.baselines.tools import REFERENCE, describe_tool, reference_links
+
+    if len(text) < FEW:
+        message = f"{REFERENCE} learns from {len(text):,} sentence pairs: below {FEW:,} the order of systems is unsure"
+        warnings.warn(message, TextWarning, stacklevel=2)
+    pairs = reference_links(text)
+    file = LinkFile(REFERENCE, describe_tool(REFERENCE), pairs, range(1, len(pairs) + 1))
+    return NumberedLinks(file, 0, False, pairs)
 
 
 def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
@@ -188,7 +220,8 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
         intervals=options.intervals,
     )
     kinds = "+".join(sorted({file.kind for file in hypotheses}))
-    parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts()}
+    what = {"gold": gold.kind} if options.gold else {"gold": "none", "tool": gold.file.format}
+    parts = {**what, "hyp": kinds, **report.signature_parts()}
     names = short_names(options.hypotheses)
     systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
     return replace(report, systems=systems), signature(parts, "AER")
@@ -209,7 +242,8 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         columns, rows = score_table(
             report, options.width, options.intervals, options.for_programs, options.format == "latex"
         )
-    return writer(options.format, options.wide)(columns, rows, sign, count_notes(report))
+    notes = count_notes(report) if options.gold else [NOTE]
+    return writer(options.format, options.wide)(columns, rows, sign, notes)
 
 
 def print_report(options: Options) -> None:

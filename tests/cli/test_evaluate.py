@@ -9,8 +9,12 @@ from functools import partial
 import pytest
 
 import align
+from align.baselines.tools import align_with, lower_case
 from align.cli import evaluate
+from align.core.text import make_pair
+from align.evaluation.dialects import ALL_METHODS
 from tests.cli.conftest import Result, printed
+from tests.conftest import needs_fast_align
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 
 SIGNATURE = f"AER|gold:talp-0|hyp:pharaoh-0|n:3|ci:percentile-1000|seed:12345|v:{align.__version__}"
@@ -205,3 +209,33 @@ def test_paired(run: Callable[..., Result], write: Callable[..., None], test: st
     assert text[0].endswith("  dAER       p")
     assert text[2].endswith("   n/a     n/a")
     assert text[3].split()[-2:] == ["8.18", f"{p[1]:.4f}"]
+
+
+@needs_fast_align
+def test_without_gold_the_links_of_fast_align_take_its_place(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = ["das Haus ist alt|the house is old", "das Buch ist neu|the book is new", "ein Haus|a House", "|"] * 9
+    sides = [[line.split("|")[side] for line in text] for side in (0, 1)]
+
+    def links(of_line: str) -> str:
+        return "".join(f"{of_line if line != '|' else ''}\n" for line in text)
+
+    write(de="\n".join(sides[0]) + "\n", en="\n".join(sides[1]) + "\n", one=links("0-0 1-1"), two=links("0-1"))
+    pairs = [lower_case(make_pair(source, target, 1)) for source, target in zip(*sides, strict=True)]
+    gold = ""
+    for forward, reverse in align_with("fast_align", pairs):
+        grown = ALL_METHODS["grow-diag-final-and"](forward, reverse)
+        sure = forward & reverse
+        gold += " ".join([*(f"{i}-{j}" for i, j in sure), *(f"{i}p{j}" for i, j in grown - sure)]) + "\n"
+    write(gold=gold)
+    options = ("one", "two", "-s", "de", "-t", "en", "--paired", "bootstrap")
+    with_gold = run("-g", "gold", "--gold-base", 0, "--gold-format", "talp", *options)
+    without = run("--without-gold", *options)
+    assert without.out.splitlines()[:4] == with_gold.out.splitlines()[:4]
+    *_, note, sign = without.out.decode().splitlines()
+    assert note.startswith("no gold: fast_align's links of this text stand in for it")
+    assert sign.startswith("AER|gold:none|fast_align:systran-align-")
+    assert "fast_align learns from 36 sentence pairs: below 1,000 the order of systems is unsure" in without.err
+    monkeypatch.setattr(evaluate, "FEW", 36)
+    assert "fast_align learns" not in run("--without-gold", *options).err

@@ -66,7 +66,7 @@ def test_programs_are_those_that_are_installed() -> None:
         ("extract-align -s - -t -", "only one of the files can be stdin"),
         ("extract-align baseline giza a --tread 2", "unrecognized arguments: --tread 2; did you mean --threads?"),
         ("extract-align eval -g a b --fmt tsv", "unrecognized arguments: --fmt tsv; did you mean --format?"),
-        ("extract-align eval a", "the following arguments are required: -g/--gold"),
+        ("extract-align eval a", "one of the arguments -g/--gold --without-gold is required"),
         ("extract-align sweep --output", "argument -o/--output: expected one argument"),
         ("extract-align a --source-lang ../x", "argument --source-lang: '../x' is not a language code such as 'de'"),
         (
@@ -128,6 +128,8 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
         ("extract-align sweep a --samples 1000", "--samples requires -g"),
         ("extract-align sweep a -g b --samples 0 --seed 1", "--seed has no effect without samples"),
         ("extract-align sweep a -g b --per-sentence", "--per-sentence requires -o and -g"),
+        ("extract-align eval --without-gold a", "--without-gold needs the text: -s and -t"),
+        ("extract-align eval --without-gold -s a -t b --gold-base 0 c", "--gold-base describes the gold"),
         ("extract-align eval -g a b --out-of-range stop", "--out-of-range needs the text: -s and -t"),
         ("extract-align eval -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
         ("extract-align eval -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),

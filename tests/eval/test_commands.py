@@ -59,6 +59,7 @@ RUNS = {
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
     f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
     f"unspaced {EXPERIMENT}": ("toy.unspaced", "# unspaced|fairseq:de-en@"),
+    f"without-gold {EXPERIMENT} --lines 30 60 --swept 40": ("toy.without_gold", "# without_gold|fairseq:de-en@"),
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
     f"scores {TEXT} --other gold.de --lines 3 --threads 1": ("scores", "# scores|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
@@ -132,6 +133,12 @@ def check_unspaced(rows: Rows, data: Path) -> None:
     assert found["eflomal on characters: intersection"] < 20  # words of letters, translated one by one
 
 
+def check_without_gold(rows: Rows, data: Path) -> None:
+    assert [row["lines"] for row in rows] == ["30", "60"]
+    assert len({row["systems_all"] for row in rows}) == 1
+    assert all(-1 <= float(row["rho_all"]) <= 1 for row in rows)
+
+
 def check_spans(rows: Rows, data: Path) -> None:
     assert len({(row["system"], row["rule"]) for row in rows}) == 8
     spans = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
@@ -167,7 +174,7 @@ def check_parts(rows: Rows, data: Path) -> None:
 
 CHECKS = (
     *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_ensembles, check_unspaced, check_spans, check_scores, check_quality, check_parts),
+    *(check_ensembles, check_unspaced, check_without_gold, check_spans, check_scores, check_quality, check_parts),
 )
 
 
