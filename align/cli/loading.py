@@ -16,7 +16,7 @@ from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
+from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ModelRequest:
     @property
     def name(self) -> str:
         """Name, folder or file of the model."""
-        return self.model or self.default
+        return self.model or in_direction(self.default, self.options)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         why = ""
         if not request.model:
             reason = f" for {request.reason}" if request.reason else ""
-            why = f"no -m given, so {request.default}{reason}, {direction(*recorder.languages)}: "
+            why = f"no -m given, so {request.name}{reason}, {direction(*recorder.languages)}: "
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
         say(f"{program}: {why}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
     return aligner

@@ -192,7 +192,7 @@ def serve(options: Options) -> None:
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = aligner.choices
-    only_aligns = options.models.forward.model is None and options.models.forward.name == ALIGNING_MODEL
+    only_aligns = options.models.forward.model is None and options.models.forward.default == ALIGNING_MODEL
     load_translator = partial(load_default, options) if only_aligns else None
     work = work_of(aligner, sign(aligner, choices), Search(beam=options.beam), load_translator)
 

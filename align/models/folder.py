@@ -177,9 +177,24 @@ def default_model(settings: Settings, position: PositionChoice | None) -> str:
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 
+def in_direction(model: str, options: ModelOptions) -> str:
+    """Return the bundled model for the requested languages, of the kind of a default model.
+
+    Raises:
+        ModelError: no bundled model translates between them.
+    """
+    kind = model.removeprefix(DEFAULT_MODEL)
+    given = options.source_lang, options.target_lang
+    for pair in ("de-en", "en-de"):
+        if all(code is None or same_language(code, own) for code, own in zip(given, pair.split("-"), strict=True)):
+            return f"{pair}{kind}"
+    source, target = (code or "any language" for code in given)
+    raise ModelError(f"no bundled model translates {source} to {target}", hint="name one: ‹model›")
+
+
 def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
     """Return the forward model for a reverse model, where none is named; None where that of `default_model` will do."""
-    return None if reverse in (None, ALIGNING_REVERSE) else DEFAULT_MODEL
+    return None if reverse in (None, ALIGNING_REVERSE, ALIGNING_MODEL) else DEFAULT_MODEL
 
 
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:

@@ -23,7 +23,7 @@ from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
 from align.models.engine.linear import check_dtype
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import FAIRSEQ_FILES, ModelFolder, default_model, find_model
+from align.models.folder import FAIRSEQ_FILES, ModelFolder, default_model, find_model, in_direction
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
 from align.models.languages import is_group, same_language
@@ -104,7 +104,8 @@ def load(
 
     Args:
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
-            None is "de-en-fast", and "de-en" with other arguments of score, position, layers, heads or null.
+            None is "de-en-fast", and "de-en" with other arguments of score, position, layers, heads or null; with
+            languages in `options` it is "en-de-fast" or "en-de" from English to German.
         score: "norm" or "weight".
         position: "input", "output", "both", or "auto", which reads one alone if its links are clearly more consistent.
             None is "auto" for decoder-only models; for others it is the position that `model.toml` has a calibration
@@ -150,8 +151,9 @@ def load(
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}
-    model = default_model(settings, position) if model is None else os.fspath(model)
-    folder = find_model(model, options or ModelOptions(), files)
+    options = options or ModelOptions()
+    model = in_direction(default_model(settings, position), options) if model is None else os.fspath(model)
+    folder = find_model(model, options, files)
     device = pick_device(device)
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)

@@ -177,6 +177,9 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
         (("--null", "mask"), "de-en", "options of where to read"),
         (("--translate",), "de-en", "--translate"),
         (("-m", "en-de"), "en-de", ""),
+        (("--source-lang", "en", "--target-lang", "de"), "en-de-fast", ""),
+        (("--source-lang", "en", "--translate"), "en-de", "--translate"),
+        (("--target-lang", "de", "--reverse-model", "de-en-fast"), "en-de-fast", ""),
     ],
 )
 def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str, reason: str) -> None:

@@ -53,11 +53,19 @@ def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:
         ({"position": "input"}, "de-en"),
         ({"score": "weight"}, "de-en"),
         ({"null": "mask"}, "de-en"),
+        ({"options": ModelOptions(source_lang="en", target_lang="de")}, "en-de-fast"),
+        ({"options": ModelOptions(target_lang="de"), "layer": 2}, "en-de"),
+        ({"options": ModelOptions(source_lang="de")}, "de-en-fast"),
     ],
 )
 def test_the_default_model_can_be_read_as_asked(arguments: dict[str, Any], expected: str) -> None:
     recorder: Any = load(device="cpu", **arguments).forward.recorder
     assert recorder.origin[0].root.name == expected
+
+
+def test_without_a_model_for_the_languages_one_must_be_named() -> None:
+    with pytest.raises(ModelError, match="no bundled model translates fr to any language: name one: model"):
+        load(options=ModelOptions(source_lang="fr"))
 
 
 def test_options_and_a_path_in_place_of_its_name(tmp_path: Path) -> None:
