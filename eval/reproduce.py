@@ -269,7 +269,8 @@ def run(
     settings = read_config(config)
     for name in experiments:
         find_experiment(settings, name)
-    for name in experiments or settings["experiment"]:
+    spaced = [name for name, experiment in settings["experiment"].items() if not experiment.get("unspaced")]
+    for name in experiments or spaced:
         missing = [path for path in files_of(settings, find_experiment(settings, name), data) if not path.exists()]
         if missing:
             more = f" and {len(missing) - 1} more" if missing[1:] else ""

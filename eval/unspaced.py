@@ -21,6 +21,7 @@ from common import Text, find_experiment, read_config, read_text, score_columns,
 from reproduce import symmetrized
 
 from align import Aligner, LinePair, load, two_way
+from align.baselines.tools import lower_case
 from align.core.backend import Recorder
 from align.core.types import THRESHOLD, Links, Pair, Span
 from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
@@ -61,25 +62,31 @@ def _line(words: Sequence[str]) -> str:
 
 
 def to_words(links: Links, parts: Pair, pair: Pair) -> Links:
-    """Return the links of a pair's words, which are linked if any of their parts are."""
+    """Return the links of a pair's words, which are linked if any of their parts are.
+
+    Args:
+        parts: the same text as the pair, but for spaces and case, cut otherwise.
+    """
     source, target = (_overlaps(getattr(parts, side), getattr(pair, side)) for side in ("source", "target"))
     return frozenset((a, b) for i, j in links for a in source[i] for b in target[j])
 
 
 def _overlaps(parts: Sequence[str], words: Sequence[str]) -> list[list[int]]:
-    """Return the words that share a character with each part; both are the same text, but for spaces."""
+    """Return the words that share a character with each part."""
     spans = _spans(words)
+    assert spans[-1:] == [] or spans[-1][1] == _spans(parts)[-1][1], (parts, words)
     return [[n for n, (a, b) in enumerate(spans) if a < end and begin < b] for begin, end in _spans(parts)]
 
 
 def _spans(words: Sequence[str]) -> list[Span]:
-    ends = list(accumulate(map(len, words)))
-    return [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
+    """Return where words stand in their text without spaces; a word of other spaces has no length."""
+    sizes = [sum(not character.isspace() for character in word.lower()) for word in words]
+    return [(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def links_of_models(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[tuple[str, list[MeanScores]]]:
     """Yield the soft scores above FLOOR of one model in either direction, and of both."""
-    both = two_way(forward, reverse)
+    both = two_way(forward, reverse, threshold=FLOOR)
     for name, aligner, pairs in (
         ("one model", forward, text.pairs),
         ("one model, reverse", reverse, swapped(text.pairs)),
@@ -104,7 +111,7 @@ def links_of_tools(
     for tool in tools:
         for name, segment in segments.items():
             try:
-                parts = replace(text, pairs=[segment(pair) for pair in text.pairs])
+                parts = replace(text, pairs=[segment(lower_case(pair)) for pair in text.pairs])
                 baseline = baselines.align(tool, about, parts, segment=segment)
             except ModuleNotFoundError as error:
                 print(f"{tool} on {name} is left out: {error}", file=sys.stderr)

@@ -260,7 +260,6 @@ def reference_links(pairs: Iterable[Pair]) -> list[Gold]:
 
     Raises:
         ModuleNotFoundError: the tool is not installed.
-        ValueError: there is nothing to train on.
     """
     return [
         Gold(forward & reverse, METHODS[DEFAULT_METHOD](forward, reverse))

@@ -183,7 +183,7 @@ def add_output_option(group: Any) -> None:
 
 ALIGNING_DEFAULT = (
     f"{ALIGNING_MODEL}; {DEFAULT_MODEL} to translate, with another --reverse-model than {ALIGNING_REVERSE}, and with "
-    "options of scores, layers, heads, null or a position"
+    f"options of scores, layers, heads, null or a position; from en to de {ALIGNING_REVERSE} or en-de"
 )
 """Which model a program that aligns takes, for its help."""
 
@@ -568,14 +568,14 @@ def add_words_option(group: argparse._ArgumentGroup, unit: str) -> None:
         "--words",
         choices=CUTS,
         default="spaces",
-        help=f"{unit}: words between spaces; segmented: the same, where the model reads Chinese, Japanese or Thai "
-        "without these spaces; in text without spaces each character, each of the model's pieces, or a word of ICU's "
-        "dictionaries",
+        help=f"{unit}: words between spaces; segmented: the same, but the model does not see the spaces next to "
+        "Chinese, Japanese or Thai; in text without spaces each character, each piece of the model, or a word of "
+        "ICU's dictionaries",
     )
 
 
 def check_words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse translation into other words than those between spaces, with exit code 2."""
+    """Refuse --translate with other words than those between spaces, with exit code 2."""
     if args.words != "spaces" and args.translate:
         parser.error(f"--words {args.words} cannot be combined with --translate")
 
@@ -628,8 +628,8 @@ def add_link_options(group: Any, role: Role, required: bool = False, dispensable
             either.add_argument(
                 "--without-gold",
                 action="store_true",
-                help="compare with fast_align's links instead, trained on -s and -t: whole texts, which have no gold. "
-                "The order of systems is nearly that of their error rates",
+                help="compare with fast_align's links of -s and -t instead, trained on these: a text of a thousand "
+                "lines and more. The order of systems is similar to that of their error rates",
             )
     group.add_argument(
         f"--{role}-format",

@@ -20,6 +20,7 @@ from align.cli.args import (
 )
 from align.cli.common import open_output, run, show_warnings, with_options
 from align.cli.parser import Idle, Parser
+from align.core.errors import plural
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.evaluation.link_files import LinkFile
@@ -113,7 +114,7 @@ def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM,
-        "Alignment error rate, precision, recall and F1 of word alignments against gold.",
+        "Alignment error rate, precision, recall and F1 of word alignments against gold, or an estimate without it.",
         EXAMPLES,
         ("gold", "source", "target", "paired", "errors", "format"),
     )
@@ -199,8 +200,10 @@ def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
     """Return a statistical aligner's links of a text in place of gold; warn if it learns little from it."""
     from align.baselines.tools import REFERENCE, describe_tool, reference_links
 
-    if len(text) < FEW:
-        message = f"{REFERENCE} learns from {len(text):,} sentence pairs: below {FEW:,} the order of systems is unsure"
+    count = sum(not pair.blank for pair in text)
+    if count < FEW:
+        learnt = plural(count, "sentence pair")
+        message = f"{REFERENCE} learns from {learnt}: below {FEW:,} the order of systems is unsure"
         warnings.warn(message, TextWarning, stacklevel=2)
     pairs = reference_links(text)
     file = LinkFile(REFERENCE, describe_tool(REFERENCE), pairs, range(1, len(pairs) + 1))
@@ -212,7 +215,7 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
     gold, hypotheses = read_files(options, text)
     sampled = options.show == "systems"
     report = evaluate(
-        gold,
+        gold if options.gold else gold.pairs,
         [(file.file.name, file) for file in hypotheses],
         samples=options.samples if sampled else 0,
         seed=options.seed,
@@ -233,7 +236,8 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
     if options.show == "errors" and options.format == "text":
-        return f"{draw_errors(report, text, options.errors, options.width, with_options, options.wide)}\n{sign}"
+        drawn = draw_errors(report, text, options.errors, options.width, with_options, options.wide)
+        return "\n".join([drawn, *([] if options.gold else [NOTE]), sign])
     if options.show == "errors":
         columns, rows = error_table(report, options.errors, options.width)
     elif options.show == "sentences":
@@ -252,6 +256,8 @@ def print_report(options: Options) -> None:
     if options.text:
         text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     report, sign = judge(options, text)
+    if options.show == "brief" and not options.gold:
+        warnings.warn(NOTE, TextWarning, stacklevel=2)
     with open_output(None) as out:
         out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")
 

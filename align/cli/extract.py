@@ -158,8 +158,8 @@ def check_ensemble(parser: Parser, args: argparse.Namespace, text: Input) -> Non
     tools = [name for name in args.ensemble if name in TOOLS]
     if tools and "-" in text.files:
         parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
-    if tools and args.words not in ("spaces", "segmented"):
-        parser.error(f"--ensemble {tools[0]} links words between spaces: leave out --words")
+    if tools and args.words != "spaces":
+        parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
     check_files(parser, (*text.files, *(name for name in args.ensemble if name not in TOOLS)), args.output)
     args.threshold = FLOOR
 

@@ -45,7 +45,7 @@ class ModelRequest:
     @property
     def name(self) -> str:
         """Name, folder or file of the model."""
-        return self.model or in_direction(self.default, self.options)
+        return self.model or in_direction(self.default, self.options)[0]
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,16 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     models = requested_models(args, settings, reverse_settings)
-    reason = ""
+    forward, reason = forward_for(args.reverse_model), ""
     if translate:
         reason = "--translate"
-    elif forward_for(args.reverse_model):
+    elif forward:
         reason = f"--reverse-model {shorten(args.reverse_model)}"
     elif not whole and default_model(settings, args.position) == DEFAULT_MODEL:
         reason = "options of where to read"
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
+    if forward and not (whole or translate):
+        default = forward
     return Asked(
         models=replace(models, forward=replace(models.forward, default=default, reason=reason)),
         method=method,
@@ -201,10 +203,13 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         if models.threads or most < torch.get_num_threads():
             torch.set_num_threads(most)
         workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
+        name, options = request.model, request.options
+        if name is None:
+            name, options = in_direction(request.default, options)
         aligner = load(
-            request.name,
+            name,
             **asdict(request.settings) | {"null": models.null} | ({"position": None} if models.open_position else {}),
-            options=request.options,
+            options=options,
             device=models.device,
             dtype=models.dtype,
             buffer=models.buffer,

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from align.core.aligner import Aligner
-from align.models.folder import forward_for
+from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, forward_for
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
@@ -18,14 +18,16 @@ def load_both(forward: str | None, reverse: str | None, **options: Any) -> Align
     """Load an aligner of one model, or of two for soft links, which skips pairs that are too long.
 
     Args:
-        forward: model that translates source to target, as for `load`. None is "de-en" with any reverse model but
-            "en-de-fast".
+        forward: model that translates source to target, as for `load`. None is what suits the reverse model: "de-en"
+            for all but the bundled ones.
         reverse: model that translates target to source; None for one direction.
         options: other arguments of `load`, for both; `options` itself is for the first.
     """
     aligner = load(forward or forward_for(reverse), too_long="blank", **options)
     if reverse is None:
         return aligner
+    if not forward and reverse == ALIGNING_REVERSE and aligner.forward.recorder.languages == ("en", "de"):
+        reverse = ALIGNING_MODEL  # the languages in the options turn the default
     swapped = ModelOptions(reverse_of=aligner.forward.recorder.languages)
     return two_way(aligner, load(reverse, too_long="blank", **options | {"options": swapped}))
 

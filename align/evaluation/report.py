@@ -85,6 +85,7 @@ def evaluate(
     Raises:
         LinksError: a system has another number of sentence pairs than the gold.
     """
+    of_file = isinstance(gold, NumberedLinks)
     gold = gold.pairs if isinstance(gold, NumberedLinks) else gold
     judged: list[System] = []
     for name, system in systems.items() if isinstance(systems, Mapping) else systems:
@@ -92,7 +93,7 @@ def evaluate(
         if len(links) != len(gold):
             raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
         counts = count_all(links, gold)
-        warn_of_better_readings(name, links, gold, counts)
+        warn_of_better_readings(name, links, gold, counts, of_file)
         scores = {m: estimate(counts, m, samples if m in intervals else 0, seed) for m in METRICS}
         difference = None
         if paired and judged:
@@ -101,8 +102,14 @@ def evaluate(
     return Report(gold, judged, samples, seed, paired)
 
 
-def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:
-    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
+def warn_of_better_readings(
+    name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts, of_file: bool
+) -> None:
+    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher.
+
+    Args:
+        of_file: whether gold was read from a file, which may have been read the wrong way, too.
+    """
     as_read = float(aer(counts.sum(0)))
     for reading, convert in OTHER_READINGS.items():
         otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
@@ -110,5 +117,5 @@ def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Go
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < as_read - CLEARLY:
             message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
-            hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?"
+            hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?" if of_file else f"is ‹hyp.{argument}› right?"
             warnings.warn(LinksWarning(LinksError(message, file=name, hint=hint)), stacklevel=3)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from align.core.stream import OnBatch, OnChoice
 from align.core.text import IdPair, normalize, to_form
 from align.core.types import Alignment, Pair, Pieces, Span
-from align.models.ids import BEGINNINGS, CONTINUED, ENDING
+from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _is_unspaced = re.compile(f"[{UNSPACED}]").match
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """One side of a pair, divided into words and the pieces of a model.
+    """One side of a pair, divided into words and the pieces of each model.
 
     Attributes:
         words: words of the line, in order.
@@ -80,15 +80,20 @@ def _visible(segments: Sequence[str]) -> list[Span]:
 
 
 def join(words: Sequence[str]) -> tuple[tuple[str, ...], list[list[Span]]]:
-    """Join words of scripts without spaces, as models read them: those that one of its characters separates.
+    """Join words as models of scripts without spaces read them: where one ends or the next begins with such a script.
+
+    Words without visible characters, and a tag for the target language before the others, stay by themselves.
 
     Returns:
         The parts of the text that remain between spaces, and the spans of the words in each.
     """
     parts: list[str] = []
     spans: list[list[Span]] = []
-    for word in words:
-        if not parts or not (_is_unspaced(parts[-1][-1]) or _is_unspaced(word[0])):
+    alone = [not _plain(word) for word in words]
+    alone[:1] = [alone[0] or bool((tag := TAG.fullmatch(words[0])) and not tag[2])] if words else []
+    for n, word in enumerate(words):
+        apart = not n or alone[n] or alone[n - 1]
+        if apart or not (_is_unspaced(words[n - 1][-1]) or _is_unspaced(word[0])):
             parts.append("")
             spans.append([])
         spans[-1].append((len(parts[-1]), len(parts[-1]) + len(word)))
@@ -188,10 +193,10 @@ def align_unspaced(
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
 ) -> Generator[Alignment, None, None]:
-    """Align pairs whose words are characters, the model's pieces, or ICU's: yield one alignment for each, in order.
+    """Align pairs in other words than those that models read between spaces: yield one alignment for each, in order.
 
-    The models read the lines unchanged, as they do with words between spaces; if the words are "segmented", they read
-    them without the spaces next to Chinese, Japanese, Thai and the like. All words in the same piece share its links.
+    The models read the lines unchanged; where the words are "segmented", without the spaces next to Chinese, Japanese,
+    Thai and the like. All words in the same piece share its links.
 
     Args:
         pairs: `LinePair`s, whose words are between spaces.

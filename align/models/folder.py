@@ -27,6 +27,9 @@ ALIGNING_MODEL = "de-en-fast"
 ALIGNING_REVERSE = "en-de-fast"
 """The same for English to German."""
 
+OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
+"""Bundled models of the same kind in the other direction."""
+
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
 FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
 CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
@@ -177,24 +180,25 @@ def default_model(settings: Settings, position: PositionChoice | None) -> str:
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 
-def in_direction(model: str, options: ModelOptions) -> str:
-    """Return the bundled model for the requested languages, of the kind of a default model.
+def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
+    """Return a default model, or its opposite for the requested languages, and options without these languages.
 
     Raises:
         ModelError: no bundled model translates between them.
     """
-    kind = model.removeprefix(DEFAULT_MODEL)
     given = options.source_lang, options.target_lang
-    for pair in ("de-en", "en-de"):
-        if all(code is None or same_language(code, own) for code, own in zip(given, pair.split("-"), strict=True)):
-            return f"{pair}{kind}"
+    for name in (model, OPPOSITE[model]):
+        if all(code is None or same_language(code, own) for code, own in zip(given, name.split("-")[:2], strict=True)):
+            return name, replace(options, source_lang=None, target_lang=None)
     source, target = (code or "any language" for code in given)
     raise ModelError(f"no bundled model translates {source} to {target}", hint="name one: ‹model›")
 
 
 def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
     """Return the forward model for a reverse model, where none is named; None where that of `default_model` will do."""
-    return None if reverse in (None, ALIGNING_REVERSE, ALIGNING_MODEL) else DEFAULT_MODEL
+    if reverse in (None, ALIGNING_REVERSE):
+        return None
+    return OPPOSITE.get(os.fspath(reverse or ""), DEFAULT_MODEL)
 
 
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:

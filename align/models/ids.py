@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterable, Sequence
 from itertools import accumulate
@@ -15,6 +16,9 @@ BEGINNINGS = ("\u2581", "\u0120")
 
 ENDING = "</w>"
 """Mark of a word's last piece in FSMT's vocabularies."""
+
+TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
+"""Matches a word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
 
 CONTINUED = "@@"
 """Mark of all but a word's last piece in subword-nmt."""

@@ -152,8 +152,9 @@ def load(
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}
     options = options or ModelOptions()
-    model = in_direction(default_model(settings, position), options) if model is None else os.fspath(model)
-    folder = find_model(model, options, files)
+    if model is None:
+        model, options = in_direction(default_model(settings, position), options)
+    folder = find_model(os.fspath(model), options, files)
     device = pick_device(device)
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)

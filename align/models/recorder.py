@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 import warnings
 from collections import deque
@@ -24,7 +23,7 @@ from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search,
 from align.io.manifest import digest_of
 from align.models.engine.forward import Padded, Transformer
 from align.models.folder import ModelFolder
-from align.models.ids import pieces_of
+from align.models.ids import TAG, pieces_of
 from align.models.preprocess import Preprocessor
 
 
@@ -79,10 +78,6 @@ def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: D
             raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
         _kept.append(recorder)
     return recorder
-
-
-TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
-"""A word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
 
 
 class TransformerAttention:

@@ -236,6 +236,10 @@ def test_without_gold_the_links_of_fast_align_take_its_place(
     *_, note, sign = without.out.decode().splitlines()
     assert note.startswith("no gold: fast_align's links of this text stand in for it")
     assert sign.startswith("AER|gold:none|fast_align:systran-align-")
-    assert "fast_align learns from 36 sentence pairs: below 1,000 the order of systems is unsure" in without.err
-    monkeypatch.setattr(evaluate, "FEW", 36)
+    assert "fast_align learns from 27 sentence pairs: below 1,000 the order of systems is unsure" in without.err
+    for show in (("--per-sentence", "-f", "tsv"), ("--errors", 1), ("-f", "latex", "--samples", 0)):
+        assert b"no gold: fast_align's links" in run("--without-gold", *options[:-2], *show).out
+    brief = run("--without-gold", *options[:-2], "-b")
+    assert (brief.out.count(b"\n"), "warning: no gold: fast_align's links" in brief.err) == (2, True)
+    monkeypatch.setattr(evaluate, "FEW", 27)
     assert "fast_align learns" not in run("--without-gold", *options).err

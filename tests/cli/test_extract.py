@@ -179,7 +179,9 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
         (("-m", "en-de"), "en-de", ""),
         (("--source-lang", "en", "--target-lang", "de"), "en-de-fast", ""),
         (("--source-lang", "en", "--translate"), "en-de", "--translate"),
-        (("--target-lang", "de", "--reverse-model", "de-en-fast"), "en-de-fast", ""),
+        (("--reverse-model", "de-en-fast"), "en-de-fast", "--reverse-model de-en-fast"),
+        (("--reverse-model", "de-en"), "en-de", "--reverse-model de-en"),
+        (("--source-lang", "eng", "--target-lang", "de-AT"), "en-de-fast", ""),
     ],
 )
 def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str, reason: str) -> None:
@@ -313,8 +315,9 @@ def test_an_error_leaves_no_half_written_file(run: Callable[..., Result], tmp_pa
         (("no/such/file",), ("no/such/file: No such file",)),
         (("-m", "no/such/model"), ("no/such/model: no such file",)),
         (("--device", "cuda"), ("no CUDA device",)),
+        (("--source-lang", "fr"), ("no bundled model translates fr to any language: name one: --model",)),
         (
-            ("--source-lang", "xx"),
+            ("-m", "de-en", "--source-lang", "xx"),
             ("dict.xx.txt: no such dictionary; there are those of: de, en: name another folder",),
         ),
         (("-o", "/dev/full"), ("/dev/full: cannot write: No space left",)),

@@ -55,7 +55,8 @@ def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:
         ({"null": "mask"}, "de-en"),
         ({"options": ModelOptions(source_lang="en", target_lang="de")}, "en-de-fast"),
         ({"options": ModelOptions(target_lang="de"), "layer": 2}, "en-de"),
-        ({"options": ModelOptions(source_lang="de")}, "de-en-fast"),
+        ({"options": ModelOptions(source_lang="deu")}, "de-en-fast"),
+        ({"options": ModelOptions(source_lang="en-GB")}, "en-de-fast"),
     ],
 )
 def test_the_default_model_can_be_read_as_asked(arguments: dict[str, Any], expected: str) -> None:

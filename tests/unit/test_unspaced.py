@@ -147,7 +147,11 @@ def test_units_of_two_models_end_where_a_word_and_pieces_of_both_do(
         ("2001 年 に Perl 6 を 使 っ た", "2001年にPerl 6を使った"),
         ("Perl 6 is new .", "Perl 6 is new ."),
         ("한국 어 를 말 한다", "한국 어 를 말 한다"),  # Korean has spaces
-        ("ก ข \u3000 a", "กข\u3000a"),
+        ("ก ข \u3000 ค a", "กข \u3000 คa"),  # words that a model does not see stay apart
+        ("東京 \xad 大阪", "東京 \xad 大阪"),
+        (">>jpn<< 東京 は", ">>jpn<< 東京は"),
+        (">>jpn<<東京 は", ">>jpn<<東京は"),
+        ("ＡＢ ＣＤ １ ２", "ＡＢ ＣＤ １ ２"),
         ("", ""),
     ],
 )
