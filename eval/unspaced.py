@@ -2,7 +2,8 @@
 
 The models read the text without these spaces (`--words segmented`). Statistical aligners get it in characters, in ICU's
 words and in the pieces of the first model; gold words are linked if any of their parts are. Means of the models' soft
-scores with their links on pieces are as in `ensembles`. Every row is compared with two models as they are by default.
+scores with their links on pieces are as in `ensembles`. Other thresholds and the input position alone show whether the
+defaults hold. Every row is compared with two models as they are by default.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reproduce import symmetrized
 from align import Aligner, LinePair, load, two_way
 from align.baselines.tools import lower_case
 from align.core.backend import Recorder
-from align.core.types import THRESHOLD, Links, Pair, Span
+from align.core.types import THRESHOLD, Links, Pair, Settings, Span
 from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
@@ -33,6 +34,9 @@ from align.models.preprocess import UNSPACED
 from align.transfer.windows import FLOOR
 
 DEFAULT = "two models"
+THRESHOLDS = (0.3, 0.4)
+"""Beside the default one."""
+
 _characters = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+").findall
 
 
@@ -99,6 +103,11 @@ def links_of_models(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[
         yield name, found
 
 
+def links_above(threshold: float, *of_systems: Sequence[MeanScores]) -> list[Links]:
+    """Return the links of each pair whose mean score over the systems is above a threshold."""
+    return [frozenset(mean_links(of_pair, threshold)) for of_pair in zip(*of_systems, strict=True)]
+
+
 def links_of_tools(
     tools: Sequence[str], about: dict[str, Any], text: Text, recorder: Recorder, baselines: Baselines
 ) -> Iterator[tuple[str, str, list[tuple[Links, Links]]]]:
@@ -137,7 +146,17 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
         for key in ("models", "reverse_models")
     )
     soft = dict(links_of_models(forward, reverse, text))
-    found = {name: [frozenset(mean_links([of_pair], THRESHOLD)) for of_pair in scores] for name, scores in soft.items()}
+    found = {
+        name if threshold == THRESHOLD else f"{name}, threshold {threshold:g}": links_above(threshold, scores)
+        for name, scores in soft.items()
+        for threshold in (THRESHOLD, *THRESHOLDS)
+    }
+    at_input = [
+        replace(model, forward=replace(model.forward, settings=Settings(position="input", threshold=FLOOR)))
+        for model in (forward, reverse)
+    ]
+    for name, scores in links_of_models(at_input[0], at_input[1], text):
+        found[f"{name}, --position input"] = links_above(THRESHOLD, scores)
     baselines, tools = Baselines(data, baseline_links), []
     train = settings["train"][about["train"][0]]
     for tool, name, links in links_of_tools(about["baselines"], train, text, forward.forward.recorder, baselines):
@@ -146,8 +165,7 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
         if name.endswith("pieces"):
             shares = [share_of_directions(*both) for both in links]
             for model, scores in soft.items():
-                of_pairs = zip(scores, shares, strict=True)
-                found[f"{model}, mean with {name}"] = [frozenset(mean_links(both, THRESHOLD)) for both in of_pairs]
+                found[f"{model}, mean with {name}"] = links_above(THRESHOLD, scores, shares)
     counts = {name: count_all(links, text.gold) for name, links in found.items()}
     rows: list[dict[str, Value]] = [
         {"system": name, **score_row(some, text, None if name == DEFAULT else counts[DEFAULT])}

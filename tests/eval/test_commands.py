@@ -129,7 +129,8 @@ def check_unspaced(rows: Rows, data: Path) -> None:
         f"{tool} on {unit}" for tool in ("fast_align", "eflomal") for unit in ("characters", "ICU's words", "pieces")
     }
     means = {f"{model}, mean with {tool}" for model in models for tool in tools if tool.endswith("pieces")}
-    assert {system.partition(":")[0] for system in found} == models | tools | means
+    others = {f"{model}, {how}" for model in models for how in ("threshold 0.3", "threshold 0.4", "--position input")}
+    assert {system.partition(":")[0] for system in found} == models | tools | means | others
     assert found["eflomal on characters: intersection"] < 20  # words of letters, translated one by one
 
 
