@@ -206,8 +206,10 @@ def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
         ModelError: the text has too few.
     """
     from align.core.stream import encode
+    from align.models.divide import in_units
 
-    encoded = [item for pair in pairs[:CHOOSING_PAIRS] if (item := encode(recorder, pair, "blank")).pieces]
+    sample = in_units(recorder, pairs[:CHOOSING_PAIRS])
+    encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
     if len(encoded) < MIN_PAIRS:
         raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
     return encoded

@@ -19,6 +19,7 @@ from align.core.stream import encode
 from align.core.text import number_pairs, split_words
 from align.core.types import Cell, Position, Score, Settings
 from align.models.detokenize import JOINS
+from align.models.divide import in_units
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.languages import base_language
 from align.models.load import load
@@ -140,7 +141,8 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
         for language in languages
     ]
     recorder = load(str(folder)).forward.recorder
-    encoded = [encode(recorder, pair, "blank") for pair in number_pairs(zip(*sides, strict=True))]
+    pairs = in_units(recorder, list(number_pairs(zip(*sides, strict=True))))
+    encoded = [encode(recorder, pair, "blank") for pair in pairs]
     if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
         return {}
     cells: dict[tuple[Position, Score], Cell] = {}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from align import Aligner, LinePair, load, two_way
-from align.models.divide import align_unspaced
+from align import Aligner, LinePair, Pair, load, two_way
+from align.models.divide import align_unspaced, in_units
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
 from tests import hugging, toy
@@ -130,6 +130,17 @@ def test_segmented_text_is_read_without_its_spaces(aligner: Aligner) -> None:
     # "天气不好" is one word of the user's, whose links are those of all its pieces
     assert {i for i, _ in segmented.links} <= {of[i] for i, _ in by_character.links}
     assert segmented.links
+
+
+def test_heads_are_chosen_by_pieces_where_text_has_no_words(aligner: Aligner) -> None:
+    lines = [LinePair.of(*PAIRS[0]), LinePair.of("", "")]
+    (pair, blank) = in_units(aligner.forward.recorder, lines)
+    [divided] = align_unspaced(aligner, lines[:1], "pieces")
+    assert (len(pair.source), len(pair.target)) == (len(divided.pair.source), len(divided.pair.target))
+    assert blank.blank
+    spaced = [Pair(("我们", "今", "天", "去", "学校", "。"), ("We", "go", "to", "school", "."), 1)]
+    for words in (spaced, [Pair(("Haus",), ("house",), 1)], []):
+        assert in_units(aligner.forward.recorder, words) is words
 
 
 def test_words_between_spaces_are_not_divided(aligner: Aligner) -> None:
