@@ -68,6 +68,9 @@ def build_model(shape: dict[str, Any], source_words: list[str], target_words: li
     for name, weight in model.named_parameters():
         if name.endswith("bias"):
             torch.nn.init.normal_(weight, std=0.5)  # fairseq starts them at 0, where a forgotten one goes unseen
+    for name, buffer in model.named_buffers():
+        if name.endswith("._float_tensor"):
+            buffer.fill_(float("nan"))  # fairseq leaves its value to chance
     return model, args
 
 

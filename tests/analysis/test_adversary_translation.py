@@ -74,16 +74,16 @@ def test_what_is_read_and_predicted(toy_recorder: MakeRecorder) -> None:
 def test_only_queries_and_keys_learn(toy_recorder: MakeRecorder) -> None:
     recorder = toy_recorder()
     original = recorder.own_model()
-    before = {name: weight.clone() for name, weight in original.state_dict().items()}
+    before = {name: weight.clone() for name, weight in original.named_parameters()}
     batches = forced(recorder, unrelated(40, 1), 100)
     model = train(original, batches, Asked((1.0,), updates=5), 1.0)
-    assert all(torch.equal(weight, before[name]) for name, weight in original.state_dict().items())
-    changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
+    assert all(torch.equal(weight, before[name]) for name, weight in original.named_parameters())
+    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed
     assert all(".encoder_attn.q_proj." in name or ".encoder_attn.k_proj." in name for name in changed)
     assert {name.split(".")[2] for name in changed} == {"0", "1"}
     again = train(original, batches, Asked((1.0,), updates=5), 1.0)
-    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items())
+    assert all(torch.equal(weight, again.get_parameter(name)) for name, weight in model.named_parameters())
     pieces = [recorder.encode(pair) for pair in unrelated(3, 2)]
     moved = recorder.with_transformer(attention_of(model, "moved").transformer)
     (here,) = moved.record(collate(pieces, recorder.pad), [1])
