@@ -194,8 +194,8 @@ class Int8Linear:
             shifted, 1.0, 128, self._weight, self._scales, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
         if residual is not None:
-            return torch.addcmul(residual, product, scales).add_(self._bias)
-        return self._activate(torch.addcmul(self._bias, product, scales))
+            return torch.addcmul(residual, product, scales, out=product).add_(self._bias)
+        return self._activate(torch.addcmul(self._bias, product, scales, out=product))
 
     def weight(self) -> Tensor:
         """Return the weight, as the output for the rows of an identity matrix; see `Projection`."""
