@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
+from align.cli.about import direction
 from align.cli.common import Progress, open_output
-from align.cli.loading import Asked, load_aligner, names_of
+from align.cli.loading import Asked, Models, load_aligner, names_of
 from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, plural
 from align.core.formats import to_json
-from align.core.types import Choice, Pair
+from align.core.types import Choice, Pair, TextWarning
 from align.io.reader import name_shown
 from align.io.signature import sign
+from align.models.languages import same_language
 from align.transfer.documents import LARGEST, read_document
 from align.transfer.inline import Inline
 from align.transfer.markup import Placement, review_line
@@ -147,6 +151,31 @@ class _Run:
         return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{counts}"
 
 
+def for_languages(models: Models, languages: tuple[str, str]) -> Models:
+    """Return the models for a document, of whose languages the bundled one is chosen where no model is named.
+
+    Args:
+        languages: codes of source and target; "" for one that is unknown. Requested ones come first.
+    """
+    if models.forward.model or models.reverse:
+        return models
+    options = models.forward.options
+    source, target = languages
+    options = replace(
+        options, source_lang=options.source_lang or source or None, target_lang=options.target_lang or target or None
+    )
+    return replace(models, forward=replace(models.forward, options=options))
+
+
+def warn_of_direction(model: tuple[str, str], document: tuple[str, str], file: str) -> None:
+    """Warn of a document whose source is the model's target, or the other way round."""
+    source, target = model
+    opposite = any(a and same_language(a, b) for a, b in zip(document, (target, source), strict=True))
+    if opposite and not any(a and same_language(a, b) for a, b in zip(document, model, strict=True)):
+        message = f"{file}: the model translates {direction(*model)}, the document is in the opposite direction"
+        warnings.warn(message, TextWarning, stacklevel=2)
+
+
 def transfer_document(
     program: str,
     asked: Asked,
@@ -171,12 +200,14 @@ def transfer_document(
         data = stream.read(LARGEST + 1)
     options = asked.models.forward.options
     document = read_document(data, shown, tags, (options.source_lang, options.target_lang))
+    asked = replace(asked, models=for_languages(asked.models, document.languages))
     run = _Run(document.segments, asked, shown)
     choices: list[Choice] = []
     signature = ""
     with closing(Progress(program, asked.quiet)) as progress:
         if run.lacking or (run.empty and asked.search):
             aligner = load_aligner(program, asked)
+            warn_of_direction(aligner.forward.recorder.languages, document.languages, shown)
             progress.begin(0, len(aligner.directions), lambda: None, "choosing layer and head …")
             if run.lacking:
                 choices = run.complete(aligner, progress)

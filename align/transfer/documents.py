@@ -32,6 +32,9 @@ _SKIPPED = ("alt-trans", "matches", "ignorable", "note", "notes", "header", "glo
 
 _LANGUAGE = ("xml:lang", "lang")
 
+_FILE_LANGUAGES = {"xliff": ("srcLang", "trgLang"), "file": ("source-language", "target-language")}
+"""Attributes with the languages of XLIFF's files, by the element that has them in version 2 and version 1."""
+
 _FIRST_BYTES = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -79,6 +82,7 @@ class _Reader:
         self._data, self._file = data, file
         self.units: list[_Unit] = []
         self.root = self.language = ""
+        self.languages: set[tuple[str, str]] = set()  # of XLIFF's files
         self._translate = [True]
         self._depth = self._skipped = 0
         self._unit: _Unit | None = None
@@ -160,6 +164,10 @@ class _Reader:
             return
         translate = attributes["translate"] != "no" if "translate" in attributes else self._translate[-1]
         self._translate.append(translate)
+        if self.root == "xliff" and local in _FILE_LANGUAGES:
+            source, target = _FILE_LANGUAGES[local]
+            if source in attributes:
+                self.languages.add((attributes[source], attributes.get(target, "")))
         if local == "header" and "srclang" in attributes:
             self.language = attributes["srclang"]
         if local in ("trans-unit", "segment", "tu"):
@@ -238,7 +246,8 @@ def read_document(
             segments += (
                 Segment(row.source, row.target, tags or "xml", *row[2:]) for row in sorted(rows, key=_Row.place)
             )
-    return Document(segments, data, write, bytes)
+    named = sides or (next(iter(reader.languages)) if len(reader.languages) == 1 else ("", ""))
+    return Document(segments, data, write, bytes, named)
 
 
 class _Row(NamedTuple):
@@ -285,7 +294,7 @@ def _choose_languages(reader: _Reader, languages: tuple[str | None, str | None],
     if not target and len(targets) > 1:
         listed = ", ".join(shorten(name, 40) for name in targets[:8])
         raise DataError(f"translations in {len(targets)} languages: {listed}", file=file, hint="‹target_lang›")
-    return main, target or ""
+    return main, target or "".join(targets)
 
 
 def _speaks(name: str, language: str) -> bool:

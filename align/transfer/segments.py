@@ -60,12 +60,14 @@ class Document(Generic[_Data]):
         data: content of the file, which their spans refer to.
         write: returns a translation in the form of the file.
         encode: returns the file's bytes.
+        languages: codes of source and target as the file has them; "" for one that it does not name.
     """
 
     segments: Sequence[Segment]
     data: _Data
     write: Callable[[Segment, str], _Data]
     encode: Callable[[_Data], bytes]
+    languages: tuple[str, str] = ("", "")
 
     def fill(self, targets: Sequence[str | None]) -> bytes:
         """Return the file with other translations; those that are None stay as they are."""

@@ -98,6 +98,54 @@ def test_english_to_german(
     assert result.out.decode() == text.replace(old, new)
 
 
+EN_DE = """<xliff version="1.2"><file source-language="en-GB" target-language="de-DE"><body>
+ <trans-unit id="1"><source>The <g id="1">house</g> is old.</source><target>Das Haus ist alt.</target></trans-unit>
+</body></file></xliff>
+"""
+EN_DE_2 = """<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="u"><segment>
+ <source>The <pc id="1">house</pc> is old.</source><target>Das Haus ist alt.</target>
+</segment></unit></file></xliff>
+"""
+EN_DE_TMX = """<tmx version="1.4"><header srclang="en"/><body><tu>
+<tuv xml:lang="en"><seg>The <hi x="1">house</hi> is old.</seg></tuv>
+<tuv xml:lang="de"><seg>Das Haus ist alt.</seg></tuv></tu></body></tmx>"""
+DE_PO = PO.replace('UTF-8\\n"', 'UTF-8\\n"\n"Language: de\\n"')
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "element"),
+    [
+        ("a.xlf", EN_DE, '<g id="1">'),
+        ("a.xliff", EN_DE_2, '<pc id="1">'),
+        ("a.tmx", EN_DE_TMX, '<hi x="1">'),
+        ("a.po", DE_PO, "<b>"),
+    ],
+)
+def test_a_document_names_its_languages(
+    run: Callable[..., Result], tmp_path: Path, name: str, text: str, element: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    result = run(path)
+    assert (result.code, "no -m given, so en-de-fast, English to German" in result.err) == (0, True)
+    assert f"Das {element}Haus</{element[1:].partition(' ')[0].rstrip('>')}> ist alt" in result.out.decode()
+    assert "opposite" not in result.err
+    assert "a model translates" not in result.err
+    translated = run("--translate", path)
+    assert "no -m given, so en-de for --translate" in translated.err
+    warned = run("-m", "de-en", path)
+    assert warned.code == 0
+    expected = f"{name}: the model translates German to English, the document is in the opposite direction"
+    assert expected in warned.err
+
+
+def test_no_bundled_model_has_its_languages(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    path.write_text(DE_PO.replace("Language: de", "Language: pt_BR"), encoding="utf-8")
+    failed(run(path), "no bundled model translates any language to pt_BR: name one: --model")
+    assert "German" in run(path, "--source-lang", "de", "--target-lang", "en").err
+
+
 def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text('msgid "a"\nmsgstr "b"\n', encoding="utf-8")
