@@ -97,10 +97,10 @@ def links_of_models(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[
         (DEFAULT, both, text.pairs),
     ):
         lines = [LinePair.of(" ".join(pair.source), " ".join(pair.target), pair.id) for pair in pairs]
-        found: list[MeanScores] = [dict(alignment.scores) for alignment in align_unspaced(aligner, lines, "segmented")]
+        scores: list[MeanScores] = [dict(alignment.scores) for alignment in align_unspaced(aligner, lines, "segmented")]
         if name.endswith("reverse"):
-            found = [{link[::-1]: score for link, score in scores.items()} for scores in found]
-        yield name, found
+            scores = [{link[::-1]: score for link, score in of_pair.items()} for of_pair in scores]
+        yield name, scores
 
 
 def links_above(threshold: float, *of_systems: Sequence[MeanScores]) -> list[Links]:
@@ -126,8 +126,8 @@ def links_of_tools(
                 print(f"{tool} on {name} is left out: {error}", file=sys.stderr)
                 continue
             words = [
-                (to_words(forward, some, pair), to_words(reverse, some, pair))
-                for (forward, reverse), some, pair in zip(baseline.links, parts.pairs, text.pairs, strict=True)
+                (to_words(forward, cut, pair), to_words(reverse, cut, pair))
+                for (forward, reverse), cut, pair in zip(baseline.links, parts.pairs, text.pairs, strict=True)
             ]
             yield baseline.tool, f"{tool} on {name}", words
 
@@ -146,7 +146,7 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
         for key in ("models", "reverse_models")
     )
     soft = dict(links_of_models(forward, reverse, text))
-    found = {
+    systems = {
         name if threshold == THRESHOLD else f"{name}, threshold {threshold:g}": links_above(threshold, scores)
         for name, scores in soft.items()
         for threshold in (THRESHOLD, *THRESHOLDS)
@@ -156,20 +156,20 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
         for model in (forward, reverse)
     ]
     for name, scores in links_of_models(at_input[0], at_input[1], text):
-        found[f"{name}, --position input"] = links_above(THRESHOLD, scores)
+        systems[f"{name}, --position input"] = links_above(THRESHOLD, scores)
     baselines, tools = Baselines(data, baseline_links), []
     train = settings["train"][about["train"][0]]
     for tool, name, links in links_of_tools(about["baselines"], train, text, forward.forward.recorder, baselines):
         tools.append(tool)
-        found |= {f"{name}: {way}": some for way, some in symmetrized(links).items()}
+        systems |= {f"{name}: {method}": merged for method, merged in symmetrized(links).items()}
         if name.endswith("pieces"):
             shares = [share_of_directions(*both) for both in links]
             for model, scores in soft.items():
-                found[f"{model}, mean with {name}"] = links_above(THRESHOLD, scores, shares)
-    counts = {name: count_all(links, text.gold) for name, links in found.items()}
+                systems[f"{model}, mean with {name}"] = links_above(THRESHOLD, scores, shares)
+    counts = {name: count_all(links, text.gold) for name, links in systems.items()}
     rows: list[dict[str, Value]] = [
-        {"system": name, **score_row(some, text, None if name == DEFAULT else counts[DEFAULT])}
-        for name, some in counts.items()
+        {"system": name, **score_row(of_system, text, None if name == DEFAULT else counts[DEFAULT])}
+        for name, of_system in counts.items()
     ]
     names = [aligner.forward.recorder.name for aligner in (forward, reverse)]
     sign = signature({"model": names, "tool": list(dict.fromkeys(tools)), "words": "segmented"}, "unspaced")
