@@ -40,7 +40,7 @@ from align.evaluation.tables import Column, Value, as_tsv
 from align.view.plots import in_style, save
 
 LINES = {"one": "-", "both": "-", "encoder-8": ":", "encoder-12": "--"}
-"""How systems are drawn, by their names or what these begin with; others as dashes and dots."""
+"""Lines of systems, by their names or what these begin with; others are drawn as dashes and dots."""
 
 MARKERS = {"float32": "o", "bfloat16": "^", "int8": "s"}
 """By arithmetic."""
@@ -74,6 +74,7 @@ def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
     sizes = sorted({size for system, points in measured.items() if "encoder" not in system for size, _ in points})
     for system, points in measured.items():
         kind, arithmetic = system.partition("-")[0], system.rpartition("-")[2]
+        filled = kind not in ("one", "both") or "distilled" in system
         if system == "fast_align-training":
             continue
         if kind == "encoder":
@@ -81,7 +82,8 @@ def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
             points = [(size, size * seconds / sample) for size in sizes or [sample]]
         axes.plot(
             *zip(*points, strict=True), LINES.get(system, LINES.get(kind, "-.")), color=COLOURS[kind],
-            marker=MARKERS.get(arithmetic, "."), markersize=4, linewidth=1, label=systems[system],
+            marker=MARKERS.get(arithmetic, "."), markerfacecolor=None if filled else "white", markersize=4,
+            linewidth=1, label=systems[system],
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")

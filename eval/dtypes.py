@@ -25,7 +25,7 @@ from common import (
     write_table,
 )
 
-from align import Aligner, Pair, Settings, two_way
+from align import Aligner, Pair, load, two_way
 from align.core.types import DTYPES, Links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
@@ -45,12 +45,12 @@ def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> list[Links]:
 
 
 def rows_of(
-    both: Sequence[Iterator[tuple[str, Aligner]]], text: Text, more: Sequence[Pair]
+    both: Sequence[Iterator[tuple[str, Aligner]]], kind: str, text: Text, more: Sequence[Pair]
 ) -> Iterator[dict[str, Value]]:
-    """A row for one model and for both in each arithmetic."""
+    """Yield a row for one model and for both in each arithmetic; `kind` follows their number."""
     before: dict[str, tuple[list[Links], list[Links]]] = {}
     for (dtype, one), (_, back) in zip(*both, strict=True):
-        for models, aligner in (("one", one), ("two", two_way(one, back))):
+        for models, aligner in ((f"one{kind}", one), (f"two{kind}", two_way(one, back))):
             of_gold, of_more = links_of(aligner, text.pairs), links_of(aligner, more)
             gold, other = before.setdefault(models, (of_gold, of_more))
             reference = None if gold is of_gold else count_all(gold, text.gold)
@@ -61,7 +61,14 @@ def rows_of(
             yield row | score_row(count_all(of_gold, text.gold), text, reference)
 
 
-def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> None:
+def directions(names: Sequence[str], data: Path, pairs: Sequence[Pair]) -> Iterator[Aligner]:
+    """Yield a model and its reverse one, read where they choose to be for a text."""
+    for name, side in zip(names, (pairs, swapped(pairs)), strict=True):
+        model = load(str(data / name) if "/" in name else name, device="cpu", too_long="blank")
+        yield replace(model, forward=replace(model.forward, choice=chosen(model, side)))
+
+
+def run(data: Path, config: Path, experiment: str, students: Sequence[str], lines: int, output: Path) -> None:
     """Align, print, write.
 
     Raises:
@@ -72,17 +79,15 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
     text = read_text(settings, about["gold"], data)
     more = list(islice(read_train(settings["train"][about["train"][0]], data), lines))
     names = about["models"][0], about["reverse_models"][0]
-    one, back = (
-        replace(
-            load_model(name, data, "cpu", too_long="blank"),
-            forward=replace(load_model(name, data, "cpu", too_long="blank").forward, settings=Settings()),
-        )
-        for name in names
-    )
-    one = replace(one, forward=replace(one.forward, choice=chosen(one, more)))
-    back = replace(back, forward=replace(back.forward, choice=chosen(back, swapped(more))))
+    rows: list[dict[str, Value]] = []
+    recorders: list[str] = []
+    for kind, of_kind in (("", names), (" distilled", students)):
+        if of_kind:
+            models = list(directions(of_kind, data, more))
+            both = [ways(name, data, model) for name, model in zip(of_kind, models, strict=True)]
+            rows += rows_of(both, kind, text, more)
+            recorders += [model.forward.recorder.name for model in models]
     columns = [Column("models", "models"), Column("products", "products")]
     columns += [Column(f"{what} changed", f"{what} changed, %", 2) for what in ("lines", "links")]
-    rows = list(rows_of([ways(names[0], data, one), ways(names[1], data, back)], text, more))
-    sign = signature({"model": [one.forward.recorder.name, back.forward.recorder.name], "lines": lines}, "dtypes")
+    sign = signature({"model": recorders, "lines": lines}, "dtypes")
     write_table([*columns, *score_columns(text)], rows, sign, output / f"{experiment}.dtypes.tsv")

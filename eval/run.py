@@ -65,7 +65,10 @@ def lines(default: int, help: str = "of the text") -> Option:
 COMMANDS: dict[str, tuple[Option, ...]] = {
     "reproduce": (*EXPERIMENTS, LINKS, option("-f", "--format", choices=tuple(TABLES), default="text")),
     "defaults": EXPERIMENT,
-    "dtypes": (*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
+    "dtypes": (
+        *(*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
+        option("--students", nargs=2, default=(), metavar="MODEL", help="distilled models: one and its reverse"),
+    ),
     "doubts": EXPERIMENT,
     "ensembles": (*EXPERIMENT, LINKS),
     "unspaced": (

@@ -55,7 +55,7 @@ RUNS = {
         "serve_load",
         "# python eval/run.py serve-load -s gold.de -t gold.en -m one --lines 40 --clients 3 --seconds 2; ",
     ),
-    f"dtypes {EXPERIMENT} --lines 60": ("toy.dtypes", "# dtypes|"),
+    f"dtypes {EXPERIMENT} --lines 60 --students models/one models/back": ("toy.dtypes", "# dtypes|"),
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
     f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
     f"unspaced {EXPERIMENT}": ("toy.unspaced", "# unspaced|fairseq:de-en@"),
@@ -102,9 +102,11 @@ def check_serve(rows: Rows, data: Path) -> None:
 
 
 def check_dtypes(rows: Rows, data: Path) -> None:
-    expected = [(models, dtype) for dtype in DTYPES for models in ("one", "two")]
+    expected = [
+        (f"{number}{kind}", dtype) for kind in ("", " distilled") for dtype in DTYPES for number in ("one", "two")
+    ]
     assert [(row["models"], row["products"]) for row in rows] == expected
-    assert all(float(row["lines changed"]) == 0 for row in rows[:2])
+    assert all(float(row["lines changed"]) == 0 for row in rows if row["products"] == "float32")
 
 
 def check_worth(rows: Rows, data: Path) -> None:
