@@ -1,6 +1,6 @@
 """Modules that lie in the current folder, which may be a downloaded one, are not run by any program of ours.
 
-tests/hostile/test_kill_training.py trains in such a folder.
+tests/hostile/test_kill_training.py trains in such a folder, tests/scale/test_ray.py starts jobs there.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def plant(folder: Path, names: Iterable[str]) -> Path:
             path = folder / name / "__init__.py"
         path.write_text(f"open({str(folder / 'RAN')!r}, 'a').write({name!r})\n", encoding="utf-8")
     (folder / "in.tsv").write_text("guten tag heute\tgood day today\n" * 600, encoding="utf-8")
+    (folder / "few.txt").write_text("guten tag heute\n" * 6, encoding="utf-8")
     return folder
 
 
@@ -138,16 +139,15 @@ def test_spawned_workers_do_not_look_there(trap: Path, kind: str) -> None:
 JOB = ("jobs", "in.tsv", "--output", "out")
 WAYS: dict[str, tuple[str, ...]] = {
     "workers": ("extract-align", "-q", "in.tsv", "--workers", "2", "--buffer", "500", "-o", "links"),
-    "translation": ("extract-align", "-q", "in.tsv", "--columns", "1", "--translate", "--beam", "1", "-o", "links"),
+    "translation": ("extract-align", "-q", "few.txt", "--translate", "--beam", "1", "-o", "links"),
     "job": ("extract-align", *JOB, "--workers", "2"),
-    "Ray": ("extract-align", *JOB, "--engine", "ray", "--workers", "1"),
     "fast_align": ("extract-align", "baseline", "fast_align", "in.tsv", "-o", "links"),
     "eflomal": ("extract-align", "baseline", "eflomal", "in.tsv", "-o", "links"),
     "sweep": ("extract-align", "sweep", "in.tsv", "-o", "counts.tsv"),
 }
 """Every way in which a command begins processes, or imports what --help does not."""
 
-NEEDED = {"Ray": "ray", "fast_align": "systran_align", "eflomal": "eflomal", "job": "pyarrow"}
+NEEDED = {"fast_align": "systran_align", "eflomal": "eflomal", "job": "pyarrow"}
 
 
 @pytest.mark.parametrize("way", WAYS)

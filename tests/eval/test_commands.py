@@ -188,6 +188,7 @@ CHECKS = (
         for arguments, check in zip(RUNS, CHECKS, strict=True)
     ],
 )
+@pytest.mark.usefixtures("forked_fairseq")
 def test_a_table_says_how_it_was_made_and_adds_up(
     arguments: str, check: Callable[[Rows, Path], None], data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import toy
+from tests.cli.test_current_folder import SOME, plant
 from tests.conftest import ROOT
 from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
 
@@ -48,11 +49,13 @@ def cluster() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def made(cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a toy model, three files of which one is large, and what the local engine makes of them."""
-    folder = tmp_path_factory.mktemp("ray")
+    """A folder with a toy model, three files of which one is large, and what the local engine makes of them.
+
+    It also has modules that no program may run.
+    """
+    folder = plant(tmp_path_factory.mktemp("ray") / "trap", SOME)
     toy.save_model(folder / "toy")
     (folder / "in").mkdir()
-    (folder / "random.py").write_text("raise SystemExit('imported from the current folder')\n")
     for n, rows in enumerate((9000, 20, 30)):
         (folder / f"in/{n}.tsv").write_bytes(lines(sentences(rows, n)))
     with pytest.MonkeyPatch.context() as patch:
@@ -67,6 +70,7 @@ def job(cluster: dict[str, str], made: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(made)
     monkeypatch.setenv("RAY_ADDRESS", cluster["RAY_ADDRESS"])
     yield [*LOCAL, "--engine", "ray"]
+    assert not Path("RAN").exists()
     shutil.rmtree("out", ignore_errors=True)
 
 
