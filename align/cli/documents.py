@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from align.core.formats import to_json
 from align.core.types import Choice, Pair, TextWarning
 from align.io.reader import name_shown
 from align.io.signature import sign
-from align.models.languages import same_language
+from align.models.languages import base_language, is_group, named_language, same_language
 from align.transfer.documents import LARGEST, read_document
 from align.transfer.inline import Inline
 from align.transfer.markup import Placement, review_line
@@ -151,29 +151,48 @@ class _Run:
         return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{counts}"
 
 
-def for_languages(models: Models, languages: tuple[str, str]) -> Models:
-    """Return the models for a document, of whose languages the bundled one is chosen where no model is named.
+Languages = tuple[str, str]
+"""Codes of source and target; "" for one that is unknown."""
 
-    Args:
-        languages: codes of source and target; "" for one that is unknown. Requested ones come first.
+
+def languages_of(segments: Iterable[Segment]) -> list[Languages]:
+    """Return the languages of segments, each pair once."""
+    named = dict.fromkeys(segment.languages for segment in segments)
+    source_and_target = ((named_language(source), named_language(target)) for source, target in named)
+    return list(dict.fromkeys(source_and_target))
+
+
+def for_languages(models: Models, languages: Sequence[Languages], file: str) -> Models:
+    """Return the models for a document's languages, which choose the bundled model.
+
+    They do not if a model or a language is requested.
+
+    Raises:
+        DataError: a side is in several languages.
     """
-    if models.forward.model or models.reverse:
-        return models
     options = models.forward.options
-    source, target = languages
-    options = replace(
-        options, source_lang=options.source_lang or source or None, target_lang=options.target_lang or target or None
-    )
+    if models.forward.model or models.reverse or options.source_lang or options.target_lang:
+        return models
+    chosen: list[str | None] = []
+    for side, codes in zip(("sources", "translations"), zip(*languages, strict=True), strict=True):
+        distinct = {base_language(code): code for code in codes if code}
+        if len(distinct) > 1:
+            listed = ", ".join(distinct)
+            raise DataError(f"{side} in {len(distinct)} languages: {listed}", file=file, hint="name a model: ‹model›")
+        chosen.append(next(iter(distinct.values()), None))
+    options = replace(options, source_lang=chosen[0], target_lang=chosen[1])
     return replace(models, forward=replace(models.forward, options=options))
 
 
-def warn_of_direction(model: tuple[str, str], document: tuple[str, str], file: str) -> None:
-    """Warn of a document whose source is the model's target, or the other way round."""
-    source, target = model
-    opposite = any(a and same_language(a, b) for a, b in zip(document, (target, source), strict=True))
-    if opposite and not any(a and same_language(a, b) for a, b in zip(document, model, strict=True)):
-        message = f"{file}: the model translates {direction(*model)}, the document is in the opposite direction"
-        warnings.warn(message, TextWarning, stacklevel=2)
+def warn_of_languages(model: Languages, languages: Sequence[Languages], file: str) -> None:
+    """Warn of segments in other languages than the model's."""
+    for pair in languages:
+        sides = zip(pair, model, strict=True)
+        if any(code and own and not is_group(own) and not same_language(code, own) for code, own in sides):
+            names = (base_language(code) if code else "any language" for code in pair)
+            message = f"{file}: the model translates {direction(*model)}, and segments are from {direction(*names)}"
+            warnings.warn(message, TextWarning, stacklevel=2)
+            return
 
 
 def transfer_document(
@@ -200,21 +219,24 @@ def transfer_document(
         data = stream.read(LARGEST + 1)
     options = asked.models.forward.options
     document = read_document(data, shown, tags, (options.source_lang, options.target_lang))
-    asked = replace(asked, models=for_languages(asked.models, document.languages))
     run = _Run(document.segments, asked, shown)
     choices: list[Choice] = []
     signature = ""
     with closing(Progress(program, asked.quiet)) as progress:
         if run.lacking or (run.empty and asked.search):
+            read = [*run.lacking, *(run.empty if asked.search else ())]
+            languages = languages_of(document.segments[n] for n in read)
+            asked = replace(asked, models=for_languages(asked.models, languages, shown))
             aligner = load_aligner(program, asked)
-            warn_of_direction(aligner.forward.recorder.languages, document.languages, shown)
+            if not (options.source_lang or options.target_lang):
+                warn_of_languages(aligner.forward.recorder.languages, languages, shown)
             progress.begin(0, len(aligner.directions), lambda: None, "choosing layer and head …")
             if run.lacking:
                 choices = run.complete(aligner, progress)
             if run.empty and asked.search:
                 choices = run.translate(aligner, progress)
-            for direction, choice in zip(names_of(aligner), choices, strict=True):
-                progress.write(f"{program}: {direction}{choice}")
+            for name, choice in zip(names_of(aligner), choices, strict=True):
+                progress.write(f"{program}: {name}{choice}")
             signature = sign(aligner, choices, asked.search)
         if not asked.search:
             run.counts["without a translation"] += len(run.empty)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -16,6 +17,20 @@ GROUPS = frozenset({
     "sla", "sit", "trk", "tut", "urj", "zle", "zls", "zlw",
 })  # fmt: skip
 """Codes of language families (ISO 639-5) that name a side of OPUS-MT's models."""
+
+
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,4}")
+_NO_LANGUAGE = ("mis", "mul", "und", "zxx")
+
+
+def named_language(name: str) -> str:
+    """Return the code by which a document names its language, without encoding and modifier.
+
+    Returns:
+        "" if it is not a code, such as `German`, or stands for no certain language, such as `und`.
+    """
+    code = re.split("[.@]", name.strip())[0]
+    return code if _CODE.fullmatch(code) and code[:3].lower() not in _NO_LANGUAGE else ""
 
 
 def is_group(code: str) -> bool:

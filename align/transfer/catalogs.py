@@ -22,7 +22,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[([0-9]{1,3})\])?[ \t]*(?=\")")
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*$')
 _CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
-_LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z0-9_@-]{1,40})", re.MULTILINE)
+_LANGUAGE = re.compile(r"^Language:[ \t]*(\S{1,40})", re.MULTILINE)
 _ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
 """Placeholders that a form for one thing may leave out."""
@@ -107,8 +107,8 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             texts = {key: entry.text(key, encoding) for key in entry.texts}
         except UnicodeDecodeError:
             raise DataError(f"escapes of bytes that are not {encoding}", file=file, line=entry.line) from None
-        if not texts["msgid"] and (header := _LANGUAGE.search(texts.get("msgstr", ""))):
-            language = header[1].partition("@")[0]
+        if not unit and not texts["msgid"] and (header := _LANGUAGE.search(texts.get("msgstr", ""))):
+            language = header[1]
         if entry.fuzzy or not texts["msgid"]:
             continue
         forms = [key for key in entry.spans if key.startswith("msgstr")]
@@ -118,7 +118,8 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
                 source = _without_number(source, target)
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
-            segments.append(Segment(source, target, kind, entry.line, (unit, 0), entry.spans[key], (f"{key} ", "")))
+            around, languages = (f"{key} ", ""), ("", language)
+            segments.append(Segment(source, target, kind, entry.line, (unit, 0), entry.spans[key], around, languages))
 
     def write(segment: Segment, target: str) -> str:
         return segment.around[0] + ending.join(_wrap(target, len(segment.around[0]), wrapped))
@@ -130,7 +131,7 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             character = show_value(content[error.start])
             raise DataError(f"{character} of a translation is not in {encoding}", file=file) from None
 
-    return Document(segments, text, write, encode, ("", language))
+    return Document(segments, text, write, encode)
 
 
 def _without_number(source: str, target: str) -> str:

@@ -68,10 +68,16 @@ class _Part:
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit of translation with its parts."""
+    """A unit of translation with its parts.
+
+    Attributes:
+        language: of the source, in a translation memory.
+        languages: of source and target.
+    """
 
     translate: bool
     language: str = ""
+    languages: tuple[str, str] = ("", "")
     parts: list[_Part] = field(default_factory=list)
 
 
@@ -82,13 +88,13 @@ class _Reader:
         self._data, self._file = data, file
         self.units: list[_Unit] = []
         self.root = self.language = ""
-        self.languages: set[tuple[str, str]] = set()  # of XLIFF's files
         self._translate = [True]
         self._depth = self._skipped = 0
         self._unit: _Unit | None = None
         self._part: _Part | None = None
         self._inner = 0
         self._variant = ""
+        self._languages = self._of_all = "", ""  # of the file in XLIFF, and of all files
         self._after: list[Callable[[int], None]] = []
         self.encoding = _FIRST_BYTES.get(data[:2], "utf-8")
         self._parser = parser = expat.ParserCreate()
@@ -165,13 +171,14 @@ class _Reader:
         translate = attributes["translate"] != "no" if "translate" in attributes else self._translate[-1]
         self._translate.append(translate)
         if self.root == "xliff" and local in _FILE_LANGUAGES:
-            source, target = _FILE_LANGUAGES[local]
-            if source in attributes:
-                self.languages.add((attributes[source], attributes.get(target, "")))
+            source, target = (attributes.get(name, "") for name in _FILE_LANGUAGES[local])
+            self._languages = (source, target) if source or target else self._of_all
+            if local == "xliff":
+                self._of_all = self._languages
         if local == "header" and "srclang" in attributes:
             self.language = attributes["srclang"]
         if local in ("trans-unit", "segment", "tu"):
-            self._unit = _Unit(translate, attributes.get("srclang", ""))
+            self._unit = _Unit(translate, attributes.get("srclang", ""), self._languages)
             self.units.append(self._unit)
         elif local == "tuv":
             self._variant = next((attributes[key] for key in _LANGUAGE if key in attributes), "")
@@ -244,10 +251,10 @@ def read_document(
         if unit.translate:
             rows = _read_variants(reader, unit, number, sides) if sides else _read_unit(reader, unit, number)
             segments += (
-                Segment(row.source, row.target, tags or "xml", *row[2:]) for row in sorted(rows, key=_Row.place)
+                Segment(row.source, row.target, tags or "xml", *row[2:], languages=unit.languages)
+                for row in sorted(rows, key=_Row.place)
             )
-    named = sides or (next(iter(reader.languages)) if len(reader.languages) == 1 else ("", ""))
-    return Document(segments, data, write, bytes, named)
+    return Document(segments, data, write, bytes)
 
 
 class _Row(NamedTuple):
@@ -294,7 +301,7 @@ def _choose_languages(reader: _Reader, languages: tuple[str | None, str | None],
     if not target and len(targets) > 1:
         listed = ", ".join(shorten(name, 40) for name in targets[:8])
         raise DataError(f"translations in {len(targets)} languages: {listed}", file=file, hint="‹target_lang›")
-    return main, target or "".join(targets)
+    return main, target or ""
 
 
 def _speaks(name: str, language: str) -> bool:
@@ -312,6 +319,7 @@ def _read_variants(reader: _Reader, unit: _Unit, number: int, sides: tuple[str, 
     targets = [part for part in unit.parts if part is not source and _speaks(part.language, sides[1] or part.language)]
     if source is None or not targets:
         return []
+    unit.languages = source.language, targets[0].language
     return [_whole(reader, source, targets[0], number)]
 
 

@@ -41,6 +41,7 @@ class Segment:
         unit: segments of the same unit get their translations together if none has one.
         span: part of the file that the translation replaces.
         around: text to write before it and after it.
+        languages: of source and target, as the file names them; "" for one that it does not name.
     """
 
     source: str
@@ -50,6 +51,7 @@ class Segment:
     unit: tuple[int, int]
     span: tuple[int, int]
     around: tuple[str, str] = ("", "")
+    languages: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,12 @@ class Document(Generic[_Data]):
         data: content of the file, which their spans refer to.
         write: returns a translation in the form of the file.
         encode: returns the file's bytes.
-        languages: codes of source and target as the file has them; "" for one that it does not name.
     """
 
     segments: Sequence[Segment]
     data: _Data
     write: Callable[[Segment, str], _Data]
     encode: Callable[[_Data], bytes]
-    languages: tuple[str, str] = ("", "")
 
     def fill(self, targets: Sequence[str | None]) -> bytes:
         """Return the file with other translations; those that are None stay as they are."""

@@ -129,21 +129,79 @@ def test_a_document_names_its_languages(
     result = run(path)
     assert (result.code, "no -m given, so en-de-fast, English to German" in result.err) == (0, True)
     assert f"Das {element}Haus</{element[1:].partition(' ')[0].rstrip('>')}> ist alt" in result.out.decode()
-    assert "opposite" not in result.err
-    assert "a model translates" not in result.err
+    assert "warning" not in result.err
     translated = run("--translate", path)
     assert "no -m given, so en-de for --translate" in translated.err
-    warned = run("-m", "de-en", path)
-    assert warned.code == 0
-    expected = f"{name}: the model translates German to English, the document is in the opposite direction"
-    assert expected in warned.err
+    for options in (("-m", "de-en"), ("--reverse-model", "en-de")):
+        warned = run(*options, path)
+        source = "any language" if name == "a.po" else "English"
+        expected = f"{name}: the model translates German to English, and segments are from {source} to German\n"
+        assert (warned.code, expected in warned.err) == (0, True)
+    requested = run("--source-lang", "de", "--target-lang", "en", *(() if name != "a.tmx" else ("-m", "de-en")), path)
+    assert "warning" not in requested.err
 
 
 def test_no_bundled_model_has_its_languages(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text(DE_PO.replace("Language: de", "Language: pt_BR"), encoding="utf-8")
     failed(run(path), "no bundled model translates any language to pt_BR: name one: --model")
-    assert "German" in run(path, "--source-lang", "de", "--target-lang", "en").err
+    assert "German to English" in run(path, "--source-lang", "de", "--target-lang", "en").err
+    path = tmp_path / "a.xlf"
+    path.write_text(EN_DE.replace("en-GB", "fr"), encoding="utf-8")
+    message = "a.xlf: the model translates English to German, and segments are from fr to German"
+    assert message in run("-m", "en-de-fast", path).err
+
+
+@pytest.mark.parametrize(
+    ("languages", "chosen"),
+    [
+        ([("en-US", "de-DE"), ("en", "de-AT")], "English to German"),
+        ([("en", "de"), ("en", "")], "English to German"),
+        ([("und", "x-none"), ("", "")], "German to English"),
+        ([("German", "English")], "German to English"),
+        ([("", ""), ("EN-us", "deu")], "English to German"),
+    ],
+)
+def test_files_within_a_document(
+    run: Callable[..., Result], tmp_path: Path, languages: list[tuple[str, str]], chosen: str
+) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(several(languages), encoding="utf-8")
+    result = run(path)
+    assert (
+        result.code,
+        f"no -m given, so {'en-de' if chosen[0] == 'E' else 'de-en'}-fast, {chosen}" in result.err,
+    ) == (0, True)
+    assert "warning" not in result.err
+
+
+def several(languages: list[tuple[str, str]]) -> str:
+    """XLIFF of several files in these languages."""
+    files = EN_DE[len('<xliff version="1.2">') : -len("</xliff>\n")]
+    named = [files.replace("en-GB", source).replace("de-DE", target) for source, target in languages]
+    return f'<xliff version="1.2">{"".join(named)}</xliff>'
+
+
+def test_a_document_of_several_directions(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(several([("en", "de"), ("de", "en")]), encoding="utf-8")
+    failed(run(path), "a.xlf: sources in 2 languages: en, de: name a model: --model")
+    path.write_text(several([("en", "de"), ("en", "fr")]), encoding="utf-8")
+    failed(run(path), "a.xlf: translations in 2 languages: de, fr: name a model: --model")
+    result = run("-m", "en-de", path)
+    assert "a.xlf: the model translates English to German, and segments are from English to fr\n" in result.err
+    complete = several([("en", "de"), ("de_AT@euro", "en")]).replace("Das Haus", 'Das <g id="1">Haus</g>')
+    path.write_text(complete, encoding="utf-8")
+    result = run(path)  # no model is needed
+    assert (result.code, result.out.decode()) == (0, complete)
+
+
+def test_a_unit_of_a_memory_names_its_own_source(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(EN_DE_TMX.replace('srclang="en"', 'srclang="de"').replace("<tu>", '<tu srclang="en">'))
+    result = run(path)
+    assert "en-de-fast" in result.err
+    assert 'Das <hi x="1">Haus</hi> ist alt' in result.out.decode()
 
 
 def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_path: Path) -> None:
