@@ -1,9 +1,9 @@
-"""Error rates of what one model could do by default: positions, heads, scores, thresholds.
+"""Error rates of ways to read one model: positions, heads, scores, thresholds; and of two models at several thresholds.
 
 Each model by itself reads where lexical consistency on the test text says, without gold: at any head, or at all heads
 of a layer together, in the input position or in both. Links are each target word's best word, or all words with a soft
 score above a threshold: of the shares f that the model gives, of f f, as if one of the other direction agreed, or of
-f f where f is sharpened first, as it is by default.
+f f where f is sharpened first, as it is by default. The last rows are of both models together, as they are by default.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from common import (
 )
 from torch import Tensor
 
-from align import Aligner, Pair, Settings
+from align import Aligner, Pair, Settings, two_way
 from align.core.scores import best_words, links_above, shares, sharpen, soft_scores
 from align.core.stream import encode
 from align.core.types import THRESHOLD, Links, PositionChoice, Score
+from align.evaluation.ensemble import mean_links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
+from align.transfer.windows import FLOOR
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
+BETWEEN = 0.45
+"""A threshold of two models beside these."""
 
 DEFAULT = "sharpened"
 MADE_OF: dict[str, Callable[[Tensor], Tensor]] = {
@@ -83,6 +87,20 @@ def rows_of(model: Aligner, text: Text, reverse: bool) -> Iterator[dict[str, Val
         yield row | score_row(counts, text, None if counts is default else default)
 
 
+def rows_of_both(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[dict[str, Value]]:
+    """Yield a row for each threshold of two models, compared with the default one."""
+    defaults = [replace(model, forward=replace(model.forward, settings=Settings())) for model in (forward, reverse)]
+    scores = [dict(alignment.scores) for alignment in two_way(defaults[0], defaults[1], threshold=FLOOR)(text.pairs)]
+    counts = {
+        threshold: count_all([frozenset(mean_links([pair], threshold)) for pair in scores], text.gold)
+        for threshold in (*THRESHOLDS, BETWEEN)
+    }
+    for threshold, counted in sorted(counts.items()):
+        row: dict[str, Value] = {"score": "norm", "heads": "any", "position": "both", "links": DEFAULT}
+        reference = None if threshold == THRESHOLD else counts[THRESHOLD]
+        yield row | {"threshold": f"{threshold:g}"} | score_row(counted, text, reference)
+
+
 def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     """Try, print, write.
 
@@ -95,9 +113,11 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     columns = [Column(key, key) for key in ("model", "score", "heads", "position", "links", "threshold")]
     columns += score_columns(text)
     rows: list[dict[str, Value]] = []
-    names = []
+    models = []
     for key in ("models", "reverse_models"):
         model = load_model(about[key][0], data, "cpu")
-        names.append(model.forward.recorder.name)
+        models.append(model)
         rows += [{"model": about[key][0], **row} for row in rows_of(model, text, key == "reverse_models")]
-    write_table(columns, rows, signature({"model": names}, "defaults"), output / f"{experiment}.defaults.tsv")
+    rows += [{"model": "both", **row} for row in rows_of_both(models[0], models[1], text)]
+    sign = signature({"model": [model.forward.recorder.name for model in models]}, "defaults")
+    write_table(columns, rows, sign, output / f"{experiment}.defaults.tsv")

@@ -75,7 +75,9 @@ def rows_of(models: Partners, partners: Partners, text: Text) -> list[dict[str, 
     return rows
 
 
-def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, output: Path) -> None:
+def run(
+    data: Path, config: Path, experiment: str, tools: Sequence[str] | None, baseline_links: Path | None, output: Path
+) -> None:
     """Measure, print, write.
 
     Raises:
@@ -86,7 +88,8 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     text = read_text(settings, about["gold"], data)
     forward, reverse = load_directions(about, data)
     train = settings["train"][about["train"][0]]
-    partners, versions = partners_of(about["baselines"], train, text, forward, Baselines(data, baseline_links))
+    kept = Baselines(data, baseline_links)
+    partners, versions = partners_of(tools or about["baselines"], train, text, forward, kept)
     rows = rows_of(soft_scores_of(forward, reverse, text), partners, text)
     columns = [Column("model", "model"), Column("with", "mean with"), *score_columns(text)]
     names = [aligner.forward.recorder.name for aligner in (forward, reverse)]

@@ -70,7 +70,10 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--students", nargs=2, default=(), metavar="MODEL", help="distilled models: one and its reverse"),
     ),
     "doubts": EXPERIMENT,
-    "ensembles": (*EXPERIMENT, LINKS),
+    "ensembles": (
+        *(*EXPERIMENT, LINKS),
+        option("--tools", nargs="+", metavar="TOOL", help="partners of the models (default: the experiment's)"),
+    ),
     "unspaced": (
         *(DATA, CONFIG, LINKS),
         option("--experiment", default="japanese", help="whose first models, gold and text are used"),

@@ -56,6 +56,7 @@ RUNS = {
         "# python eval/run.py serve-load -s gold.de -t gold.en -m one --lines 40 --clients 3 --seconds 2; ",
     ),
     f"dtypes {EXPERIMENT} --lines 60 --students models/one models/back": ("toy.dtypes", "# dtypes|"),
+    f"defaults {EXPERIMENT}": ("toy.defaults", "# defaults|fairseq:de-en@"),
     f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
     f"ensembles {EXPERIMENT}": ("toy.ensembles", "# ensembles|fairseq:de-en@"),
     f"unspaced {EXPERIMENT}": ("toy.unspaced", "# unspaced|fairseq:de-en@"),
@@ -107,6 +108,17 @@ def check_dtypes(rows: Rows, data: Path) -> None:
     ]
     assert [(row["models"], row["products"]) for row in rows] == expected
     assert all(float(row["lines changed"]) == 0 for row in rows if row["products"] == "float32")
+
+
+def check_defaults(rows: Rows, data: Path) -> None:
+    ways = [(row["score"], row["heads"], row["position"], row["links"], row["threshold"]) for row in rows]
+    assert len({*ways}) == 2 * 2 * 2 * (1 + 3 * 4) + 1  # the last is a threshold of two models alone
+    assert [(row["model"], row["threshold"]) for row in rows[-5:]] == [
+        ("both", threshold) for threshold in ("0.3", "0.4", "0.45", "0.5", "0.6")
+    ]
+    assert [row["p"] for row in rows if row["p"] == "n/a"] == ["n/a"] * 3
+    found = {float(row["threshold"]): float(row["recall"]) for row in rows[-5:]}
+    assert found[0.3] >= found[0.45] >= found[0.6]
 
 
 def check_worth(rows: Rows, data: Path) -> None:
@@ -177,8 +189,9 @@ def check_parts(rows: Rows, data: Path) -> None:
 
 
 CHECKS = (
-    *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
-    *(check_ensembles, check_unspaced, check_without_gold, check_spans, check_scores, check_quality, check_parts),
+    *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_defaults),
+    *(check_worth, check_ensembles, check_unspaced, check_without_gold, check_spans, check_scores, check_quality),
+    check_parts,
 )
 
 
