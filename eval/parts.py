@@ -2,7 +2,7 @@
 
 One process in one thread, from words to Pharaoh lines; layer and head are chosen before. Functions and methods of the
 program are replaced by ones that are timed, and the time of a part is without that of the parts inside it. The clocks
-themselves take time: the last rows are measured without them, the very last with one pair in each call.
+themselves take time: the last rows are measured without them, the very last with one of the first pairs in each call.
 
 The floor is the number of multiplications divided by this machine's rate in a large product of the same arithmetic.
 """
