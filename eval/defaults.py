@@ -39,7 +39,7 @@ from align.transfer.windows import FLOOR
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 BETWEEN = 0.45
-"""A threshold of two models beside these."""
+"""A further threshold for two models."""
 
 DEFAULT = "sharpened"
 MADE_OF: dict[str, Callable[[Tensor], Tensor]] = {

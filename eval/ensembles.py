@@ -88,8 +88,8 @@ def run(
     text = read_text(settings, about["gold"], data)
     forward, reverse = load_directions(about, data)
     train = settings["train"][about["train"][0]]
-    kept = Baselines(data, baseline_links)
-    partners, versions = partners_of(tools or about["baselines"], train, text, forward, kept)
+    baselines = Baselines(data, baseline_links)
+    partners, versions = partners_of(tools or about["baselines"], train, text, forward, baselines)
     rows = rows_of(soft_scores_of(forward, reverse, text), partners, text)
     columns = [Column("model", "model"), Column("with", "mean with"), *score_columns(text)]
     names = [aligner.forward.recorder.name for aligner in (forward, reverse)]

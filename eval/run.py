@@ -66,12 +66,14 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "reproduce": (*EXPERIMENTS, LINKS, option("-f", "--format", choices=tuple(TABLES), default="text")),
     "defaults": EXPERIMENT,
     "dtypes": (
-        *(*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
+        *EXPERIMENT,
+        lines(3_000, "of the training text, to count links that change"),
         option("--students", nargs=2, default=(), metavar="MODEL", help="distilled models: one and its reverse"),
     ),
     "doubts": EXPERIMENT,
     "ensembles": (
-        *(*EXPERIMENT, LINKS),
+        *EXPERIMENT,
+        LINKS,
         option("--tools", nargs="+", metavar="TOOL", help="partners of the models (default: the experiment's)"),
     ),
     "unspaced": (

@@ -26,6 +26,9 @@ from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
 from align.transfer.segments import Segment
 
+Languages = tuple[str, str]
+"""Codes of source and target; "" for one that is unknown."""
+
 
 class _Run:
     """Fills the segments of a document."""
@@ -149,10 +152,6 @@ class _Run:
         tags = self.counts.pop("tag", 0)
         counts = "".join(f", {count:,} {name}" for name, count in sorted(self.counts.items()) if count)
         return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{counts}"
-
-
-Languages = tuple[str, str]
-"""Codes of source and target; "" for one that is unknown."""
 
 
 def languages_of(segments: Iterable[Segment]) -> list[Languages]:
