@@ -53,6 +53,7 @@ NOT_RUN = {
     "research/speed.md": ["the text is not ours to pass on"],
     "research/training.md": [
         *["trains for hours"] * 3,
+        "needs a GPU",
         *["trains for an hour"] * 2,
         "needs a GPU",
         *["needs a package with a model"] * 2,
