@@ -3,7 +3,8 @@
 The models read the text without these spaces (`--words segmented`). Statistical aligners get it in characters, in ICU's
 words and in the pieces of the first model; gold words are linked if any of their parts are. Means of the models' soft
 scores with their links on pieces are as in `ensembles`. Other thresholds and the input position alone show whether the
-defaults hold. Every row is compared with two models as they are by default.
+defaults hold. Every row is compared with two models as they are by default, and with the run of a statistical aligner
+that has the lowest error rate on this gold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from align.baselines.tools import lower_case
 from align.core.backend import Recorder
 from align.core.types import THRESHOLD, Links, Pair, Settings, Span
 from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
-from align.evaluation.metrics import count_all
+from align.evaluation.metrics import aer, count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.models.divide import align_unspaced, divide, join, split_by_icu
@@ -157,20 +158,27 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     ]
     for name, scores in links_of_models(at_input[0], at_input[1], text):
         systems[f"{name}, --position input"] = links_above(THRESHOLD, scores)
-    baselines, tools = Baselines(data, baseline_links), []
+    baselines = Baselines(data, baseline_links)
+    tools: list[str] = []
+    runs_of_tools: list[str] = []
     train = settings["train"][about["train"][0]]
     for tool, name, links in links_of_tools(about["baselines"], train, text, forward.forward.recorder, baselines):
         tools.append(tool)
-        systems |= {f"{name}: {method}": merged for method, merged in symmetrized(links).items()}
+        runs = {f"{name}: {method}": merged for method, merged in symmetrized(links).items()}
+        runs_of_tools += runs
+        systems |= runs
         if name.endswith("pieces"):
             shares = [share_of_directions(*both) for both in links]
             for model, scores in soft.items():
                 systems[f"{model}, mean with {name}"] = links_above(THRESHOLD, scores, shares)
     counts = {name: count_all(links, text.gold) for name, links in systems.items()}
-    rows: list[dict[str, Value]] = [
-        {"system": name, **score_row(of_system, text, None if name == DEFAULT else counts[DEFAULT])}
-        for name, of_system in counts.items()
-    ]
+    best = min(runs_of_tools, key=lambda name: float(aer(counts[name].sum(0))), default=None)
+    rows: list[dict[str, Value]] = []
+    for name, of_system in counts.items():
+        row = {"system": name, **score_row(of_system, text, None if name == DEFAULT else counts[DEFAULT])}
+        row["p_best"] = None if best in (None, name) else score_row(of_system, text, counts[best])["p"]
+        rows.append(row)
     names = [aligner.forward.recorder.name for aligner in (forward, reverse)]
     sign = signature({"model": names, "tool": list(dict.fromkeys(tools)), "words": "segmented"}, "unspaced")
-    write_table([Column("system", "system"), *score_columns(text)], rows, sign, output / f"{experiment}.unspaced.tsv")
+    columns = [Column("system", "system"), *score_columns(text), Column("p_best", "p, best run", 4)]
+    write_table(columns, rows, sign, output / f"{experiment}.unspaced.tsv")

@@ -146,6 +146,8 @@ def check_unspaced(rows: Rows, data: Path) -> None:
     others = {f"{model}, {how}" for model in models for how in ("threshold 0.3", "threshold 0.4", "--position input")}
     assert {system.partition(":")[0] for system in found} == models | tools | means | others
     assert found["eflomal on characters: intersection"] < 20  # words of letters, translated one by one
+    (best,) = (row["system"] for row in rows if row["p_best"] == "n/a")
+    assert found[best] == min(rate for system, rate in found.items() if ": " in system)
 
 
 def check_without_gold(rows: Rows, data: Path) -> None:
