@@ -120,6 +120,22 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--students", nargs=2, default=("de-en-fast", "en-de-fast"), metavar="MODEL", help="and its reverse"),
         *(lines(3_000, "for times"), FIVE_ROUNDS, option("--threads", type=int, default=1)),
     ),
+    "reader": (
+        *EXPERIMENT,
+        option("folder", type=Path, help="of labels, as distil makes them; missing ones are made"),
+        option(
+            "--models",
+            nargs="+",
+            default=("de-en-fast", "de-en", "de-en-fast+de-en"),
+            metavar="MODELS",
+            help="that a reader reads; all of one direction",
+        ),
+        option("--pairs", type=int, default=12_000, help="to train on"),
+        option("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too"),
+        option("--epochs", type=int, default=6),
+        option("--seeds", nargs="+", type=int, default=(1, 2, 3), help="of the readers"),
+        *(option("--seed", type=int, default=1, help="of the order of pairs, as for distil"), THREADS),
+    ),
     "scores": (
         *(*TEXT, MODEL, REVERSE, lines(1_000, "of each kind of spoilt pairs, beside as many good ones")),
         option("--other", metavar="FILE", help="sentences of another language than the target's"),
