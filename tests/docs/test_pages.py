@@ -48,7 +48,7 @@ NOT_RUN = {
     ],
     "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
     "research/analysis/layers.md": ["needs data of your own"],
-    "research/distilled.md": ["MGIZA takes 75 minutes"],
+    "research/distilled.md": ["MGIZA takes 75 minutes"] * 2,
     "research/planning.md": ["needs a GPU"],
     "research/speed.md": ["the text is not ours to pass on"],
     "research/training.md": [
