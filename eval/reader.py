@@ -157,8 +157,8 @@ def links_of(network: Network, pairs: Sequence[Tensor | None]) -> list[Links]:
     links: list[Links] = []
     with torch.inference_mode():
         for channels in pairs:
-            found = [] if channels is None else (network(*collate([channels]))[0].sigmoid() > THRESHOLD).nonzero()
-            links.append(frozenset((int(source), int(target)) for target, source in found))
+            cells = [] if channels is None else (network(*collate([channels]))[0].sigmoid() > THRESHOLD).nonzero()
+            links.append(frozenset((int(source), int(target)) for target, source in cells))
     return links
 
 

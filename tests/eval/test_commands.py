@@ -432,10 +432,10 @@ def test_a_reader_learns() -> None:
     with torch.inference_mode():
         together = network(*reader.collate(examples))
         alone = [network(*reader.collate([channels]))[0] for channels in examples]
-    for found, of_pair, label in zip(together, alone, labels, strict=True):
+    for logits, of_pair, label in zip(together, alone, labels, strict=True):
         targets, sources = label.shape
-        torch.testing.assert_close(found[:targets, :sources], of_pair, atol=1e-5, rtol=1e-5)
-    right = sum(float(((found > 0) == (label > 0)).sum()) for found, label in zip(alone, labels, strict=True))
+        torch.testing.assert_close(logits[:targets, :sources], of_pair, atol=1e-5, rtol=1e-5)
+    right = sum(float(((logits > 0) == (label > 0)).sum()) for logits, label in zip(alone, labels, strict=True))
     assert right > 0.97 * sum(label.numel() for label in labels)
 
 
