@@ -223,7 +223,7 @@ def write_labels(folder: Path, pairs: Sequence[Pair], teachers: Aligner) -> None
         path = folder / f"{begin // PART:03}.txt"
         if not path.exists():
             alignments = teachers(pairs[begin : begin + PART])
-            _write(path, [format_pharaoh(alignment, True) for alignment in alignments])
+            write_lines(path, [format_pharaoh(alignment, True) for alignment in alignments])
             print(f"labels from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
 
 
@@ -232,10 +232,11 @@ def write_partner(path: Path, pairs: Sequence[Pair], recorder: Recorder) -> None
     if not path.exists():
         links = align_with("giza", pairs, threads=2, cut=recorder.encode)
         shares = (share_of_directions(*both).items() for both in links)
-        _write(path, [" ".join(f"{i}-{j}:{share}" for (i, j), share in of_pair) for of_pair in shares])
+        write_lines(path, [" ".join(f"{i}-{j}:{share}" for (i, j), share in of_pair) for of_pair in shares])
 
 
-def _write(path: Path, lines: Sequence[str]) -> None:
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write lines to a file, which is there once it is whole."""
     part = path.with_suffix(".part")
     part.write_text("".join(f"{line}\n" for line in lines))
     part.replace(path)

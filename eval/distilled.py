@@ -77,7 +77,7 @@ def run(
     settings = read_config(config)
     about = find_experiment(settings, experiment)
     text = read_text(settings, about["gold"], data)
-    forward, reverse = (load(name, device="cpu", too_long="blank") for name in students)
+    forward, reverse = (load(name, device="cpu", too_long="blank", reader=None) for name in students)
     systems = systems_of(load_directions(about, data, too_long="blank"), (forward, reverse))
     train = read_train(settings["train"][about["train"][0]], data)
     times = times_of(systems, list(islice((pair for pair in train if not pair.blank), lines)), rounds)

@@ -123,17 +123,13 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "reader": (
         *EXPERIMENT,
         option("folder", type=Path, help="of labels, as distil makes them; missing ones are made"),
-        option(
-            "--models",
-            nargs="+",
-            default=("de-en-fast", "de-en", "de-en-fast+de-en"),
-            metavar="MODELS",
-            help="that a reader reads; all of one direction",
-        ),
-        option("--pairs", type=int, default=12_000, help="to train on"),
+        option("--models", nargs="+", default=("de-en-fast", "de-en"), metavar="MODEL", help="that a reader reads"),
+        option("--reverse-models", nargs="+", default=("en-de-fast", "en-de"), metavar="MODEL", help="of each of them"),
+        option("--pairs", type=int, default=30_000, help="to train on"),
         option("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too"),
-        option("--epochs", type=int, default=6),
+        option("--epochs", type=int, default=8),
         option("--seeds", nargs="+", type=int, default=(1, 2, 3), help="of the readers"),
+        ROUNDS,
         *(option("--seed", type=int, default=1, help="of the order of pairs, as for distil"), THREADS),
     ),
     "scores": (

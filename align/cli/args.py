@@ -24,7 +24,7 @@ from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
 from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, DEFAULT_MODEL
+from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
 from align.models.model_toml import check_language
 
 T = TypeVar("T")
@@ -491,6 +491,11 @@ REVERSE_IDLE = (
     Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
     Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+    Idle(
+        ("reader",),
+        lambda args: args.threshold is None and not args.reverse_model,
+        "has no effect with --threshold none",
+    ),
 )
 
 
@@ -505,6 +510,18 @@ def add_threshold_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
         "target word with its best source word",
+    )
+    add_reader_option(group)
+
+
+def add_reader_option(group: Any) -> None:
+    """Add `--reader`."""
+    group.add_argument(
+        "--reader",
+        metavar="FILE",
+        default=AUTO,
+        help="trained reader, which gives links their scores (`extract-align train reader`); none: soft scores "
+        "(default: reader.safetensors next to the model, as bundled models have it, if the model is read as usual)",
     )
 
 

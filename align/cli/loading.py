@@ -16,12 +16,15 @@ from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
+from align.models.folder import ALIGNING_MODEL, AUTO, DEFAULT_MODEL, default_model, forward_for, in_direction
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.stream import TooLong
+
+NO_READER = "none"
+"""Value of `--reader` for soft scores."""
 
 LANGUAGES = ("source_lang", "target_lang")
 
@@ -58,6 +61,7 @@ class Models:
         batch_tokens: pieces in a batch; None for what suits the device.
         null: None for what suits the model.
         open_position: read the positions that suit the model, and ignore the settings'.
+        reader: file of the forward model's trained reader, or "auto" for those next to both models; None for none.
     """
 
     forward: ModelRequest
@@ -71,6 +75,7 @@ class Models:
     too_long: TooLong
     null: Null | None = None
     open_position: bool = False
+    reader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         too_long=args.bad_lines,
         null=getattr(args, "null", None),
         open_position=getattr(args, "position", "") is None,
+        reader=None if (reader := getattr(args, "reader", NO_READER)) == NO_READER else reader,
     )
 
 
@@ -216,6 +222,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
             batch_tokens=models.batch_tokens,
             too_long=models.too_long,
             workers=workers,
+            reader=models.reader if request is models.forward or models.reader in (None, AUTO) else AUTO,
         )
     except ModuleNotFoundError:
         raise

@@ -88,7 +88,7 @@ OUTPUTS = {
 INPUTS = frozenset((
     *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "dictionaries", "labels"),
     *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
-    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble"),
+    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble", "reader"),
 ))  # fmt: skip
 """Options that name files to read, by their destination."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -55,7 +56,13 @@ def build_parser() -> Parser:
     parser = new_parser(
         PROGRAM, "Trains a fairseq translation model on a bitext, and writes a folder for `extract-align -m`.", EXAMPLES
     )
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model; with several seeds FOLDER/SEED")
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        type=Path,
+        help="gets the model; with several seeds FOLDER/SEED; `extract-align train reader` trains something else, so a "
+        "folder of this name is ./reader",
+    )
     parser.add_argument(
         "--recipe",
         metavar="RECIPE",
@@ -101,6 +108,15 @@ def build_parser() -> Parser:
     machine.add_argument(
         "--float32", action="store_true", help="no bfloat16 in matrix products, even where the CPU has it"
     )
+    return parser
+
+
+COMMANDS = ("reader",)
+
+
+def build_command(name: str) -> Parser:
+    """Return the parser of `reader`."""
+    parser: Parser = import_module(f"align.cli.train_{name}").build_parser()
     return parser
 
 
@@ -369,7 +385,11 @@ def followed(job: TrainingJob, seed: int, course: Course) -> Iterator[Reports]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `extract-align train`."""
-    options = read_options(build_parser(), arguments)
+    """Run `extract-align train`, or `extract-align train reader`."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["reader"]:
+        code: int = import_module("align.cli.train_reader").main(words[1:])
+        return code
+    options = read_options(build_parser(), words)
     course = Course(options.folder)
     return run(PROGRAM, lambda: train_all(options, course), so_far=course.so_far)

@@ -21,7 +21,7 @@ from align.core.choice import (
     doubts_about_text,
 )
 from align.core.errors import ModelError
-from align.core.scores import Reader, soft_links
+from align.core.scores import Reader, Scorer, soft_links
 from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
@@ -68,6 +68,7 @@ class Direction:
         settings: score, position, layer, head and threshold of its links.
         calibration: layer and head that the model's folder stores, by score and position.
         choice: layer and head to read; None chooses them for each text.
+        scorer: gives soft scores, also of both directions if this is the forward one; None for `soft_scores`.
 
     Raises:
         ModelError: the model does not have this layer or head, or `settings` exclude `choice`.
@@ -78,6 +79,7 @@ class Direction:
     _: KW_ONLY
     calibration: Calibration = field(default_factory=dict)
     choice: Choice | None = None
+    scorer: Scorer | None = None
 
     def __post_init__(self) -> None:
         allowed = candidates(self.recorder, self.settings)
@@ -90,7 +92,7 @@ class Direction:
     @cached_property
     def reader(self) -> Reader:
         """Reads scores and links from the model's attention, as the settings say."""
-        return Reader(self.recorder, self.settings.score, self.settings.null, self.settings.threshold)
+        return Reader(self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer)
 
     def choose(self, encoded: Sequence[Encoded], batch_tokens: int = BATCH_TOKENS) -> Choice:
         """Return the layer and head to read for a text that begins with these pairs."""
@@ -369,7 +371,8 @@ class Aligner:
             for b, n in enumerate(numbers):
                 of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
             swapped = [replace(pieces, words=pieces.words[::-1]) for pieces in batch]
-            of_pairs = soft_links(torch.from_numpy(of_forward).to(of_reverse), of_reverse, self.threshold, swapped)
+            both = torch.from_numpy(of_forward).to(of_reverse), of_reverse
+            of_pairs = soft_links(*both, self.threshold, swapped, self.forward.scorer)
             links |= zip(numbers, of_pairs, strict=True)
         return links
 

@@ -452,11 +452,15 @@ def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], 
     return links
 
 
+Scorer = Callable[[Tensor, "Tensor | None", Sequence[Pieces]], Tensor]
+"""Returns scores as `soft_scores` does, for pairs of (I, J) words: `align.models.trained_reader` has one."""
+
+
 def soft_links(
-    forward: Tensor, reverse: Tensor | None, threshold: float, batch: Sequence[Pieces]
+    forward: Tensor, reverse: Tensor | None, threshold: float, batch: Sequence[Pieces], scorer: Scorer | None
 ) -> list[tuple[LinkScores, Agreement | None]]:
-    """Return the links of each pair whose `soft_scores` exceed a threshold, and the pair's agreement."""
-    links = links_above(soft_scores(forward, reverse), threshold)
+    """Return the links of each pair whose scores, or `soft_scores`, exceed a threshold, and the pair's agreement."""
+    links = links_above(scorer(forward, reverse, batch) if scorer else soft_scores(forward, reverse), threshold)
     return list(zip(links, agreements(forward, reverse, batch), strict=True))
 
 
@@ -532,12 +536,14 @@ class Reader:
     Attributes:
         null: "eos", "mask" or "none"; see `align.core.scores`.
         threshold: from 0 to 1, link words whose soft score exceeds it; None links each target word's best source word.
+        scorer: gives the soft scores; None for `soft_scores`.
     """
 
     recorder: AttentionRecorder
     score: Score = "norm"
     null: Null = "eos"
     threshold: float | None = None
+    scorer: Scorer | None = None
 
     def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """Return the word scores of B pairs `[B, J, I+1]`; the last column is `</s>`."""
@@ -559,7 +565,7 @@ class Reader:
         The score of a link is its soft score, or without a threshold its share of the target word's row.
         """
         if self.threshold is not None:
-            return soft_links(self.shares(batch, place), None, self.threshold, batch)
+            return soft_links(self.shares(batch, place), None, self.threshold, batch, self.scorer)
         index, share = (best.tolist() for best in best_words(self.scores(batch, place), self.null))
         return [
             ({(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}, None)

@@ -133,10 +133,23 @@ def sign(
     if words != "spaces":
         more["words"] = words
     method = f"{SOFT}:{aligner.threshold:g}" if aligner.method == SOFT else aligner.method
+    if readers := readers_of(aligner):
+        more["reader"] = "+".join(readers)
     for model in reverse:
         more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
     recorder = forward.recorder
     return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more), after=after)
+
+
+def readers_of(aligner: Aligner) -> list[str]:
+    """Return the digests of the trained readers that give links their scores."""
+    joined = aligner.reverse is not None and aligner.method == SOFT
+    used = (aligner.forward,) if joined else aligner.directions
+    return [
+        str(getattr(direction.scorer, "digest", "custom"))
+        for direction in used
+        if direction.scorer and (joined or direction.settings.threshold is not None)
+    ]
 
 
 def read_choice(record: Any) -> Choice:

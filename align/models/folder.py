@@ -27,6 +27,12 @@ ALIGNING_MODEL = "de-en-fast"
 ALIGNING_REVERSE = "en-de-fast"
 """The same for English to German."""
 
+READER = "reader.safetensors"
+"""Name of a trained reader next to a model."""
+
+AUTO = "auto"
+"""Means the trained reader next to the model, if there is one."""
+
 OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
 """Bundled models of the same kind in the other direction."""
 

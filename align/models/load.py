@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
 import torch
@@ -23,13 +24,14 @@ from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
 from align.models.engine.linear import check_dtype
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import FAIRSEQ_FILES, ModelFolder, default_model, find_model, in_direction
+from align.models.folder import AUTO, FAIRSEQ_FILES, READER, ModelFolder, default_model, find_model, in_direction
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
 from align.models.languages import is_group, same_language
 from align.models.marian.model import FILES as MARIAN_FILES
 from align.models.marian.model import load_marian
 from align.models.model_toml import ModelOptions
+from align.models.trained_reader import TrainedReader, read_reader
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
@@ -95,6 +97,7 @@ def load(
     batch_tokens: int | None = None,
     too_long: TooLong = "stop",
     workers: int = 1,
+    reader: str | os.PathLike[str] | None = AUTO,
     **unknown: NoReturn,
 ) -> Aligner:
     """Load a model and return an aligner that uses it.
@@ -126,14 +129,17 @@ def load(
         batch_tokens: pieces per batch; None for a default that suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
+        reader: file of a trained reader (`extract-align train reader`), which gives links their scores; "auto" is
+            `reader.safetensors` next to the model, as the bundled ones have it, if there is one and the model is read
+            as it was trained; None for none.
         unknown: no other argument is accepted.
 
     Raises:
         TypeError: an unknown argument; the message tells where an option of `ModelOptions` belongs.
-        ValueError: an invalid model or setting; the message names it.
+        ValueError: an invalid model, reader or setting; the message names it.
 
     Warns:
-        TextWarning: the model is calibrated for another position alone.
+        TextWarning: the model is calibrated for another position alone, or the reader next to it is not its own.
     """
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
@@ -175,8 +181,9 @@ def load(
         raise ValueError(f"workers is a number from 1; not {workers}")
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
+    scorer = _find_reader(reader, folder, recorder, settings)
     return Aligner(
-        Direction(recorder, settings, calibration=folder.calibration),
+        Direction(recorder, settings, calibration=folder.calibration, scorer=scorer),
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
@@ -199,7 +206,8 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         ValueError: an unknown method, or a threshold outside 0 to 1.
 
     Warns:
-        TextWarning: the reverse model does not translate between the same languages.
+        TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
+            reader was trained without it, and is not used.
     """
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
@@ -210,7 +218,36 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
             TextWarning,
             stacklevel=2,
         )
-    return replace(forward, reverse=reverse.forward, method=method, threshold=threshold)
+    direction, reader = forward.forward, forward.forward.scorer
+    if method == SOFT and isinstance(reader, TrainedReader) and not reader.serves(reverse.forward.recorder.name):
+        warnings.warn(
+            f"{direction.recorder.name}'s trained reader was not trained with {reverse.forward.recorder.name}: "
+            "links come from soft scores",
+            TextWarning,
+            stacklevel=2,
+        )
+        direction = replace(direction, scorer=None)
+    return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
+
+
+def _find_reader(
+    reader: str | os.PathLike[str] | None, folder: ModelFolder, recorder: Recorder, settings: Settings
+) -> TrainedReader | None:
+    """Return the trained reader to use.
+
+    Raises:
+        ModelError: the requested one is damaged, or was trained for another model or other settings.
+    """
+    if reader is None or (reader == AUTO and not (folder.root / READER).is_file()):
+        return None
+    path = folder.root / READER if reader == AUTO else Path(reader)
+    trained = read_reader(path, recorder.device)
+    mismatch = trained.mismatch(recorder.name, settings)
+    if mismatch and reader != AUTO:
+        raise ModelError(mismatch, file=str(path))
+    if mismatch and not trained.of_model(recorder.name):
+        warnings.warn(f"{path}: {mismatch}; links come from soft scores", TextWarning, stacklevel=3)
+    return None if mismatch else trained
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:

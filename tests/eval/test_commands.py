@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import align
 from align import Settings, load
@@ -407,36 +406,31 @@ def test_a_distilled_model_reads_in_the_input_position(
     assert (rows[1]["time"], rows[1]["p"]) == ("1.00", "n/a")
 
 
-def test_a_reader_of_all_heads(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_are_trained_and_measured(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data)
-    options = "--models models/one --partner 0 --pairs 60 --threads 1 --epochs 0 --seeds 1 2"
-    result = command(*f"reader labels {EXPERIMENT} {options}".split())
+    options = "--models models/one --reverse-models models/back --partner 0 --pairs 60 --threads 1 --epochs 1"
+    result = command(*f"reader labels {EXPERIMENT} {options} --seeds 1 2 --rounds 1".split())
     assert result.code == 0, result.err
     rows = read_table(data / "results" / "toy.reader.tsv")[1]
-    expected = [("models/one", True), *((f"reader of models/one, seed {seed}", False) for seed in (1, 2))]
-    assert [(row["system"], row["p"] == "n/a") for row in rows] == expected
-    assert [row["aer_toy"] for row in rows[1:]] == ["100.0", "100.0"]  # it has learnt nothing, and links nothing
-    pairs = importlib.import_module("distil").training_pairs(*settings_of(data), data, 1)
-    labels = list(importlib.import_module("reader").labels_of(data / "labels", pairs))
-    assert [tuple(label.shape) for label in labels] == [(len(pair.target), len(pair.source)) for pair in pairs]
-    assert max(label.max() for label in labels) > 0
-
-
-@pytest.mark.usefixtures("data")
-def test_a_reader_learns() -> None:
-    reader = importlib.import_module("reader")
-    numbers = torch.Generator().manual_seed(1)
-    examples = [torch.rand(3, 3 + n % 3, 4 + n % 2, generator=numbers) for n in range(64)]
-    labels = [(channels[0] > 0.5).float() for channels in examples]
-    network = reader.train(list(zip(examples, labels, strict=True)), 150, 1).eval()
-    with torch.inference_mode():
-        together = network(*reader.collate(examples))
-        alone = [network(*reader.collate([channels]))[0] for channels in examples]
-    for logits, of_pair, label in zip(together, alone, labels, strict=True):
-        targets, sources = label.shape
-        torch.testing.assert_close(logits[:targets, :sources], of_pair, atol=1e-5, rtol=1e-5)
-    right = sum(float(((logits > 0) == (label > 0)).sum()) for logits, label in zip(alone, labels, strict=True))
-    assert right > 0.97 * sum(label.numel() for label in labels)
+    names = [
+        f"{name}{more}"
+        for name in ("models/one", "models/one + models/back")
+        for more in ("", ", reader 1", ", reader 2")
+    ]
+    assert [row["system"] for row in rows] == names
+    for row in rows:
+        assert ("reader" in row["system"]) == (row["p"] != "n/a") == (row["time"] != "n/a")
+    assert rows[1]["aer_toy"] == "100.0"  # it has learnt nothing, and links nothing
+    pairs = importlib.import_module("distil").training_pairs(*settings_of(data), data, 1)[:60]
+    for side, words in (("source", [pair.source for pair in pairs]), ("target", [pair.target for pair in pairs])):
+        assert (data / "labels" / f"text.{side}").read_text() == "".join(f"{' '.join(line)}\n" for line in words)
+    labels = list(importlib.import_module("reader").labels_of(data / "labels", 60))
+    for name, turn in (("links", 1), ("links.swapped", -1)):
+        lines = (data / "labels" / name).read_text().splitlines()
+        for line, links in zip(lines, labels, strict=True):
+            expected = {link[::turn]: score for link, score in links.items()}
+            assert parse_scored(line) == pytest.approx(expected, abs=1e-4)
+    assert max(len(links) for links in labels) > 0
 
 
 def loss_on(data: Path, model: str) -> float:

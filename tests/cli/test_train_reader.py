@@ -1,0 +1,98 @@
+"""`extract-align train reader` from the outside: it learns links, which `extract-align` then finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import extract, main, train
+from align.models.folder import READER
+from align.models.trained_reader import read_reader
+from tests import toy
+from tests.cli.conftest import Result, failed
+from tests.corpora import with_gaps
+
+PAIRS = with_gaps(40)
+TEXT = "".join(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}\n" for pair in PAIRS)
+LINKS = "".join(
+    " ".join(f"{n}-{n}:0.9" for n in range(min(len(pair.source), len(pair.target)))) + "\n" for pair in PAIRS
+)  # the diagonal
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command, in a folder with two models, a text and links."""
+    write(text=TEXT, links=LINKS)
+    toy.save_model(tmp_path / "model")
+    toy.save_reverse_model(tmp_path / "back")
+    return partial(run_main, partial(train.main, None), "reader")
+
+
+def test_what_it_learns_is_what_is_found(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+    result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "--epochs", "120", "-q")
+    assert (result.code, result.out, result.err) == (0, b"", "")
+    reader = read_reader(Path("model", READER))
+    assert (reader.about["pairs"], reader.about["epochs"], reader.about["seed"]) == ("34", "120", "1")
+    assert reader.about["reverse"].startswith("fairseq:en-de@")
+    aligned = partial(run_main, extract.main, "text", "-m", "model")
+    diagonal = LINKS.replace(":0.9", "").splitlines()
+    for more in ([], ["--reverse-model", "back"]):
+        links, soft = aligned(*more), aligned(*more, "--reader", "none")
+        assert f"|reader:{reader.digest}|" in links.err
+        assert "reader" not in soft.err
+        assert links.out.count(b"\n") == soft.out.count(b"\n") == len(PAIRS)
+        found = links.out.decode().splitlines()
+        right = sum(len({*line.split()} & {*expected.split()}) for line, expected in zip(found, diagonal, strict=True))
+        assert right > 0.7 * len(" ".join(diagonal).split())
+        assert len(" ".join(found).split()) < 1.1 * right
+        assert soft.out != links.out
+    again = run_main(extract.main, "text", "-m", "model", "--reader", f"model/{READER}", "--workers", "2")
+    assert again.out == aligned().out
+
+
+def test_it_says_what_it_did(run: Callable[..., Result]) -> None:
+    result = run("-m", "model", "text", "--links", "links", "--epochs", "2", "-o", "other")
+    assert result.code == 0
+    assert "train reader: other: 34 pairs, 6 left out as blank or long; loss " in result.err
+    assert "reverse" not in read_reader(Path("other")).about
+    assert not Path("model", READER).exists()
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ("0-99\n" + LINKS.partition("\n")[2], "bad, line 1: link 0-99, and there are "),
+        (LINKS + "0-0\n", "text has 40 lines, bad has 41"),
+        ("0-0:2\n" + LINKS.partition("\n")[2], "bad, line 1: a score above 1"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused(
+    run: Callable[..., Result], write: Callable[..., None], links: str, message: str
+) -> None:
+    write(bad=links)
+    failed(run("-m", "model", "text", "--links", "bad", "-q"), message)
+    assert not Path("model", READER).exists()
+
+
+def test_wrong_usage_is_refused(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+    for arguments, message in (
+        (["text", "--links", "links"], "-o is required unless -m names a folder"),
+        (["text", "--links", "links", "-m", "de-en"], "-o is required unless -m names a folder"),
+        (["text", "-m", "model"], "the following arguments are required: --links"),
+        (["text", "-m", "model", "--links", "links", "--reverse-source-lang", "x"], "requires --reverse-model"),
+        (["text", "-m", "model", "--links", "links", "-o", "links"], "-o would replace the input links"),
+    ):
+        result = run(*arguments)
+        assert result.code == 2
+        assert message in result.err
+    idle = run_main(extract.main, "text", "--reader", "file", "--threshold", "none")
+    assert idle.code == 2
+    assert "--reader has no effect with --threshold none" in idle.err
+    missing = run_main(extract.main, "text", "-m", "model", "--reader", "file")
+    failed(missing, "file: no such file")
+    help_ = run_main(partial(main.main, ["train", "reader", "--help"]))
+    assert help_.code == 0
+    assert b"extract-align train reader" in help_.out

@@ -1,0 +1,295 @@
+"""Trained readers: what they compute, how they are stored, and when an aligner uses one."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save
+
+from align import Aligner, Pair, load, two_way
+from align.core.errors import ModelError
+from align.core.scores import soft_scores
+from align.core.types import Pieces, TextWarning
+from align.io.signature import sign
+from align.models.folder import READER
+from align.models.trained_reader import (
+    CHANNELS,
+    FORMAT,
+    MAX_BYTES,
+    Network,
+    TrainedReader,
+    about_reader,
+    read_reader,
+    reader_bytes,
+)
+from align.training.reader import Example, read_examples, train_network
+from tests import naive, toy
+from tests.corpora import with_gaps
+
+PAIRS = with_gaps(40)
+
+
+def network_of(seed: int = 1) -> Network:
+    torch.manual_seed(seed)
+    return Network().eval()
+
+
+def reader_of(network: Network) -> TrainedReader:
+    return TrainedReader(Path("reader"), "0123456", {}, "cpu", network)
+
+
+def sized(sources: int, targets: int) -> Pieces:
+    return Pieces([], [], [], [], (sources, targets))
+
+
+def shares_of(targets: int, sources: int, seed: int) -> torch.Tensor:
+    return (6 * torch.rand(targets, sources, generator=torch.Generator().manual_seed(seed))).softmax(-1)
+
+
+def naive_probabilities(network: Network, forward: torch.Tensor, reverse: torch.Tensor) -> np.ndarray:
+    """One pair through the network, a pair of words at a time."""
+    weights = {name: weight.double().numpy() for name, weight in network.state_dict().items()}
+    targets, sources = forward.shape
+    soft = naive.soft_scores(forward.tolist(), reverse.tolist())
+    x = np.zeros((targets, sources, CHANNELS))
+    for j in range(targets):
+        for i in range(sources):
+            shares = [(np.log(max(1e-4, share)) + 5) / 5 for share in (float(forward[j, i]), float(reverse[i, j]))]
+            x[j, i] = [soft[j][i], *shares, abs(i / sources - j / targets)]
+
+    def point(name: str, at: np.ndarray) -> np.ndarray:
+        return np.asarray(weights[f"{name}.weight"][:, :, 0, 0] @ at + weights.get(f"{name}.bias", 0))
+
+    def around(name: str, field: np.ndarray, j: int, i: int) -> np.ndarray:
+        total = weights[f"{name}.bias"].copy()
+        for dj in (-1, 0, 1):
+            for di in (-1, 0, 1):
+                if 0 <= j + dj < targets and 0 <= i + di < sources:
+                    total += weights[f"{name}.weight"][:, :, dj + 1, di + 1] @ field[j + dj, i + di]
+        return np.asarray(total)
+
+    cells = [(j, i) for j in range(targets) for i in range(sources)]
+
+    def each(compute: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        return np.array([compute(j, i) for j, i in cells]).reshape(targets, sources, -1)
+
+    hidden = each(lambda j, i: np.maximum(point("enter", x[j, i]), 0))
+    hidden = each(lambda j, i: hidden[j, i] + np.maximum(around("first", hidden, j, i), 0))
+    rows, columns = hidden.max(1), hidden.max(0)
+    hidden = each(lambda j, i: hidden[j, i] + np.maximum(point("rows", rows[j]) + point("columns", columns[i]), 0))
+    hidden = each(lambda j, i: hidden[j, i] + np.maximum(around("second", hidden, j, i), 0))
+    return np.asarray(1 / (1 + np.exp(-each(lambda j, i: point("leave", hidden[j, i]))[..., 0])))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_probabilities_are_those_of_naive_loops(both: bool) -> None:
+    sizes = [(4, 3), (1, 5), (6, 6)]
+    network = network_of()
+    forward, reverse = torch.zeros(3, 6, 6), torch.zeros(3, 6, 6)
+    expected = []
+    for n, (sources, targets) in enumerate(sizes):
+        ahead, back = shares_of(targets, sources, n), shares_of(sources, targets, n + 10)
+        forward[n, :targets, :sources], reverse[n, :sources, :targets] = ahead, back
+        expected.append(naive_probabilities(network, ahead, back if both else ahead.T))
+    found = reader_of(network)(forward, reverse if both else None, [sized(*size) for size in sizes])
+    for probabilities, one, (sources, targets) in zip(found, expected, sizes, strict=True):
+        np.testing.assert_allclose(probabilities[:targets, :sources], one, atol=1e-5)
+        assert not probabilities[targets:].any()
+        assert not probabilities[:, sources:].any()
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 5))
+def test_padding_changes_nothing(sources: int, targets: int, seed: int) -> None:
+    reader, shares = reader_of(network_of()), shares_of(targets, sources, seed)
+    alone = reader(shares[None], None, [sized(sources, targets)])[0]
+    padded = torch.zeros(2, 9, 9)
+    padded[0, :targets, :sources] = shares
+    padded[1] = shares_of(9, 9, 7)
+    together = reader(padded, None, [sized(sources, targets), sized(9, 9)])[0]
+    torch.testing.assert_close(together[:targets, :sources], alone, atol=1e-5, rtol=1e-4)
+
+
+def test_training_learns_what_labels_say() -> None:
+    examples = []
+    for n in range(96):  # links are where shares are large, but not in the first column
+        shares = shares_of(3 + n % 3, 4 + n % 2, n)
+        labels = (shares > 0.3).half()
+        labels[:, 0] = 0
+        examples.append(Example(shares.half(), shares.T.softmax(-1).half() if n % 2 else None, labels))
+    losses: list[float] = []
+    one_way = [example._replace(reverse=None) for example in examples]
+    network = train_network(one_way, 100, 1, lambda _, loss: losses.append(loss))
+    assert len(losses) == 100
+    assert losses[-1] < losses[0] / 3
+    reader = reader_of(network)
+    right = total = 0
+    for example in one_way:
+        targets, sources = example.labels.shape
+        found = reader(example.forward.float()[None], None, [sized(sources, targets)])[0] > 0.5
+        right, total = right + int((found == (example.labels > 0)).sum()), total + targets * sources
+    assert right > 0.95 * total
+    again = train_network(one_way[:20], 2, 5).state_dict()
+    assert all(
+        torch.equal(weight, again[name]) for name, weight in train_network(one_way[:20], 2, 5).state_dict().items()
+    )
+    with pytest.raises(ValueError, match="no pairs"):
+        train_network([], 1, 1)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Toy models of both directions, the forward one with a reader that was trained with both."""
+    folder = tmp_path_factory.mktemp("toys")
+    forward, reverse = toy.save_model(folder / "de-en").parent, toy.save_reverse_model(folder / "en-de")
+    aligner = two_way(load(str(forward), device="cpu"), load(str(reverse), device="cpu"))
+    (forward / READER).write_bytes(reader_bytes(network_of(), about_reader(aligner, pairs=1)))
+    return forward, reverse
+
+
+def scores_of(aligner: Aligner) -> list[dict[tuple[int, int], float]]:
+    return [dict(alignment.scores) for alignment in aligner(PAIRS)]
+
+
+def by_hand(aligner: Aligner, network: Network) -> list[dict[tuple[int, int], float]]:
+    """Links of each pair by itself."""
+    choices = aligner.fixed(PAIRS).choices
+    expected = []
+    for pair in PAIRS:
+        links: dict[tuple[int, int], float] = {}
+        if not pair.blank:
+            sides = (pair, Pair(pair.target, pair.source, pair.id))
+            shares = [
+                direction.reader.shares([direction.recorder.encode(side)], choice.place)
+                for direction, choice, side in zip(aligner.directions, choices, sides, strict=False)
+            ]
+            size = sized(len(pair.source), len(pair.target))
+            rows = reader_of(network)(shares[0], shares[1] if len(shares) == 2 else None, [size])[0]
+            links = {(i, j): score for j, row in enumerate(rows.tolist()) for i, score in enumerate(row) if score > 0.4}
+        expected.append(links)
+    return expected
+
+
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
+def test_an_aligner_uses_the_reader_next_to_its_model(folders: tuple[Path, Path]) -> None:
+    forward, reverse = (str(folder) for folder in folders)
+    one = load(forward, device="cpu", threshold=0.4)
+    both = two_way(load(forward, device="cpu"), load(reverse, device="cpu"), threshold=0.4)
+    for aligner in (one, both):
+        found = scores_of(aligner)
+        for links, expected in zip(found, by_hand(aligner, network_of()), strict=True):
+            assert links == pytest.approx(expected, abs=1e-4)
+        assert any(found)
+        assert f"|reader:{aligner.forward.scorer.digest}|" in sign(aligner)  # type: ignore[union-attr]
+    soft = load(forward, device="cpu", threshold=0.4, reader=None)
+    assert scores_of(soft) != scores_of(one)
+    assert "reader" not in sign(soft)
+
+
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
+def test_a_reader_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    forward, reverse = folders
+    reader = forward / READER
+    for options in ({"position": "input"}, {"score": "weight"}, {"layer": 1}, {"null": "mask"}):
+        assert load(str(forward), device="cpu", **options).forward.scorer is None
+    with pytest.raises(ModelError, match="trained with position both, not input") as caught:
+        load(str(forward), device="cpu", position="input", reader=reader)
+    assert caught.value.file == str(reader)
+    with pytest.raises(ModelError, match="the reader was trained with fairseq:de-en@"):
+        load(str(reverse), device="cpu", reader=reader)
+    assert "reader" not in sign(load(str(forward), device="cpu", threshold=None))
+    copied = tmp_path / "other"
+    shutil.copytree(reverse, copied)
+    shutil.copy(reader, copied)
+    with pytest.warns(TextWarning, match="the reader was trained with .*; links come from soft scores"):
+        assert load(str(copied), device="cpu").forward.scorer is None
+
+
+def test_two_models_use_a_reader_of_both(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    forward, reverse = (load(str(folder), device="cpu") for folder in folders)
+    alone = tmp_path / "alone.safetensors"
+    alone.write_bytes(reader_bytes(network_of(), about_reader(forward)))
+    of_one = load(str(folders[0]), device="cpu", reader=alone)
+    assert of_one.forward.scorer
+    with pytest.warns(TextWarning, match="trained reader was not trained with fairseq:en-de@"):
+        joined = two_way(of_one, reverse)
+    assert joined.forward.scorer is None
+    assert two_way(of_one, reverse, "union").forward.scorer is of_one.forward.scorer
+
+
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
+def test_examples_are_shares_and_labels(folders: tuple[Path, Path]) -> None:
+    forward, reverse = (load(str(folder), device="cpu", reader=None) for folder in folders)
+    aligner = two_way(forward, reverse).fixed(PAIRS)
+    longer = Pair(("a",) * 61, ("b",), 99)
+    labelled = [(pair, {(0, 0): 0.75} if not pair.blank else {}) for pair in [*PAIRS, longer]]
+    examples = list(read_examples(aligner, labelled))
+    assert len(examples) == sum(not pair.blank for pair in PAIRS)
+    for example, pair in zip(examples, (pair for pair in PAIRS if not pair.blank), strict=True):
+        shape = len(pair.target), len(pair.source)
+        assert (tuple(example.forward.shape), tuple(example.labels.shape)) == (shape, shape)
+        assert example.reverse is not None
+        assert tuple(example.reverse.shape) == shape[::-1]
+        assert float(example.labels[0, 0]) == float(example.labels.sum()) == 0.75
+        soft = soft_scores(example.forward.float()[None], example.reverse.float()[None])[0]
+        by_aligner = replace(aligner, threshold=0.01).align(pair.source, pair.target).scores
+        for (i, j), score in by_aligner.items():
+            assert float(soft[j, i]) == pytest.approx(score, abs=0.01)
+
+
+def test_a_reader_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / READER
+    path.write_bytes(reader_bytes(network_of(), {"model": "m", "position": "both"}))
+    reader = read_reader(path)
+    assert reader.about == {"format": FORMAT, "model": "m", "position": "both"}
+    assert len(reader.digest) == 7
+    weights = network_of().state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in reader.network.state_dict().items())
+    pickled = pickle.dumps(reader)
+    assert len(pickled) < 1000
+    assert pickle.loads(pickled) is reader  # of this process
+    path.write_bytes(reader_bytes(network_of(2), {"model": "m"}))
+    with pytest.raises(ModelError, match="has changed"):
+        pickle.loads(pickled.replace(reader.digest.encode(), b"0123456"))
+
+
+def changed(change: Callable[[dict[str, Any]], object], about: dict[str, str] | None = None) -> bytes:
+    weights = {name: weight.clone() for name, weight in network_of().state_dict().items()}
+    change(weights)
+    return bytes(save(weights, {"format": FORMAT} if about is None else about))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a trained reader; it may be damaged"),
+        (b"\xff" * 100, "not a trained reader; it may be damaged"),
+        (reader_bytes(network_of(), {})[:-10], "not a trained reader; it may be damaged"),
+        (changed(lambda weights: weights.pop("leave.bias")), "not a trained reader; it may be damaged"),
+        (changed(lambda weights: weights.update(more=torch.zeros(1))), "not a trained reader; it may be damaged"),
+        (changed(lambda weights: weights.update({"leave.bias": torch.zeros(7)})), "it may be damaged"),
+        (changed(lambda weights: weights["enter.weight"].fill_(float("nan"))), "weights that are not finite"),
+        (changed(lambda weights: None, {"format": "pt"}), "metadata do not say `format: extract-align reader 1`"),
+        (b"\0" * (MAX_BYTES + 1), "more than 1,048,576 bytes, which no reader has"),
+    ],
+)
+def test_damaged_readers_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / READER
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_reader(path)
+    assert caught.value.file == str(path)
+
+
+def test_a_missing_reader_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        read_reader(tmp_path / "reader")
