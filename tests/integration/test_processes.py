@@ -121,7 +121,7 @@ def pairs_of(name: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["threads.py", "fork.py", "spawn.py"])
 def test_examples_print_the_links_of_one_process(name: str) -> None:
-    expected = load("de-en").fixed()(pairs_of(name))
+    expected = load().fixed()(pairs_of(name))
     command = [sys.executable, f"examples/{name}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
