@@ -1,11 +1,12 @@
-"""Train readers of models on the links of an ensemble, and measure them: AER and time beside the models by themselves.
+"""Train readers of models on the links of an ensemble, and measure them: AER and time.
 
 The labels are those of `distil`, in whose folder they are looked for: the mean of both models' soft scores and of
 MGIZA's share. Gold is not used, and pairs that are in a gold set are left out. The folder also gets what `extract-align
 train reader` takes: text.source, text.target and links, and links.swapped for models of the other direction.
 
-Rows are models by themselves and with readers of some seeds, alone and with their reverse models; p and time are those
-beside the same models without a reader.
+Rows are models by themselves and with readers of some seeds, alone and with their reverse models; p and time are
+compared with the same models without a reader. Readers of bundled models can be measured, too, with models of other
+languages.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from align.evaluation.link_formats import parse_scored
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.models.trained_reader import TrainedReader
+from align.models.folder import BUNDLED, READER
+from align.models.trained_reader import TrainedReader, read_reader
 from align.training.reader import read_examples, train_network
 
 TIMED = 1_000
@@ -90,6 +92,7 @@ def run(
     partner: int,
     epochs: int,
     seeds: Sequence[int],
+    given: Sequence[str],
     rounds: int,
     seed: int,
     threads: int,
@@ -122,8 +125,10 @@ def run(
         aligner = two_way(forward, reverse)
         examples = list(read_examples(aligner.fixed(trained[:BUFFER]), zip(trained, labels, strict=True)))
         readers = {
-            number: TrainedReader(Path(), "", {}, "cpu", train_network(examples, epochs, number)) for number in seeds
+            str(number): TrainedReader(Path(), "", {}, "cpu", train_network(examples, epochs, number))
+            for number in seeds
         }
+        readers |= {f"of {name}": read_reader(BUNDLED / name / READER) for name in given}
         for system in (without(aligner), aligner):
             name = " + ".join(both[: len(system.directions)])
             alone = reading(system, None)

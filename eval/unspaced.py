@@ -31,11 +31,16 @@ from align.evaluation.metrics import aer, count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.models.divide import align_unspaced, divide, join, split_by_icu
+from align.models.folder import BUNDLED, READER
 from align.models.preprocess import UNSPACED
+from align.models.trained_reader import TrainedReader, read_reader
 from align.transfer.windows import FLOOR
 
 DEFAULT = "two models"
 THRESHOLDS = (0.3, 0.4)
+READER_OF = "de-en"
+"""A bundled model, whose trained reader is used with these models."""
+
 """Beside the default one."""
 
 _characters = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+").findall
@@ -89,8 +94,11 @@ def _spans(words: Sequence[str]) -> list[Span]:
     return [(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
-def links_of_models(forward: Aligner, reverse: Aligner, text: Text) -> Iterator[tuple[str, list[MeanScores]]]:
-    """Yield the soft scores above FLOOR of one model in either direction, and of both."""
+def links_of_models(
+    forward: Aligner, reverse: Aligner, text: Text, reader: TrainedReader | None = None
+) -> Iterator[tuple[str, list[MeanScores]]]:
+    """Yield the scores above FLOOR of one model in either direction, and of both, by a trained reader or soft ones."""
+    forward, reverse = (replace(model, forward=replace(model.forward, scorer=reader)) for model in (forward, reverse))
     both = two_way(forward, reverse, threshold=FLOOR)
     for name, aligner, pairs in (
         ("one model", forward, text.pairs),
@@ -158,6 +166,8 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     ]
     for name, scores in links_of_models(at_input[0], at_input[1], text):
         systems[f"{name}, --position input"] = links_above(THRESHOLD, scores)
+    for name, scores in links_of_models(forward, reverse, text, read_reader(BUNDLED / READER_OF / READER)):
+        systems[f"{name}, --reader {READER_OF}"] = links_above(THRESHOLD, scores)
     baselines = Baselines(data, baseline_links)
     tools: list[str] = []
     runs_of_tools: list[str] = []

@@ -518,10 +518,11 @@ def add_reader_option(group: Any) -> None:
     """Add `--reader`."""
     group.add_argument(
         "--reader",
-        metavar="FILE",
+        metavar="READER",
         default=AUTO,
-        help="trained reader, which gives links their scores (`extract-align train reader`); none: soft scores "
-        "(default: reader.safetensors next to the model, as bundled models have it, if the model is read as usual)",
+        help="trained reader, which gives links their scores: a file (`extract-align train reader`), or a bundled "
+        "model, whose reader suits other models, too; none: soft scores (default: reader.safetensors next to the "
+        "model, as bundled models have it, if the model is read as usual)",
     )
 
 

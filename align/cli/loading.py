@@ -16,7 +16,7 @@ from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
-from align.models.folder import ALIGNING_MODEL, AUTO, DEFAULT_MODEL, default_model, forward_for, in_direction
+from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class Models:
         batch_tokens: pieces in a batch; None for what suits the device.
         null: None for what suits the model.
         open_position: read the positions that suit the model, and ignore the settings'.
-        reader: file of the forward model's trained reader, or "auto" for those next to both models; None for none.
+        reader: file of a trained reader, name of a bundled model that has one, or "auto" for those next to the models;
+            None for none.
     """
 
     forward: ModelRequest
@@ -222,7 +223,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
             batch_tokens=models.batch_tokens,
             too_long=models.too_long,
             workers=workers,
-            reader=models.reader if request is models.forward or models.reader in (None, AUTO) else AUTO,
+            reader=models.reader,
         )
     except ModuleNotFoundError:
         raise

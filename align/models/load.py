@@ -24,7 +24,16 @@ from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
 from align.models.engine.linear import check_dtype
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import AUTO, FAIRSEQ_FILES, READER, ModelFolder, default_model, find_model, in_direction
+from align.models.folder import (
+    AUTO,
+    BUNDLED,
+    FAIRSEQ_FILES,
+    READER,
+    ModelFolder,
+    default_model,
+    find_model,
+    in_direction,
+)
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
 from align.models.languages import is_group, same_language
@@ -129,9 +138,9 @@ def load(
         batch_tokens: pieces per batch; None for a default that suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
-        reader: file of a trained reader (`extract-align train reader`), which gives links their scores; "auto" is
-            `reader.safetensors` next to the model, as the bundled ones have it, if there is one and the model is read
-            as it was trained; None for none.
+        reader: file of a trained reader (`extract-align train reader`) or name of a bundled model that has one, which
+            gives links their scores; "auto" is `reader.safetensors` next to the model, as the bundled ones have it, if
+            there is one and the model is read as it was trained; None for none.
         unknown: no other argument is accepted.
 
     Raises:
@@ -207,7 +216,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
     Warns:
         TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
-            reader was trained without it, and is not used.
+            reader was trained with one model alone, and is not used.
     """
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
@@ -219,13 +228,9 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
             stacklevel=2,
         )
     direction, reader = forward.forward, forward.forward.scorer
-    if method == SOFT and isinstance(reader, TrainedReader) and not reader.serves(reverse.forward.recorder.name):
-        warnings.warn(
-            f"{direction.recorder.name}'s trained reader was not trained with {reverse.forward.recorder.name}: "
-            "links come from soft scores",
-            TextWarning,
-            stacklevel=2,
-        )
+    if method == SOFT and isinstance(reader, TrainedReader) and not reader.serves_two:
+        message = f"{direction.recorder.name}'s trained reader was trained with one model: links come from soft scores"
+        warnings.warn(message, TextWarning, stacklevel=2)
         direction = replace(direction, scorer=None)
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
 
@@ -236,17 +241,23 @@ def _find_reader(
     """Return the trained reader to use.
 
     Raises:
-        ModelError: the requested one is damaged, or was trained for another model or other settings.
+        ModelError: the requested one is damaged, or was trained with other settings.
     """
     if reader is None or (reader == AUTO and not (folder.root / READER).is_file()):
         return None
-    path = folder.root / READER if reader == AUTO else Path(reader)
+    if reader == AUTO:
+        path = folder.root / READER
+    else:
+        bundled = BUNDLED / reader / READER
+        path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(reader)
     trained = read_reader(path, recorder.device)
-    mismatch = trained.mismatch(recorder.name, settings)
+    mismatch = trained.mismatch(settings)
     if mismatch and reader != AUTO:
         raise ModelError(mismatch, file=str(path))
-    if mismatch and not trained.of_model(recorder.name):
-        warnings.warn(f"{path}: {mismatch}; links come from soft scores", TextWarning, stacklevel=3)
+    if reader == AUTO and not trained.of_model(recorder.name):
+        message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹reader› names it"
+        warnings.warn(message, TextWarning, stacklevel=3)
+        return None
     return None if mismatch else trained
 
 

@@ -97,11 +97,6 @@ def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[i
     return torch.stack([soft_scores(forward, reverse), *logs, distance], 1)
 
 
-def same_files(name: str, other: str) -> bool:
-    """Tell whether two names of models, such as `fairseq:de-en@1f3c9a2`, have the same fingerprint."""
-    return name.rpartition("@")[2] == other.rpartition("@")[2]
-
-
 def how_read(settings: Settings) -> dict[str, str]:
     """Return what a reader depends on, by the names in its metadata."""
     names = ("score", "position", "layer", "head", "output_layer", "output_head", "null")
@@ -126,18 +121,20 @@ class TrainedReader:
     device: str
     network: Network
 
-    def serves(self, reverse: str) -> bool:
-        """Tell whether it was trained with a reverse model of this name, too."""
-        return "reverse" in self.about and same_files(self.about["reverse"], reverse)
+    @property
+    def serves_two(self) -> bool:
+        """Whether it was trained with two models, too."""
+        return "reverse" in self.about
 
     def of_model(self, model: str) -> bool:
-        """Tell whether it was trained with a forward model of this name."""
-        return "model" in self.about and same_files(self.about["model"], model)
+        """Tell whether it was trained with a forward model of this name, such as `fairseq:de-en@1f3c9a2`.
 
-    def mismatch(self, model: str, settings: Settings) -> str:
-        """Return why it does not suit a model of this name that is read like this; empty if it does."""
-        if not self.of_model(model):
-            return f"the reader was trained with {shorten(printable(str(self.about.get('model'))))}, not with {model}"
+        Only the fingerprint at the end counts.
+        """
+        return self.about.get("model", "").rpartition("@")[2] == model.rpartition("@")[2]
+
+    def mismatch(self, settings: Settings) -> str:
+        """Return why it does not suit models that are read like this; empty if it does."""
         for name, value in how_read(settings).items():
             if value != (own := self.about.get(name)):
                 return f"the reader was trained with {name} {shorten(printable(str(own)))}, not {value}"
@@ -186,13 +183,17 @@ def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
     return read_again(path, file_digest(path)[:7], device)
 
 
-@lru_cache(maxsize=8)
 def read_again(path: Path, digest: str, device: str) -> TrainedReader:
     """Return this process's reader of a file, or read it.
 
     Raises:
         ModelError: the file has changed, or is damaged.
     """
+    return _read(path, digest, device)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, digest: str, device: str) -> TrainedReader:
     from safetensors import SafetensorError, safe_open
 
     if file_digest(path)[:7] != digest:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from align.cli import extract, main, train
-from align.models.folder import READER
+from align.models.folder import BUNDLED, READER
 from align.models.trained_reader import read_reader
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -51,6 +51,11 @@ def test_what_it_learns_is_what_is_found(run: Callable[..., Result], run_main: C
         assert soft.out != links.out
     again = run_main(extract.main, "text", "-m", "model", "--reader", f"model/{READER}", "--workers", "2")
     assert again.out == aligned().out
+    bundled = aligned("--reader", "de-en", "--print-scores")
+    assert f"|reader:{read_reader(BUNDLED / 'de-en' / READER).digest}|" in bundled.err
+    assert bundled.out != aligned("--print-scores").out
+    refused = aligned("--reader", "de-en-fast")
+    failed(refused, "de-en-fast/reader.safetensors: the reader was trained with position input, not both")
 
 
 def test_it_says_what_it_did(run: Callable[..., Result]) -> None:

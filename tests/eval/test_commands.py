@@ -409,13 +409,13 @@ def test_a_distilled_model_reads_in_the_input_position(
 def test_readers_are_trained_and_measured(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data)
     options = "--models models/one --reverse-models models/back --partner 0 --pairs 60 --threads 1 --epochs 1"
-    result = command(*f"reader labels {EXPERIMENT} {options} --seeds 1 2 --rounds 1".split())
+    result = command(*f"reader labels {EXPERIMENT} {options} --seeds 1 --given de-en --rounds 1".split())
     assert result.code == 0, result.err
     rows = read_table(data / "results" / "toy.reader.tsv")[1]
     names = [
         f"{name}{more}"
         for name in ("models/one", "models/one + models/back")
-        for more in ("", ", reader 1", ", reader 2")
+        for more in ("", ", reader 1", ", reader of de-en")
     ]
     assert [row["system"] for row in rows] == names
     for row in rows:

@@ -21,7 +21,7 @@ from align.core.errors import ModelError
 from align.core.scores import soft_scores
 from align.core.types import Pieces, TextWarning
 from align.io.signature import sign
-from align.models.folder import READER
+from align.models.folder import BUNDLED, READER
 from align.models.trained_reader import (
     CHANNELS,
     FORMAT,
@@ -204,13 +204,15 @@ def test_a_reader_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tm
     with pytest.raises(ModelError, match="trained with position both, not input") as caught:
         load(str(forward), device="cpu", position="input", reader=reader)
     assert caught.value.file == str(reader)
-    with pytest.raises(ModelError, match="the reader was trained with fairseq:de-en@"):
-        load(str(reverse), device="cpu", reader=reader)
+    assert load(str(reverse), device="cpu", reader=reader).forward.scorer  # any model may use it, if asked to
+    bundled = load(str(reverse), device="cpu", reader="de-en").forward.scorer
+    assert isinstance(bundled, TrainedReader)
+    assert bundled.path == BUNDLED / "de-en" / READER
     assert "reader" not in sign(load(str(forward), device="cpu", threshold=None))
     copied = tmp_path / "other"
     shutil.copytree(reverse, copied)
     shutil.copy(reader, copied)
-    with pytest.warns(TextWarning, match="the reader was trained with .*; links come from soft scores"):
+    with pytest.warns(TextWarning, match="trained with another model than fairseq:en-de@.*, and not used"):
         assert load(str(copied), device="cpu").forward.scorer is None
 
 
@@ -220,7 +222,7 @@ def test_two_models_use_a_reader_of_both(folders: tuple[Path, Path], tmp_path: P
     alone.write_bytes(reader_bytes(network_of(), about_reader(forward)))
     of_one = load(str(folders[0]), device="cpu", reader=alone)
     assert of_one.forward.scorer
-    with pytest.warns(TextWarning, match="trained reader was not trained with fairseq:en-de@"):
+    with pytest.warns(TextWarning, match="trained reader was trained with one model"):
         joined = two_way(of_one, reverse)
     assert joined.forward.scorer is None
     assert two_way(of_one, reverse, "union").forward.scorer is of_one.forward.scorer
