@@ -250,6 +250,8 @@ def _find_reader(
     else:
         bundled = BUNDLED / reader / READER
         path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(reader)
+        if not path.is_file():
+            raise ModelError("no such file, nor a bundled model with a reader", file=str(reader))
     trained = read_reader(path, recorder.device)
     mismatch = trained.mismatch(settings)
     if mismatch and reader != AUTO:
