@@ -143,7 +143,11 @@ def check_unspaced(rows: Rows, data: Path) -> None:
         f"{tool} on {unit}" for tool in ("fast_align", "eflomal") for unit in ("characters", "ICU's words", "pieces")
     }
     means = {f"{model}, mean with {tool}" for model in models for tool in tools if tool.endswith("pieces")}
-    others = {f"{model}, {how}" for model in models for how in ("threshold 0.3", "threshold 0.4", "--position input")}
+    others = {
+        f"{model}, {how}"
+        for model in models
+        for how in ("threshold 0.3", "threshold 0.4", "--position input", "--reader de-en")
+    }
     assert {system.partition(":")[0] for system in found} == models | tools | means | others
     assert found["eflomal on characters: intersection"] < 20  # words of letters, translated one by one
     (best,) = (row["system"] for row in rows if row["p_best"] == "n/a")
