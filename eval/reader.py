@@ -92,7 +92,7 @@ def run(
     partner: int,
     epochs: int,
     seeds: Sequence[int],
-    given: Sequence[str],
+    readers_of: Sequence[str],
     rounds: int,
     seed: int,
     threads: int,
@@ -128,7 +128,7 @@ def run(
             str(number): TrainedReader(Path(), "", {}, "cpu", train_network(examples, epochs, number))
             for number in seeds
         }
-        readers |= {f"of {name}": read_reader(BUNDLED / name / READER) for name in given}
+        readers |= {f"of {name}": read_reader(BUNDLED / name / READER) for name in readers_of}
         for system in (without(aligner), aligner):
             name = " + ".join(both[: len(system.directions)])
             alone = reading(system, None)

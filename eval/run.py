@@ -129,7 +129,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too"),
         option("--epochs", type=int, default=8),
         option("--seeds", nargs="+", type=int, default=(1, 2, 3), help="of the readers"),
-        option("--given", nargs="+", default=(), metavar="MODEL", help="whose reader is measured, too; bundled"),
+        option("--readers-of", nargs="+", default=(), metavar="MODEL", help="whose reader is measured, too; bundled"),
         ROUNDS,
         *(option("--seed", type=int, default=1, help="of the order of pairs, as for distil"), THREADS),
     ),

@@ -123,7 +123,7 @@ class TrainedReader:
 
     @property
     def serves_two(self) -> bool:
-        """Whether it was trained with two models, too."""
+        """Tell whether it was trained with two models, too."""
         return "reverse" in self.about
 
     def of_model(self, model: str) -> bool:

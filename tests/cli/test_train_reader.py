@@ -44,10 +44,10 @@ def test_what_it_learns_is_what_is_found(run: Callable[..., Result], run_main: C
         assert f"|reader:{reader.digest}|" in links.err
         assert "reader" not in soft.err
         assert links.out.count(b"\n") == soft.out.count(b"\n") == len(PAIRS)
-        found = links.out.decode().splitlines()
-        right = sum(len({*line.split()} & {*expected.split()}) for line, expected in zip(found, diagonal, strict=True))
+        lines = links.out.decode().splitlines()
+        right = sum(len({*line.split()} & {*expected.split()}) for line, expected in zip(lines, diagonal, strict=True))
         assert right > 0.7 * len(" ".join(diagonal).split())
-        assert len(" ".join(found).split()) < 1.1 * right
+        assert len(" ".join(lines).split()) < 1.1 * right
         assert soft.out != links.out
     again = run_main(extract.main, "text", "-m", "model", "--reader", f"model/{READER}", "--workers", "2")
     assert again.out == aligned().out

@@ -413,7 +413,7 @@ def test_a_distilled_model_reads_in_the_input_position(
 def test_readers_are_trained_and_measured(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data)
     options = "--models models/one --reverse-models models/back --partner 0 --pairs 60 --threads 1 --epochs 1"
-    result = command(*f"reader labels {EXPERIMENT} {options} --seeds 1 --given de-en --rounds 1".split())
+    result = command(*f"reader labels {EXPERIMENT} {options} --seeds 1 --readers-of de-en --rounds 1".split())
     assert result.code == 0, result.err
     rows = read_table(data / "results" / "toy.reader.tsv")[1]
     names = [

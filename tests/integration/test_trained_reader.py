@@ -57,7 +57,7 @@ def shares_of(targets: int, sources: int, seed: int) -> torch.Tensor:
 
 
 def naive_probabilities(network: Network, forward: torch.Tensor, reverse: torch.Tensor) -> np.ndarray:
-    """One pair through the network, a pair of words at a time."""
+    """Compute the probabilities of one pair, a pair of words at a time."""
     weights = {name: weight.double().numpy() for name, weight in network.state_dict().items()}
     targets, sources = forward.shape
     soft = naive.soft_scores(forward.tolist(), reverse.tolist())
@@ -101,9 +101,9 @@ def test_probabilities_are_those_of_naive_loops(both: bool) -> None:
         ahead, back = shares_of(targets, sources, n), shares_of(sources, targets, n + 10)
         forward[n, :targets, :sources], reverse[n, :sources, :targets] = ahead, back
         expected.append(naive_probabilities(network, ahead, back if both else ahead.T))
-    found = reader_of(network)(forward, reverse if both else None, [sized(*size) for size in sizes])
-    for probabilities, one, (sources, targets) in zip(found, expected, sizes, strict=True):
-        np.testing.assert_allclose(probabilities[:targets, :sources], one, atol=1e-5)
+    computed = reader_of(network)(forward, reverse if both else None, [sized(*size) for size in sizes])
+    for probabilities, by_loops, (sources, targets) in zip(computed, expected, sizes, strict=True):
+        np.testing.assert_allclose(probabilities[:targets, :sources], by_loops, atol=1e-5)
         assert not probabilities[targets:].any()
         assert not probabilities[:, sources:].any()
 
@@ -135,8 +135,8 @@ def test_training_learns_what_labels_say() -> None:
     right = total = 0
     for example in one_way:
         targets, sources = example.labels.shape
-        found = reader(example.forward.float()[None], None, [sized(sources, targets)])[0] > 0.5
-        right, total = right + int((found == (example.labels > 0)).sum()), total + targets * sources
+        computed = reader(example.forward.float()[None], None, [sized(sources, targets)])[0] > 0.5
+        right, total = right + int((computed == (example.labels > 0)).sum()), total + targets * sources
     assert right > 0.95 * total
     again = train_network(one_way[:20], 2, 5).state_dict()
     assert all(
@@ -182,16 +182,16 @@ def by_hand(aligner: Aligner, network: Network) -> list[dict[tuple[int, int], fl
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_an_aligner_uses_the_reader_next_to_its_model(folders: tuple[Path, Path]) -> None:
     forward, reverse = (str(folder) for folder in folders)
-    one = load(forward, device="cpu", threshold=0.4)
+    single = load(forward, device="cpu", threshold=0.4)
     both = two_way(load(forward, device="cpu"), load(reverse, device="cpu"), threshold=0.4)
-    for aligner in (one, both):
-        found = scores_of(aligner)
-        for links, expected in zip(found, by_hand(aligner, network_of()), strict=True):
+    for aligner in (single, both):
+        computed = scores_of(aligner)
+        for links, expected in zip(computed, by_hand(aligner, network_of()), strict=True):
             assert links == pytest.approx(expected, abs=1e-4)
-        assert any(found)
+        assert any(computed)
         assert f"|reader:{aligner.forward.scorer.digest}|" in sign(aligner)  # type: ignore[union-attr]
     soft = load(forward, device="cpu", threshold=0.4, reader=None)
-    assert scores_of(soft) != scores_of(one)
+    assert scores_of(soft) != scores_of(single)
     assert "reader" not in sign(soft)
 
 
