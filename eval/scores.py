@@ -1,8 +1,9 @@
 """How well scores of sentence pairs find what is no translation; see `extract-align score`.
 
 Half of the pairs of a text are spoilt, in several ways, each pair in one. Systems: the agreement of one model and of
-two, and the scores of eflomal on the same mixture, by itself and with priors of further pairs, as OpusFilter uses it.
-A pair's score is the worse of its two directions.
+two, also of distilled ones, and the scores of eflomal on the same mixture, by itself and with priors of further pairs,
+as OpusFilter uses it. A pair's score is the worse of its two directions. A second table has other definitions of one
+model's agreement, on other pairs of the text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import numpy as np
 from common import Tokens, write_table
 from numpy.typing import NDArray
 
-from align import Aligner, load, read_text, translate, two_way
+from align import Aligner, Pair, load, read_text, translate, two_way
+from align.core.scores import LEAST_AGREEMENT, TINY
+from align.core.stream import encode
 from align.core.types import Search
 from align.evaluation.metrics import SAMPLES, SEED
 from align.evaluation.tables import Column, Value, interval, percent
@@ -27,11 +30,35 @@ from align.io.signature import signature
 
 Words = tuple[str, ...]
 
+STUDENTS = "de-en-fast", "en-de-fast"
+"""Distilled models, for a text of their languages."""
+
 KEPT = 0.95
 """Share of the good pairs that the threshold keeps, on the half of the pairs that choose it."""
 
 TRANSLATED = "machine translation"
 """Spoilt pairs that are translations: the other kinds together leave them out."""
+
+
+def normalised(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide each column, which is a source word's, by its sum."""
+    sums: NDArray[np.float64] = products.sum(0)
+    return products / np.maximum(sums, TINY)
+
+
+DEFINITIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "f": lambda f: f,
+    "f / max(1, sum f)": lambda f: f / np.maximum(f.sum(0), 1),
+    "f / (0.1 + sum f)": lambda f: f / (f.sum(0) + 0.1),
+    "f / sum f": normalised,
+    "f^1.5 / sum f^1.5": lambda f: normalised(f**1.5),
+    "f^2 / sum f^2": lambda f: normalised(f**2),
+    "f^3 / sum f^3": lambda f: normalised(f**3),
+}
+"""How the shares r of the target words of each source word `[J, I]` may follow from one model's shares f `[J, I]`.
+
+Sums are over target words. With the first, sums over r exceed 1, and the chance of a word is cut at 1.
+"""
 
 
 class Example(NamedTuple):
@@ -80,6 +107,33 @@ def agreement_of(aligner: Aligner, examples: Sequence[Example]) -> NDArray[np.fl
     """Return the lower agreement of each pair."""
     alignments = aligner.fixed()((example.source, example.target) for example in examples)
     return np.array([min(alignment.agreement or (0.0, 0.0)) for alignment in alignments])
+
+
+def definition_rows(name: str, aligner: Aligner, examples: Sequence[Example]) -> Iterator[dict[str, Value]]:
+    """Yield a row for each definition of one model's agreement: the AUC of all spoilt pairs, and of each kind."""
+    direction = aligner.fixed().forward
+    assert direction.choice
+    numbered = (Pair(example.source, example.target, n) for n, example in enumerate(examples, 1))
+    encoded = [encode(direction.recorder, pair, "blank").pieces for pair in numbered]
+    shares = [
+        direction.reader.shares([pieces], direction.choice.place)[0].double().numpy() if pieces else np.zeros((1, 1))
+        for pieces in encoded
+    ]
+    kinds = np.array([example.kind for example in examples])
+    for definition, reverse in DEFINITIONS.items():
+        scores = np.empty(len(shares))
+        for n, f in enumerate(shares):
+            product = f * reverse(f)  # [J, I]
+            scores[n] = min(np.log(product.sum(axis).clip(LEAST_AGREEMENT, 1)).mean() for axis in (0, 1))
+        good, bad = scores[kinds == ""], scores[kinds != ""]
+        low, high = area_interval(good, bad)
+        yield {
+            "model": name,
+            "definition": definition,
+            "all": percent(area(good, bad)),
+            "interval": interval(percent(low), percent(high)),
+            **{kind: percent(area(good, scores[kinds == kind])) for kind in sorted({*kinds} - {""})},
+        }
 
 
 def eflomal_scores(
@@ -171,7 +225,14 @@ COLUMNS = [
 
 
 def run(
-    source: str, target: str, other: str | None, model: str, reverse_model: str, lines: int, threads: int, output: Path
+    source: str,
+    target: str,
+    other: str | None,
+    model: str,
+    reverse_model: str,
+    lines: int,
+    threads: int,
+    output: Path,
 ) -> None:
     """Measure, print, write.
 
@@ -193,9 +254,16 @@ def run(
         else []
     )
     examples = spoil(pairs, foreign, lines, SEED)
-    if len(examples) < 2 * lines * (7 if foreign else 6):
+    needed = 2 * lines * (7 if foreign else 6)
+    if len(examples) < needed:
         raise argparse.ArgumentError(None, f"{len(pairs):,} pairs are too few for --lines {lines}")
-    forward, reverse = load(model, device="cpu", too_long="blank"), load(reverse_model, device="cpu", too_long="blank")
+    forward, reverse, student, reverse_student = (
+        load(name, device="cpu", too_long="blank") for name in (model, reverse_model, *STUDENTS)
+    )
+    languages = forward.forward.recorder.languages
+    models = [(forward, reverse)]
+    if student.forward.recorder.languages == languages:
+        models.append((student, reverse_student))
     sources = [example.source for example in examples if example.kind == TRANSLATED]
     translations = iter([alignment.pair.target for alignment in translate(forward, sources, Search(beam=1))])
     examples = [
@@ -203,18 +271,17 @@ def run(
     ]
     used = {example.source for example in examples}
     more = [pair for pair in pairs if pair[0] not in used]
-    languages = forward.forward.recorder.languages
-    systems = {
-        "two models": agreement_of(two_way(forward, reverse), examples),
-        "one model": agreement_of(forward, examples),
-        "eflomal": eflomal_scores(examples, (), languages),
-    }
+    systems = {}
+    for kind, (aligner, opposite) in zip(("", "distilled "), models, strict=False):
+        systems[f"two {kind}models"] = agreement_of(two_way(aligner, opposite), examples)
+        systems[f"one {kind}model"] = agreement_of(aligner, examples)
+    systems["eflomal"] = eflomal_scores(examples, (), languages)
     if more:
         systems["eflomal with priors"] = eflomal_scores(examples, more, languages)
     rows = [row for name, scores in systems.items() for row in rows_of(name, scores, examples)]
-    names = [aligner.forward.recorder.name for aligner in (forward, reverse)]
+    names = [[aligner.forward.recorder.name for aligner in directions] for directions in models]
     about: dict[str, Any] = {
-        "model": names,
+        "model": [name for of_directions in names for name in of_directions],
         "text": Path(source).name,
         "lines": lines,
         "priors": len(more),
@@ -222,3 +289,16 @@ def run(
         "seed": SEED,
     }
     write_table(COLUMNS, rows, signature(about, "scores"), output / "scores.tsv")
+    if len(more) < needed:
+        return
+    held_out = [example for example in spoil(more, foreign, lines, SEED + 1) if example.kind != TRANSLATED]
+    rows = []
+    for (name, _), (aligner, _) in zip(names, models, strict=True):
+        rows += definition_rows(name, aligner, held_out)
+    columns = [
+        *(Column("model", "model"), Column("definition", "r")),
+        *(Column("all", "AUC, all", 1), Column("interval", "95 % CI", 1)),
+        *(Column(kind, kind, 1) for kind in sorted({example.kind for example in held_out} - {""})),
+    ]
+    about = {"model": [name for name, _ in names], "text": Path(source).name, "lines": lines, "seed": SEED + 1}
+    write_table(columns, rows, signature(about, "definitions"), output / "scores.definitions.tsv")

@@ -129,3 +129,22 @@ def claims(product: list[list[float]]) -> list[list[float]]:
             both = (sum(row) * sum(other[i] for other in product)) ** 0.5
             scores[-1].append(value / both if both > 0 else 0.0)
     return scores
+
+
+def agreement(forward: list[list[float]], reverse: list[list[float]] | None = None) -> tuple[float, float]:
+    """Agreement on target and on source words: `forward` is `[J][I]`, `reverse` is `[I][J]`, or made of `forward`."""
+    targets, sources = range(len(forward)), range(len(forward[0]))
+    if reverse is None:
+        squares = [[forward[j][i] ** 2 for j in targets] for i in sources]
+        reverse = [[square / sum(row) if sum(row) > 0 else 0.0 for square in row] for row in squares]
+    of_targets = [sum(forward[j][i] * reverse[i][j] for i in sources) for j in targets]
+    of_sources = [sum(forward[j][i] * reverse[i][j] for j in targets) for i in sources]
+    return geometric_mean(of_targets), geometric_mean(of_sources)
+
+
+def geometric_mean(chances: list[float]) -> float:
+    """Root of the product of chances, of which none counts less than 0.001."""
+    product = 1.0
+    for chance in chances:
+        product *= max(chance, 0.001) ** (1 / len(chances))
+    return product

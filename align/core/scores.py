@@ -426,18 +426,28 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
 
     `sum_i f[j,i] r[i,j]` is the chance that both directions link target word j to the same source word, if each draws
     one from its shares; and so for source words. The result is the geometric mean over the words of a side, with at
-    least LEAST_AGREEMENT each. Introduced here; eval/results/scores.tsv has figures.
+    least LEAST_AGREEMENT each. With one model the target words compete for each source word by their squared shares,
+    `r[i,j] = f[j,i]^2 / sum_j' f[j',i]^2`. Introduced here; eval/results/scores.tsv has figures, and
+    eval/results/scores.definitions.tsv those of other r.
 
     Args:
         forward: f, as for `soft_scores`.
-        reverse: r, as for `soft_scores`; with one model `r = f`.
+        reverse: r, as for `soft_scores`; None for one model.
         batch: the pairs, of (I, J) words.
+
+    Returns:
+        Two numbers from 0 to 1 for each pair.
     """
-    product = forward * (forward if reverse is None else reverse.mT)
+    if reverse is None:
+        squares = forward.square()
+        transposed = squares / squares.sum(1, keepdim=True).clamp_(min=TINY)
+    else:
+        transposed = reverse.mT
+    product = forward * transposed  # [B, J, I]
     means = []
     for side, axis in ((1, 2), (0, 1)):
         counts = torch.tensor([pair.words[side] for pair in batch], device=product.device)
-        logs = product.sum(axis).clamp_(min=LEAST_AGREEMENT).log_()  # [B, J] or [B, I]
+        logs = product.sum(axis).clamp_(LEAST_AGREEMENT, 1).log_()  # [B, J] or [B, I]; a rounded sum may exceed 1
         padding = torch.arange(logs.shape[1], device=logs.device) >= counts[:, None]
         means.append((logs.masked_fill_(padding, 0).sum(1) / counts).exp_().tolist())
     return list(zip(*means, strict=True))

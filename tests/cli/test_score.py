@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 import align
 from align import Aligner, Settings, load, two_way
 from align.cli import extract, score
 from align.core.formats import format_tsv
-from align.core.scores import LEAST_AGREEMENT, agreements
-from align.core.types import Pieces
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, example_pairs
 
@@ -86,34 +80,6 @@ def test_objects_have_the_agreement_of_soft_links(run_main: Callable[..., Result
     assert records[0][0]["agreement"] == [round(value, 4) for value in agreement]
     assert [[*record] for record in records[0][1:]] == [[key for key in records[0][0] if key != "agreement"]]
     assert not any("agreement" in record for of_run in records[1:] for record in of_run)
-
-
-def test_agreement_is_the_mean_chance_of_one_partner() -> None:
-    draw = np.random.default_rng(1)
-    sizes = [(3, 2), (1, 4), (4, 4)]
-    forward, reverse = np.zeros((3, 4, 4), np.float32), np.zeros((3, 4, 4), np.float32)
-    pairs: list[tuple[Any, Any]] = []
-    for b, (sources, targets) in enumerate(sizes):
-        f, r = (
-            draw.dirichlet(np.ones(sources + 1), targets)[:, :-1],
-            draw.dirichlet(np.ones(targets + 1), sources)[:, :-1],
-        )
-        if b == 2:
-            f[1], r[:, 1] = 0, 0  # words without pieces
-        forward[b, :targets, :sources], reverse[b, :sources, :targets] = f, r
-        pairs.append((f, r))
-    batch = [Pieces((), (), (), (), size) for size in sizes]
-    for use_reverse in (True, False):
-        other = torch.from_numpy(reverse) if use_reverse else None
-        found = agreements(torch.from_numpy(forward), other, batch)
-        for (f, r), agreement in zip(pairs, found, strict=True):
-            r = r if use_reverse else f.T
-            chances = [[sum(f[j, i] * r[i, j] for i in range(len(r))) for j in range(len(f))]]
-            chances += [[sum(f[j, i] * r[i, j] for j in range(len(f))) for i in range(len(r))]]
-            means = [
-                math.exp(sum(math.log(max(c, LEAST_AGREEMENT)) for c in of_side) / len(of_side)) for of_side in chances
-            ]
-            assert agreement == pytest.approx(means, rel=1e-4)
 
 
 def test_lines_with_source_and_target(run_main: Callable[..., Result], write: Callable[..., None]) -> None:

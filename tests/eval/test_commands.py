@@ -62,7 +62,7 @@ RUNS = {
     f"unspaced {EXPERIMENT}": ("toy.unspaced", "# unspaced|fairseq:de-en@"),
     f"without-gold {EXPERIMENT} --lines 30 60 --swept 40": ("toy.without_gold", "# without_gold|fairseq:de-en@"),
     f"spans {EXPERIMENT}": ("toy.spans", "# spans|fairseq:de-en@"),
-    f"scores {TEXT} --other gold.de --lines 3 --threads 1": ("scores", "# scores|fairseq:de-en@"),
+    f"scores {TEXT} --other gold.de --lines 1 --threads 1": ("scores", "# scores|fairseq:de-en@"),
     "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
     f"parts {TEXT} {SMALL}": ("parts", "# python eval/run.py parts, fairseq:de-en@"),
 }
@@ -169,10 +169,15 @@ def check_spans(rows: Rows, data: Path) -> None:
 
 def check_scores(rows: Rows, data: Path) -> None:
     systems = {row["system"] for row in rows}
-    assert systems == {"two models", "one model", "eflomal", "eflomal with priors"}
+    models = {"two models", "one model", "two distilled models", "one distilled model"}
+    assert systems == {*models, "eflomal", "eflomal with priors"}
     assert len(rows) == len(systems) * 8
     assert all(0 <= float(row["auc"]) <= 100 for row in rows)
     assert {row["recall"] for row in rows if row["kind"] == "all"} != {"0.0"}
+    signature, definitions = read_table(data / "results" / "scores.definitions.tsv")
+    assert "definitions|fairseq:de-en@" in signature
+    assert [row["definition"] for row in definitions] == 2 * [*importlib.import_module("scores").DEFINITIONS]
+    assert all(0 <= float(row[kind]) <= 100 for row in definitions for kind in ("all", "another sentence"))
 
 
 def check_quality(rows: Rows, data: Path) -> None:

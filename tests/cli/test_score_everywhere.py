@@ -1,0 +1,151 @@
+"""The two numbers of a pair are from 0 to 1, and the same, wherever they are written."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from align import Aligner, load, two_way
+from align.cli import extract, main, score
+from align.compat import eflomal
+from tests.cli.conftest import Result
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore:the source looks like Japanese")
+
+LINES = [
+    ("ja", "yes yes yes yes yes yes yes yes"),
+    ("Geschwindigkeitsbegrenzung", "speed limit"),
+    ("この文には空白がありません。", "this sentence has no spaces ."),
+    ("das haus ist alt .", "the house is old ."),
+    ("das haus ist alt .", "wir haben keine zeit"),
+    ("ja ja ja ja ja ja", "yes"),
+    ("", ""),
+]
+"""Pairs of one word and many, of a language that the model does not know, a good one, a bad one, and a blank one."""
+
+TEXT = "".join(f"{source}\t{target}\n" for source, target in LINES)
+ONE = ("-m", "de-en", "--device", "cpu")
+BOTH = (*ONE, "--reverse-model", "en-de")
+
+Numbers = list[tuple[float, ...]]
+
+
+@pytest.fixture(scope="module")
+def aligners() -> dict[tuple[str, ...], Aligner]:
+    """Aligners with one model and with two, by the options that choose them."""
+    forward, reverse = load("de-en", device="cpu"), load("en-de", device="cpu")
+    return {ONE: forward, BOTH: two_way(forward, reverse)}
+
+
+def expected(aligner: Aligner) -> Numbers:
+    """The numbers of `LINES` by Python, without those of the blank pair."""
+    found = [alignment.agreement for alignment in aligner(LINES)]
+    assert found.pop() is None
+    assert all(found)
+    return [numbers or () for numbers in found]
+
+
+def check(found: Numbers, aligner: Aligner) -> None:
+    """Fail unless the numbers are from 0 to 1, those of the aligner, and the good pair's the highest."""
+    assert all(len(pair) == 2 and 0 < value <= 1 for pair in found for value in pair)
+    assert found == [pytest.approx(pair, abs=1.01e-4) for pair in expected(aligner)]
+    assert max(range(len(found)), key=lambda n: min(found[n])) == 3
+
+
+@pytest.mark.parametrize("models", [ONE, BOTH], ids=["one", "both"])
+def test_commands(
+    models: tuple[str, ...],
+    aligners: dict[tuple[str, ...], Aligner],
+    run_main: Callable[..., Result],
+    write: Callable[..., None],
+) -> None:
+    rows = run_main(score.main, "-q", *models, stdin=TEXT).out.decode().splitlines()
+    assert rows[-1] == "0.0000\t0.0000"
+    check([tuple(map(float, row.split("\t"))) for row in rows[:-1]], aligners[models])
+    lines = run_main(extract.main, "-q", *models, "-f", "jsonl", stdin=TEXT).out.splitlines()
+    check([tuple(json.loads(line)["agreement"]) for line in lines[:-1]], aligners[models])
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    sources, targets = zip(*LINES, strict=True)
+    write(**{"in.jsonl": "".join(json.dumps({"de": source, "en": target}) + "\n" for source, target in LINES)})
+    parquet.write_table(pa.table({"de": sources, "en": targets}), "in.parquet")
+    columns = ("--source-column", "de", "--target-column", "en")
+    result = run_main(main.main, "jobs", "-q", "in.jsonl", "in.parquet", *columns, "-o", "out", *models, "--workers", 1)
+    assert result.code == 0, result.err
+    for records in (
+        [json.loads(line) for line in Path("out/in.jsonl").read_text(encoding="utf-8").splitlines()],
+        parquet.read_table("out/in.parquet").to_pylist(),
+    ):
+        assert records[-1].get("agreement") is None
+        check([tuple(record["agreement"]) for record in records[:-1]], aligners[models])
+
+
+@pytest.mark.parametrize("models", [ONE, BOTH], ids=["one", "both"])
+def test_service(models: tuple[str, ...], aligners: dict[tuple[str, ...], Aligner]) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [serve]")
+    from align.service.work import work_of
+    from tests.service.asked import asking, pairs, run
+
+    async def ask() -> Any:
+        async with asking(work_of(aligners[models].fixed(), "signature")) as client:
+            return (await client.post("/align", json=pairs(*LINES, scores=True))).json()["pairs"]
+
+    *replies, blank = run(ask)
+    assert "agreement" not in blank
+    check([tuple(reply["agreement"]) for reply in replies], aligners[models])
+
+
+@pytest.mark.parametrize("models", [ONE, BOTH], ids=["one", "both"])
+def test_drop_in_for_eflomal(
+    models: tuple[str, ...], aligners: dict[tuple[str, ...], Aligner], write: Callable[..., None]
+) -> None:
+    write()
+    source, target = ([f"{pair[side]}\n" for pair in LINES] for side in (0, 1))
+    aligner = eflomal.Aligner(reverse="en-de" if models == BOTH else None, device="cpu")
+    aligner.align(source, target, scores_filename_fwd="target", scores_filename_rev="source")
+    sides = [Path(name).read_text(encoding="utf-8").split() for name in ("target", "source")]
+    costs = [tuple(map(float, pair)) for pair in zip(*sides, strict=True)]
+    assert costs[-1] == pytest.approx((-math.log(0.001), -math.log(0.001)), abs=1e-4)
+    assert all(cost >= 0 for pair in costs for cost in pair)
+    check([tuple(math.exp(-cost) for cost in pair) for pair in costs[:-1]], aligners[models])
+
+
+def test_opusfilter(aligners: dict[tuple[str, ...], Aligner], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("opusfilter")
+    monkeypatch.setitem(sys.modules, "eflomal", eflomal)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    *lower, blank = importlib.import_module("opusfilter_score").AgreementFilter().score(LINES)
+    assert blank == 0
+    assert all(0 < value <= 1 for value in lower)
+    assert lower == [pytest.approx(min(pair), abs=1e-5) for pair in expected(aligners[BOTH])]
+    word_alignment = importlib.import_module("opusfilter.word_alignment")
+    with pytest.warns(UserWarning, match="option model"):
+        *costs, _ = word_alignment.WordAlignFilter().score(LINES)  # it has a score of its own for blank pairs
+    assert all(cost >= 0 for pair in costs for cost in pair)
+    check([tuple(math.exp(-cost) for cost in pair) for pair in costs], aligners[BOTH])
+
+
+words = st.lists(
+    st.sampled_from(
+        ["ja", "yes", "das", "haus", "the", "house", ",", ".", "42", "Nahverkehr", "この文", "\u200b", "é", "😀"]
+    ),
+    max_size=9,
+)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(words, words), min_size=4, max_size=8))
+def test_random_words(aligners: dict[tuple[str, ...], Aligner], lines: list[tuple[list[str], list[str]]]) -> None:
+    for aligner in aligners.values():
+        for alignment in aligner(lines):
+            assert all(0 < value <= 1 for value in alignment.agreement or ())
+            assert alignment.agreement or not alignment.scores
