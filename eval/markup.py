@@ -301,7 +301,7 @@ def page_rows(packages: Path, models: Mapping[str, Aligner]) -> Iterator[dict[st
         right = total = 0
         for path in files:
             original = path.read_text(encoding="utf-8")
-            (translation,) = translate_pages(models[name], [Page(original, "html")], Search(beam=1))
+            ((_, translation),) = translate_pages(models[name], [(path, Page(original, "html"))], Search(beam=1))
             before, after = (_Blocks(page).blocks for page in (original, translation.text))
             total += len(before)
             right += sum(map(operator.eq, before, after)) if len(before) == len(after) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +16,7 @@ from align.cli.loading import Asked, Models, load_aligner, names_of
 from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, plural
 from align.core.formats import to_json
+from align.core.stream import align_items
 from align.core.types import Choice, Pair, TextWarning
 from align.io.reader import name_shown
 from align.io.signature import sign
@@ -60,23 +61,22 @@ class _Run:
 
     def complete(self, aligner: Aligner, progress: Progress) -> list[Choice]:
         """Align the segments whose translations lack tags, and place these."""
-        waiting: deque[tuple[int, Inline]] = deque()
         choices: list[Choice] = []
-
-        def pairs() -> Iterator[Pair]:
-            for n in self.lacking:
-                if inline := self._read(n, self._segments[n].target or ""):
-                    waiting.append((n, inline))
-                    yield Pair(inline.source_words, inline.target_words, self._segments[n].line)
 
         def announce(chosen: Sequence[Choice]) -> None:
             choices[:] = chosen
             progress.start()
 
+        def pairs_of(item: tuple[int, Inline]) -> list[Pair]:
+            n, inline = item
+            return [Pair(inline.source_words, inline.target_words, self._segments[n].line)]
+
+        read = ((n, self._read(n, self._segments[n].target or "")) for n in self.lacking)
+        items = ((n, inline) for n, inline in read if inline)
+        aligned = align_items(items, pairs_of, lambda pairs: aligner(pairs, announce, progress.batch))
         try:
-            with closing(aligner(pairs(), announce, progress.batch)) as alignments:
-                for alignment in alignments:
-                    n, inline = waiting.popleft()
+            with closing(aligned):
+                for (n, inline), (alignment,) in aligned:
                     if alignment.skipped:
                         self._leave(n, alignment.skipped)
                     else:
@@ -91,10 +91,9 @@ class _Run:
         """Translate the segments without a translation."""
         from align.transfer.standins import translate_pages
 
-        waiting: deque[int] = deque()
         choices: list[Choice] = []
 
-        def pages() -> Iterator[Page]:
+        def pages() -> Iterator[tuple[int, Page]]:
             for n in self.empty:
                 segment = self._segments[n]
                 try:
@@ -102,19 +101,16 @@ class _Run:
                 except ValueError as error:
                     self._leave(n, str(error))
                     continue
-                waiting.append(n)
-                yield page
+                yield n, page
 
         def announce(chosen: Sequence[Choice]) -> None:
             choices[:] = chosen
             progress.start()
 
+        translations = translate_pages(aligner, pages(), self._asked.search, announce, progress.batch)
         try:
-            with closing(
-                translate_pages(aligner, pages(), self._asked.search, announce, progress.batch)
-            ) as translations:
-                for translation in translations:
-                    n = waiting.popleft()
+            with closing(translations):
+                for n, translation in translations:
                     if translation.skipped:
                         self._leave(n, translation.skipped)
                     else:
@@ -234,7 +230,7 @@ def transfer_document(
                 choices = run.complete(aligner, progress)
             if run.empty and asked.search:
                 choices = run.translate(aligner, progress)
-            for name, choice in zip(names_of(aligner), choices, strict=True):
+            for name, choice in zip(names_of(aligner), choices, strict=bool(choices)):  # none without words
                 progress.write(f"{program}: {name}{choice}")
             signature = sign(aligner, choices, asked.search)
         if not asked.search:

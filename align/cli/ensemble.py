@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 from align.core.types import Alignment, Pair, Pieces
@@ -43,11 +43,11 @@ def open_partners(
 
 
 def join(
-    alignments: Iterator[Alignment],
+    alignments: Generator[Alignment, None, None],
     name: str,
     partners: Sequence[tuple[str, Iterator[MeanScores]]],
     threshold: float,
-) -> Iterator[Alignment]:
+) -> Generator[Alignment, None, None]:
     """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are.
 
     Raises:
@@ -55,13 +55,15 @@ def join(
         LinksError: a link of a partner is to a word that does not exist.
     """
     names = [name, *(partner for partner, _ in partners)]
-    for number, (alignment, *scores) in enumerate(in_step([alignments, *(lines for _, lines in partners)], names), 1):
-        if alignment.skipped or alignment.pair.blank:
-            yield alignment
-            continue
-        for partner, links in zip(names[1:], scores, strict=True):
-            check_range(links, alignment.pair, partner, number)
-        yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold))
+    with closing(alignments):
+        in_all = in_step([alignments, *(lines for _, lines in partners)], names)
+        for number, (alignment, *scores) in enumerate(in_all, 1):
+            if alignment.skipped or alignment.pair.blank:
+                yield alignment
+                continue
+            for partner, links in zip(names[1:], scores, strict=True):
+                check_range(links, alignment.pair, partner, number)
+            yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold))
 
 
 def describe(names: Sequence[str]) -> list[str]:

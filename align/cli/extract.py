@@ -43,7 +43,7 @@ from align.cli.loading import Asked, calibration_of, load_aligner, names_of, rea
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
 from align.core.formats import AGREEMENT
-from align.core.stream import OnBatch
+from align.core.stream import OnBatch, align_items
 from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.checks import open_text
@@ -302,12 +302,14 @@ class Extraction:
                 if options.ensemble:
                     encode, threads = aligner.forward.recorder.encode, options.models.threads or os.cpu_count() or 1
                     partners = stack.enter_context(open_partners(options.ensemble, options.input, encode, threads))
-                alignments = align_as(options, aligner, pairs, announce, progress.batch)
-                stack.enter_context(closing(alignments))  # at once: workers end with it
-                results_of_all: Iterator[Alignment] = alignments
-                if partners:
-                    results_of_all = join(alignments, text.name, partners, options.mean_threshold)
-                for alignment in results_of_all:
+
+                def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
+                    alignments = align_as(options, aligner, pairs, announce, progress.batch)
+                    return join(alignments, text.name, partners, options.mean_threshold) if partners else alignments
+
+                aligned = align_items(pairs, lambda pair: [pair], align)
+                stack.enter_context(closing(aligned))  # at once: workers end with it
+                for _, (alignment,) in aligned:
                     reason = results.write(alignment)
                     counts[reason] += 1
                     progress.add()

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -42,6 +42,7 @@ from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_ask
 from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, PairError, plural
 from align.core.formats import to_json
+from align.core.stream import align_items
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
 from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
@@ -641,34 +642,31 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
         progress.start()
 
     progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, "choosing layer and head …")
-    kept: deque[Tagged] = deque()
-
-    def noted() -> Iterator[Tagged]:
-        for item in items:
-            kept.append(item)
-            yield item
-
     try:
         if options.search and options.tags in KINDS:
             from align.transfer.standins import translate_pages
 
-            pages = (item.source for item in noted() if isinstance(item.source, Page))
-            with closing(translate_pages(aligner, pages, options.search, announce, progress.batch)) as translations:
-                for translation in translations:
-                    results.write_page(text, kept.popleft(), translation)
+            pages = ((item, item.source) for item in items if isinstance(item.source, Page))
+            translations = translate_pages(
+                aligner, pages, options.search, announce, progress.batch, split=options.split
+            )
+            with closing(translations):
+                for item, translation in translations:
+                    results.write_page(text, item, translation)
             return sign(aligner, choices, options.search)
-        pairs = (item.pair for item in noted())
-        if options.search:
-            from align.models.translate import translate
 
-            found = translate(aligner, pairs, options.search, announce, progress.batch)
-        elif options.words == "spaces":
-            found = aligner(pairs, announce, progress.batch)
-        else:
-            found = align_unspaced(aligner, pairs, options.words, announce, progress.batch)
-        with closing(found):
-            for alignment in found:
-                item = kept.popleft()
+        def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
+            if options.search:
+                from align.models.translate import translate
+
+                return translate(aligner, pairs, options.search, announce, progress.batch)
+            if options.words == "spaces":
+                return aligner(pairs, announce, progress.batch)
+            return align_unspaced(aligner, pairs, options.words, announce, progress.batch)
+
+        aligned = align_items(items, lambda item: [item.pair], align)
+        with closing(aligned):
+            for item, (alignment,) in aligned:
                 if alignment.skipped:
                     results.write(text.blank(item, alignment.skipped), {})
                     continue

@@ -5,7 +5,8 @@
     ├── PairError       a sentence pair
     ├── ModelError      a model folder, its files, or a request to the model
     │   └── KindError   a type of model that cannot be run
-    └── LinksError      a file of links
+    ├── LinksError      a file of links
+    └── LostItemError   results are missing, or in another order than their items
 
 `str()` is a message for users of the library, in which a hint names arguments: `too_long="blank"`. Programs show the
 same hint with their own options, by `DataError.told`.
@@ -149,3 +150,18 @@ class KindError(ModelError):
 
 class LinksError(DataError):
     """A file of links is ambiguous or invalid, or does not fit its text."""
+
+
+class LostItemError(DataError):
+    """Results are missing, left over, or in another order than the items that they belong to: a fault of the program.
+
+    Args:
+        done: items whose results have come out, all of them before the fault.
+        fault: what is wrong with the next one.
+    """
+
+    def __init__(self, done: int, fault: str) -> None:
+        super().__init__(
+            f"{fault} after {plural(done, 'item')}; what is written ends there",
+            hint="this is a fault of extract-align: please report it with the command and the text",
+        )

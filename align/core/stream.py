@@ -8,12 +8,13 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from align.core.errors import PairError
+from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
 from align.core.types import Agreement, Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
 
@@ -369,6 +370,54 @@ def _align(
         steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)
     )
     return [element if isinstance(element, PairError) else next(results) for element in encoded]
+
+def align_items(
+    items: Iterable[T],
+    pairs_of: Callable[[T], Sequence[Pair]],
+    align: Callable[[Iterator[Pair]], Generator[Alignment, None, None]],
+) -> Generator[tuple[T, list[Alignment]], None, None]:
+    """Align the pairs of items, and yield each item with its alignments, in order; none is lost in silence.
+
+    An item without pairs sends a blank one, so that its place in the order is kept.
+
+    Args:
+        items: lines, segments, pages, rows: whatever has pairs.
+        pairs_of: returns the pairs of an item.
+        align: aligns a stream of pairs, one alignment for each, with the pair's id.
+
+    Yields:
+        Each item, with as many alignments as it has pairs.
+
+    Raises:
+        LostItemError: an alignment is missing, is left over, or is of another pair.
+    """
+    waiting: deque[tuple[T, Sequence[Pair], Sequence[Pair]]] = deque()
+    done = 0
+
+    def send() -> Iterator[Pair]:
+        for number, item in enumerate(items, 1):
+            pairs = pairs_of(item)
+            sent = pairs or (Pair((), (), number),)
+            waiting.append((item, pairs, sent))
+            yield from sent
+
+    with closing(align(send())) as alignments:
+        received: list[Alignment] = []
+        for alignment in alignments:
+            if not waiting:
+                raise LostItemError(done, f"there is a result of pair {alignment.pair.id} too many")
+            item, pairs, sent = waiting[0]
+            if alignment.pair.id != (expected := sent[len(received)].id):
+                raise LostItemError(done, f"the result of pair {alignment.pair.id} comes in place of pair {expected}'s")
+            received.append(alignment)
+            if len(received) == len(sent):
+                waiting.popleft()
+                done += 1
+                yield item, received[: len(pairs)]
+                received = []
+    if waiting:
+        raise LostItemError(done, f"the results of {len(waiting):,} more are missing")
+
 
 
 def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeAlias
 from align.core.aligner import Aligner
 from align.core.errors import DataError, LineError, PairError
 from align.core.formats import to_json
+from align.core.stream import align_items
 from align.core.types import Pair
 from align.io.manifest import Record
 from align.jobs.arrow import status_of
@@ -159,8 +160,9 @@ def _results(
 ) -> Iterator[Result]:
     """Yield the result of each row, and count them by status."""
     try:
-        with closing(job.aligner(pairs)) as alignments:
-            for alignment in alignments:
+        aligned = align_items(pairs, lambda pair: [pair], job.aligner)
+        with closing(aligned):
+            for _, (alignment,) in aligned:
                 number = alignment.pair.id
                 bad = rows.bad.errors.pop(number, None)
                 status = status_of(alignment, bad.reason if bad else "")

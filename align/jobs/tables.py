@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from align.core.aligner import Aligner
-from align.core.stream import chunks
+from align.core.stream import align_items, chunks
 from align.core.text import make_pair
 from align.core.types import Pair
 from align.jobs.arrow import (
@@ -80,10 +80,10 @@ def align_table(
     check_columns(table.schema, Named(source, "source"), Named(target, "target"), named)
     unread: dict[int, str] = {}
     sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
-    aligned = for_rows(aligner)(_pairs(sides, unread))
+    aligned = align_items(_pairs(sides, unread), lambda pair: [pair], for_rows(aligner))
     schema = schema_of(links)
     batches = []
-    for chunk in chunks(aligned, ROWS, lambda alignment: alignment.pair.memory()):
+    for chunk in chunks((alignment for _, (alignment,) in aligned), ROWS, lambda alignment: alignment.pair.memory()):
         status = [status_of(alignment, unread.pop(alignment.pair.id, "")) for alignment in chunk]
         batches.append(batch_of(chunk, status, schema))
     results = pa.Table.from_batches(batches, schema)

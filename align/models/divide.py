@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from collections.abc import Generator, Iterable, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from align.core.stream import OnBatch, OnChoice
+from align.core.stream import OnBatch, OnChoice, align_items
 from align.core.text import IdPair, normalize, to_form
 from align.core.types import Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
@@ -208,17 +207,11 @@ def align_unspaced(
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
-    divided: deque[_Divided] = deque()
     recorders = [direction.recorder for direction in aligner.directions]
-
-    def model_pairs() -> Iterator[Pair]:
-        for pair in pairs:
-            divided.append(_divide(recorders, pair, words))
-            yield divided[-1].model_pair
-
-    with closing(aligner(model_pairs(), on_choice, on_batch)) as alignments:
-        for alignment in alignments:
-            pair, _, (source, target) = divided.popleft()
+    divided = (_divide(recorders, pair, words) for pair in pairs)
+    aligned = align_items(divided, lambda item: [item.model_pair], lambda sent: aligner(sent, on_choice, on_batch))
+    with closing(aligned):
+        for (pair, _, (source, target)), (alignment,) in aligned:
             scores = {
                 (i, j): score
                 for (u, v), score in alignment.scores.items()

@@ -20,6 +20,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from align.core.stream import align_items
 from align.core.types import Alignment, Pair
 from align.service.limits import ROUND_PAIRS, ROUND_WAIT
 
@@ -224,7 +225,8 @@ def _align_all(taken: Sequence[tuple[_Job, int]]) -> list[Alignment | None]:
 def _attempt(align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
     """Align pairs; on an error align each half separately, so that only the pair that causes it fails."""
     try:
-        return [*align(pairs)]
+        aligned = align_items(pairs, lambda pair: [pair], lambda sent: (alignment for alignment in align([*sent])))
+        return [alignment for _, (alignment,) in aligned]
     except Exception as error:
         if len(pairs) == 1:
             _log.error("a pair cannot be aligned: %s", type(error).__name__)  # its message may quote the pair

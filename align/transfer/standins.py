@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from align.core.stream import OnBatch, OnChoice
+from align.core.stream import OnBatch, OnChoice, align_items
 from align.core.types import Alignment, Pair, Search
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair, translate
@@ -19,6 +18,8 @@ from align.transfer.tags import ICU, PLACEHOLDER, Token, markup_of
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
+
+T = TypeVar("T")
 
 _COPIED = frozenset((KEPT, PLACEHOLDER, ICU))
 """Names of tokens that a translation contains as they are."""
@@ -230,39 +231,30 @@ class TranslatedPage(NamedTuple):
 
 def translate_pages(
     aligner: Aligner,
-    pages: Iterable[Page],
+    pages: Iterable[tuple[T, Page]],
     search: Search | None = None,
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
     *,
     split: bool = False,
-) -> Generator[TranslatedPage, None, None]:
+) -> Generator[tuple[T, TranslatedPage], None, None]:
     """Translate pages, or lines with tags, with the forward model; yield them in order.
 
     Args:
         aligner: of one model or two.
-        pages: the pages.
+        pages: the pages, each with what it belongs to, which comes back with its translation.
         search: see `align.models.translate.translate`, as for the callbacks.
         split: whether a tag may appear more than once.
 
     Raises:
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
+        LostItemError: a translation is missing.
     """
-    waiting: deque[Draft] = deque()
     language = aligner.forward.recorder.languages[0]
-
-    def sentences() -> Iterator[Pair]:
-        for page in pages:
-            waiting.append(Draft(page, language))
-            yield from waiting[-1].pairs
-
-    with closing(translate(aligner, sentences(), search, on_choice, on_batch)) as alignments:
-        done: list[Alignment] = []
-        while True:
-            while waiting and len(waiting[0].pairs) == len(done):
-                yield waiting.popleft().place(done, split=split)
-                done = []
-            alignment = next(alignments, None)
-            if alignment is None:
-                break
-            done.append(alignment)
+    drafts = ((owner, Draft(page, language)) for owner, page in pages)
+    translated = align_items(
+        drafts, lambda item: item[1].pairs, lambda pairs: translate(aligner, pairs, search, on_choice, on_batch)
+    )
+    with closing(translated):
+        for (owner, draft), alignments in translated:
+            yield owner, draft.place(alignments, split=split)
