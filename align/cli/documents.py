@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ class _Run:
         self._segments, self._asked, self._file = segments, asked, file
         self.targets: list[str | None] = [None] * len(segments)
         self.counts: Counter[str] = Counter()
-        self.rows: list[dict[str, Any]] = []
+        self.rows: dict[int, dict[str, Any]] = {}
         self.failures: dict[int, str] = {}
         self.lacking: list[int] = []
         self.empty: list[int] = []
@@ -126,22 +126,37 @@ class _Run:
         self.failures[n] = f"left as it is: {why}"
         self.counts[self.failures[n]] += 1
 
+    def leave_refused(self, reasons: Mapping[int, str]) -> None:
+        """Leave segments as they are whose new translations the file cannot have.
+
+        Args:
+            reasons: why, by the numbers of the segments.
+        """
+        for n, why in reasons.items():
+            self.targets[n] = None
+            self._count(self.rows.pop(n), "translated" if self._segments[n].target is None else "completed", -1)
+            self._leave(n, why)
+
     def doubtful(self) -> Iterator[str]:
         """Yield the lines of a list of segments that are left, or have a tag whose place is doubtful."""
-        rows = {row["id"]: row["tags"] for row in self.rows}
         for n, segment in enumerate(self._segments):
             sides = segment.source, self.targets[n] or segment.target or ""
-            if line := review_line(n + 1, rows.get(n + 1, ()), sides, self.failures.get(n)):
+            tags = self.rows[n]["tags"] if n in self.rows else ()
+            if line := review_line(n + 1, tags, sides, self.failures.get(n)):
                 yield line
 
     def _note(self, n: int, target: str, placements: Sequence[Placement], kind: str) -> None:
         """Keep the translation of a segment, and count and list its tags."""
         self.targets[n] = target
-        rows = [placement.to_dict() for placement in placements]
-        self.rows.append({"id": n + 1, "line": self._segments[n].line, "tags": rows})
-        self.counts[kind] += 1
-        self.counts["tag"] += len(rows)
-        self.counts.update(remark for row in rows for remark in row["remarks"])
+        tags = [placement.to_dict() for placement in placements]
+        self.rows[n] = {"id": n + 1, "line": self._segments[n].line, "tags": tags}
+        self._count(self.rows[n], kind, 1)
+
+    def _count(self, row: Mapping[str, Any], kind: str, times: int) -> None:
+        """Count a segment, its tags and their remarks; `times` is -1 to take them back."""
+        remarks = [remark for tag in row["tags"] for remark in tag["remarks"]]
+        for name in (kind, *["tag"] * len(row["tags"]), *remarks):
+            self.counts[name] += times
 
     def summary(self) -> str:
         """Return the numbers of segments and tags, and of anything unusual."""
@@ -235,12 +250,13 @@ def transfer_document(
             signature = sign(aligner, choices, asked.search)
         if not asked.search:
             run.counts["without a translation"] += len(run.empty)
+        run.leave_refused(document.refused(run.targets))
         content = document.fill(run.targets)
         with open_output(output) as out:
             out.write(content)
         if report:
             with open_output(report) as out:
-                for row in sorted(run.rows, key=lambda row: row["id"]):
+                for _, row in sorted(run.rows.items()):
                     out.write(f"{to_json(row)}\n".encode())
         if review:
             with open_output(review) as out:

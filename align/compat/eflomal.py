@@ -9,15 +9,18 @@ aligner.align(source_lines, target_lines, links_filename_fwd="text.fwd", links_f
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from math import log
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from align.compat.models import load_both, report_unused
+from align.core.errors import plural
 from align.core.formats import format_pharaoh
 from align.core.scores import LEAST_AGREEMENT
+from align.core.stream import align_items
 from align.core.text import make_pair
 from align.core.types import Choice, Pair
 from align.io.output import packed
@@ -58,7 +61,7 @@ class Aligner:
         links_filename_rev: str | None = None,
         scores_filename_fwd: str | None = None,
         scores_filename_rev: str | None = None,
-        priors_input: Any = None,
+        priors_input: Iterable[str] | None = None,
         quiet: bool = True,
         use_gdb: bool = False,
     ) -> None:
@@ -66,24 +69,26 @@ class Aligner:
 
         Both files of links hold the soft links of both models, source first, which `atools` and other programs leave as
         they are, with any heuristic. Scores are -log of the agreement (`extract-align score`) on the target's words,
-        and on the source's: the lower, the better. Names that end in .gz, .xz or .zst are compressed. Layers and heads
-        are chosen by the text of the first call, and stay.
+        and on the source's: the lower, the better. Names that end in .gz, .xz or .zst are compressed. Models that store
+        no layer and head choose them by the text of the first call, and keep them.
 
         Args:
             src_input: lines, such as an open file; words are between spaces.
             trg_input: as many lines.
-            priors_input: has no effect, as `quiet` and `use_gdb` have none; reported once.
+            priors_input: lines of priors, such as an open file. Any that it has have no effect, which is reported once.
+            quiet: has no effect, as `use_gdb` has none.
 
         Raises:
             ValueError: one side has more lines.
             OSError: a file cannot be written.
         """
-        if priors_input is not None:
+        if next(iter(priors_input or ()), None) is not None:
             report_unused("eflomal", ["priors_input"])
         names = [(links_filename_fwd, links_filename_rev), (scores_filename_fwd,), (scores_filename_rev,)]
         choices: list[Choice] = []
         with TemporaryFile() as links, TemporaryFile() as forward, TemporaryFile() as reverse:
-            for alignment in self._aligner(_pairs(src_input, trg_input), choices.extend):
+            pairs, align = _pairs(src_input, trg_input), self._aligner
+            for _, (alignment,) in align_items(pairs, lambda pair: [pair], lambda sent: align(sent, choices.extend)):
                 links.write(format_pharaoh(alignment).encode() + b"\n")
                 for out, value in zip((forward, reverse), alignment.agreement or LEAST, strict=True):
                     out.write(f"{-log(value):.4f}\n".encode())
@@ -95,6 +100,57 @@ class Aligner:
 
 
 LEAST = LEAST_AGREEMENT, LEAST_AGREEMENT
+
+
+def calculate_priors(
+    src_sentences: Iterable[str],
+    trg_sentences: Iterable[str],
+    fwd_alignments: Iterable[str],
+    rev_alignments: Iterable[str],
+) -> tuple[Counter[Any], ...]:
+    """Return priors of eflomal's five kinds, all empty: a translation model needs none.
+
+    Args:
+        src_sentences: lines, such as an open file, which are counted and not kept.
+        trg_sentences: as many lines.
+        fwd_alignments: as many lines.
+        rev_alignments: as many lines.
+
+    Raises:
+        ValueError: one of them has fewer lines.
+    """
+    for number, lines in enumerate(zip_longest(src_sentences, trg_sentences, fwd_alignments, rev_alignments)):
+        if None in lines:
+            name = ("src_sentences", "trg_sentences", "fwd_alignments", "rev_alignments")[lines.index(None)]
+            raise ValueError(f"{name} has {plural(number, 'line')}, another argument has more")
+    return tuple(Counter() for _ in range(5))
+
+
+def write_priors(
+    priorsf: IO[str],
+    priors_list: Mapping[tuple[str, str], float],
+    hmmf_priors: Mapping[int, float],
+    hmmr_priors: Mapping[int, float],
+    ferf_priors: Mapping[tuple[str, int], float],
+    ferr_priors: Mapping[tuple[str, int], float],
+) -> None:
+    """Write what `calculate_priors` returns: nothing, which leaves a file empty.
+
+    `Aligner.align` and eflomal itself accept an empty file as `priors_input`.
+
+    Args:
+        priorsf: file to write.
+        priors_list: priors of word pairs, as the others empty.
+        hmmf_priors: of jumps, forward.
+        hmmr_priors: of jumps, reverse.
+        ferf_priors: of fertilities, forward.
+        ferr_priors: of fertilities, reverse.
+
+    Raises:
+        ValueError: there are priors, which another program must have calculated.
+    """
+    if count := sum(len(kind) for kind in (priors_list, hmmf_priors, hmmr_priors, ferf_priors, ferr_priors)):
+        raise ValueError(f"expected the empty priors of calculate_priors; got {count:,}")
 
 
 def _copy(content: IO[bytes], name: str) -> None:

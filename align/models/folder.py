@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
@@ -15,7 +16,7 @@ from align.models.ctranslate2.archive import unpack
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.huggingface.vocabulary import has_vocabulary
-from align.models.languages import same_language
+from align.models.languages import base_language, same_language
 from align.models.model_toml import ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
 from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
@@ -197,7 +198,11 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
         if all(code is None or same_language(code, own) for code, own in zip(given, name.split("-")[:2], strict=True)):
             return name, replace(options, source_lang=None, target_lang=None)
     source, target = (code or "any language" for code in given)
-    raise ModelError(f"no bundled model translates {source} to {target}", hint="name one: ‹model›")
+    languages = "-".join(base_language(code or "en") for code in given)
+    hint = "train one (extract-align train)"
+    if re.fullmatch("([a-z]{2,3})-(?!\\1$)[a-z]{2,3}", languages):
+        hint = f'name one, perhaps ‹model="Helsinki-NLP/opus-mt-{languages}"›, or {hint}'
+    raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
 
 
 def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:

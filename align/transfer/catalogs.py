@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from align.core.errors import DataError, show_value
+from align.transfer.format_strings import frequent_forms, message_errors
 from align.transfer.segments import Document, Segment, text_encoding
 from align.transfer.tags import has_positional, numbered_as
 
@@ -56,9 +58,9 @@ def escape(text: str) -> str:
 
 @dataclass(slots=True)
 class _Entry:
-    """A message: texts by keyword, and where the translations are."""
+    """A message: its flags, texts by keyword, and where the translations are."""
 
-    fuzzy: bool = False
+    flags: set[str] = field(default_factory=set)
     line: int = 0
     texts: dict[str, list[str]] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -102,27 +104,39 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
     ending = "\r\n" if "\r\n" in text[:10000] else "\n"
     segments: list[Segment] = []
     language = ""
+    frequent: tuple[bool, ...] = ()
     for unit, entry in enumerate(entries):
         try:
             texts = {key: entry.text(key, encoding) for key in entry.texts}
         except UnicodeDecodeError:
             raise DataError(f"escapes of bytes that are not {encoding}", file=file, line=entry.line) from None
-        if not unit and not texts["msgid"] and (header := _LANGUAGE.search(texts.get("msgstr", ""))):
-            language = header[1]
-        if entry.fuzzy or not texts["msgid"]:
+        if not unit and not texts["msgid"]:
+            header = texts.get("msgstr", "")
+            frequent = frequent_forms(header)
+            language = match[1] if (match := _LANGUAGE.search(header)) else ""
+        if "fuzzy" in entry.flags or not texts["msgid"]:
             continue
         forms = [key for key in entry.spans if key.startswith("msgstr")]
         for key in forms:
-            plural = "msgid_plural" in entry.texts and (key != "msgstr[0]" or len(forms) == 1)
+            for_one = key == "msgstr[0]" and len(forms) > 1 and not any(frequent[:1])
+            plural = "msgid_plural" in entry.texts and not for_one
             source, target = texts["msgid_plural" if plural else "msgid"], texts[key] or None
+            source, target, line_ends = _split_line_ends(source, target)
             if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
                 source = _without_number(source, target)
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
             around, languages = (f"{key} ", ""), ("", language)
-            segments.append(Segment(source, target, kind, entry.line, (unit, 0), entry.spans[key], around, languages))
+            place = entry.line, (unit, 0), entry.spans[key]
+            segments.append(Segment(source, target, kind, *place, around, line_ends, languages))
 
     def write(segment: Segment, target: str) -> str:
-        return segment.around[0] + ending.join(_wrap(target, len(segment.around[0]), wrapped))
+        return segment.around[0] + ending.join(_wrap(target.join(segment.line_ends), len(segment.around[0]), wrapped))
+
+    def check(forms: Sequence[Segment], targets: Sequence[str | None]) -> list[str]:
+        entry = entries[forms[0].unit[0]]
+        whole = ["" if text is None else text.join(form.line_ends) for form, text in zip(forms, targets, strict=True)]
+        plural = entry.text("msgid_plural", encoding) if "msgid_plural" in entry.texts else None
+        return message_errors(entry.text("msgid", encoding), plural, whole, entry.flags, frequent)
 
     def encode(content: str) -> bytes:
         try:
@@ -131,7 +145,21 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             character = show_value(content[error.start])
             raise DataError(f"{character} of a translation is not in {encoding}", file=file) from None
 
-    return Document(segments, text, write, encode)
+    return Document(segments, text, write, encode, check)
+
+
+def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
+    """Split off the line ends that a source and its translation both begin with, and those that both end with.
+
+    Returns:
+        The source, the translation and the line ends; without a translation, those of the source.
+    """
+    texts = [source] if target is None else [source, target]
+    end = min(len(text) - len(text.rstrip("\n")) for text in texts)
+    texts = [text[: len(text) - end] for text in texts]
+    start = min(len(text) - len(text.lstrip("\n")) for text in texts)
+    texts = [text[start:] for text in texts]
+    return texts[0], None if target is None else texts[1], ("\n" * start, "\n" * end)
 
 
 def _without_number(source: str, target: str) -> str:
@@ -152,8 +180,8 @@ def _read_entries(text: str, file: str) -> list[_Entry]:
         if content.startswith("#"):
             if entry.spans:
                 entry, key = _Entry(), ""
-            if content.startswith("#,"):
-                entry.fuzzy |= "fuzzy" in content.replace(",", " ").split()
+            if content.startswith(("#,", "#=")):
+                entry.flags.update(content[2:].replace(",", " ").split())
             continue
         if not content.strip():
             continue

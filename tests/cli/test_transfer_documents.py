@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from align.cli import transfer
 from tests.cli.conftest import Result, failed
+from tests.unit.test_format_strings import needs_msgfmt, refused_by_msgfmt
 
 Write = Callable[..., None]
 
@@ -98,6 +100,85 @@ def test_english_to_german(
     assert result.out.decode() == text.replace(old, new)
 
 
+MESSAGES = r"""msgid ""
+msgstr ""
+"Language: de\n"
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\n"
+
+msgid "%s: unable to resolve host address %s\n"
+msgstr "%s: Host-Adresse kann nicht aufgelöst werden\n"
+
+#, c-format
+msgid "\n%*s[ skipping %sK ]"
+msgstr ""
+
+#, c-format
+msgid "%d file in %s"
+msgid_plural "%d files in %s"
+msgstr[0] "eine Datei"
+msgstr[1] "%d Dateien in %s"
+
+#, c-format
+msgid "%d page of %s"
+msgid_plural "%d pages of %s"
+msgstr[0] "eine Seite"
+msgstr[1] "Seiten"
+
+#, python-format
+msgid "\nThe house of %(name)s is old.\n"
+msgstr ""
+
+#, python-brace-format
+msgid "The house of {name!r} is old.\n"
+msgstr "Das Haus ist alt."
+
+#, c-format
+msgid "%d house\n"
+msgid_plural "%d houses\n"
+msgstr[0] ""
+msgstr[1] ""
+"""
+
+
+INVALID = "left as it is: the message would not be a valid C format string"
+
+
+def test_messages_are_completed_as_msgfmt_accepts_them(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
+    lists = "--review", tmp_path / "review.tsv", "--report", tmp_path / "report.jsonl"
+    result = run(tmp_path / "a.po", *lists)
+    expected = MESSAGES.replace("aufgelöst werden", "aufgelöst werden %s").replace(
+        "Das Haus ist", "Das Haus {name!r} ist"
+    )
+    assert result.out.decode() == expected
+    assert f"10 segments, 2 tags placed, 2 completed, 3 {INVALID}, 4 without a translation\n" in result.err
+    review = [line.split("\t") for line in (tmp_path / "review.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [(int(row[0]), row[2]) for row in review if row[1] == "0.00"] == [(n, INVALID) for n in (3, 5, 6)]
+    report = (tmp_path / "report.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in report] == [1, 8]
+
+
+def test_messages_are_translated_as_msgfmt_accepts_them(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
+    result = run("--translate", tmp_path / "a.po", "--review", tmp_path / "review.tsv")
+    assert f", 2 completed, 4 {INVALID}, 3 translated\n" in result.err
+    assert f"2\t0.00\t{INVALID}\t%*s[ skipping %sK ]\t\n" in (tmp_path / "review.tsv").read_text(encoding="utf-8")
+    text = result.out.decode()
+    assert 'skipping %sK ]"\nmsgstr ""\n\n' in text
+    assert '\nmsgstr ""\n"\\n"\n"das haus von %(name)s ist alt.\\n"\n\n' in text
+    assert re.search(r'\nmsgstr\[0\] "%d [a-z]+\\n"\nmsgstr\[1\] "%d [a-z]+\\n"\n$', text)
+
+
+@needs_msgfmt
+@pytest.mark.parametrize("options", [[], ["--translate"]])
+def test_results_beside_msgfmt(run: Callable[..., Result], tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
+    assert run(*options, tmp_path / "a.po", "-o", tmp_path / "b.po").code == 0
+    before, after = (set(refused_by_msgfmt(tmp_path / name)) for name in ("a.po", "b.po"))
+    assert (before, after) == ({4, 6}, {4, 6})  # "Dateien" without its number, a translation without the line end
+
+
 EN_DE = """<xliff version="1.2"><file source-language="en-GB" target-language="de-DE"><body>
  <trans-unit id="1"><source>The <g id="1">house</g> is old.</source><target>Das Haus ist alt.</target></trans-unit>
 </body></file></xliff>
@@ -144,7 +225,7 @@ def test_a_document_names_its_languages(
 def test_no_bundled_model_has_its_languages(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text(DE_PO.replace("Language: de", "Language: pt_BR"), encoding="utf-8")
-    failed(run(path), "no bundled model translates any language to pt_BR: name one: --model")
+    failed(run(path), "no bundled model translates any language to pt_BR: name one, perhaps --model Helsinki-")
     assert "German to English" in run(path, "--source-lang", "de", "--target-lang", "en").err
     path = tmp_path / "a.xlf"
     path.write_text(EN_DE.replace("en-GB", "fr"), encoding="utf-8")

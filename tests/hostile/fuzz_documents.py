@@ -291,14 +291,14 @@ def try_catalog(rng: random.Random) -> Tried:
         filled = document.fill(results)
         again = read_document(filled, "a.po")
         for old, new, result in zip(document.segments, again.segments, results, strict=True):
-            if result is not None and new.target != result:
+            if result is not None and (new.target or "").join(new.line_ends) != result.join(old.line_ends):
                 return Tried("po", f"other translation: {result!r}, {new.target!r}")
             if old.target and (wrong := _other(old.source, old.target, new.target or "", old.tags)):
                 return Tried("po", f"{wrong}: {old.source!r} ||| {old.target!r} => {new.target!r}")
         outside = [_without(file.decode()) for file in (data, filled)]
         if outside[0] != outside[1]:
             return Tried("po", f"other bytes: {data!r}")
-        ours = [(s.source, s.target or "") for s in again.segments if "\r" not in s.source]
+        ours = [s.target.join(s.line_ends) if s.target else "" for s in again.segments if "\r" not in s.source]
         theirs = [
             pair
             for entry in polib.pofile(filled.decode())
@@ -307,7 +307,7 @@ def try_catalog(rng: random.Random) -> Tried:
                 [(None, entry.msgstr_plural[k]) for k in sorted(entry.msgstr_plural)] or [(entry.msgid, entry.msgstr)]
             )
         ]
-        if [target for _, target in ours] != [target for _, target in theirs]:
+        if ours != [target for _, target in theirs]:
             return Tried("po", f"polib reads another: {data!r}")
     except Exception as error:
         return Tried("po", f"{type(error).__name__}: {error}: {data!r}")

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -56,7 +57,7 @@ def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch:
     """As mozilla/translations aligns a corpus, and OpusFilter scores one."""
     monkeypatch.chdir(tmp_path)
     source, target = sides()
-    Path("priors").touch()
+    Path("priors").write_text("LEX\tHaus\thouse\t3\n")
     aligner = eflomal.Aligner()
     links = {"links_filename_fwd": "fwd.zst", "links_filename_rev": "rev"}
     with open("priors") as priors, pytest.warns(UserWarning, match="eflomal's option priors_input has no effect"):
@@ -73,6 +74,65 @@ def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch:
             pytest.approx(-math.log((alignment.agreement or (0.001, 0.001))[side]), abs=1e-4) for alignment in expected
         ]
     assert sorted(os.listdir()) == ["fwd.zst", "priors", "rev"]
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text in files, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in zip(("sample.src", "sample.trg"), sides(), strict=True):
+        Path(name).write_text("".join(lines), encoding="utf-8")
+
+
+def align_part(module: Any, forward: str, reverse: str, priors: str | None = None) -> None:
+    """Align the text as a part of a corpus in mozilla/translations, pipeline/alignments/align.py."""
+    with ExitStack() as stack:
+        source, target = (stack.enter_context(open(f"sample.{side}", encoding="utf-8")) for side in ("src", "trg"))
+        priors_input = stack.enter_context(open(priors, encoding="utf-8")) if priors else None
+        links = {"links_filename_fwd": forward, "links_filename_rev": reverse}
+        module.Aligner().align(source, target, **links, priors_input=priors_input, quiet=False, use_gdb=False)
+
+
+def write_priors(module: Any, forward: str, reverse: str, priors: str) -> None:
+    """Write priors as the same program does."""
+    with ExitStack() as stack:
+        names = "sample.src", "sample.trg", forward, reverse
+        values = module.calculate_priors(*(stack.enter_context(open(name, encoding="utf-8")) for name in names))
+        module.write_priors(stack.enter_context(open(priors, "w", encoding="utf-8")), *values)
+
+
+@pytest.mark.usefixtures("sample")
+def test_priors_of_a_sample_are_empty_and_accepted() -> None:
+    """As mozilla/translations does without --priors_input_path: a sample, its priors, then all parts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        align_part(eflomal, "sample.fwd", "sample.rev")
+        write_priors(eflomal, "sample.rev", "sample.fwd", "corpus.priors")
+        align_part(eflomal, "aln.fwd", "aln.rev", "corpus.priors")
+    assert Path("corpus.priors").read_bytes() == b""
+    assert Path("aln.fwd").read_bytes() == Path("sample.fwd").read_bytes() != b""
+
+
+@pytest.mark.usefixtures("sample")
+def test_eflomal_accepts_the_file_without_priors() -> None:
+    real = pytest.importorskip("eflomal")
+    align_part(eflomal, "sample.fwd", "sample.rev")
+    write_priors(eflomal, "sample.rev", "sample.fwd", "corpus.priors")
+    align_part(real, "aln.fwd", "aln.rev", "corpus.priors")
+    assert len(Path("aln.fwd").read_text().splitlines()) == len(LINES)
+    with open("sample.src", encoding="utf-8") as source, open("sample.trg", encoding="utf-8") as target:
+        links = [Path(name).read_text().splitlines() for name in ("sample.fwd", "sample.rev")]
+        values = real.calculate_priors(source, target, *links)
+    assert [type(one) for one in values] == [type(one) for one in eflomal.calculate_priors([], [], [], [])]
+    assert all(values)  # eflomal reads the links
+
+
+def test_priors_of_others_and_lines_that_are_missing() -> None:
+    empty = eflomal.calculate_priors(["a"], ["b"], ["0-0"], [""])
+    with pytest.raises(ValueError, match="expected the empty priors of calculate_priors; got 1"):
+        eflomal.write_priors(sys.stdout, {("a", "b"): 1.0}, *empty[1:])
+    with pytest.raises(ValueError, match="fwd_alignments has 1 line, another argument has more"):
+        eflomal.calculate_priors(["a", "b"], ["a", "b"], ["0-0"], ["0-0", "0-0"])
 
 
 def test_sides_of_different_lengths_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +159,9 @@ def test_eflomal_takes_the_same_arguments() -> None:
         inspect.signature(eflomal.Aligner.align).parameters
     )
     assert list(inspect.signature(real.Aligner.__init__).parameters)[1:] == list(eflomal.UNUSED)
+    for name in ("calculate_priors", "write_priors"):
+        theirs, ours = (inspect.signature(getattr(module, name)).parameters.values() for module in (real, eflomal))
+        assert [(one.name, one.default) for one in ours] == [(one.name, one.default) for one in theirs]
 
 
 def test_simalign_takes_the_same_arguments() -> None:

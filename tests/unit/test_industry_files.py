@@ -243,6 +243,89 @@ def test_messages_of_gettext(name: str) -> None:
     assert max(map(len, lines.splitlines())) <= 80
 
 
+MESSAGES = r"""msgid ""
+msgstr "Plural-Forms: nplurals=2; plural=n != 1;\n"
+
+#, c-format
+msgid "\n%s: unknown host %s\n"
+msgstr "\n%s: unbekannter Host\n"
+
+#, c-format
+msgid "%d file in %s"
+msgid_plural "%d files in %s"
+msgstr[0] "eine Datei"
+msgstr[1] "Dateien"
+
+#, c-format
+msgid "%d page\n"
+msgid_plural "%d pages\n"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "Error:\n%s\n"
+msgstr "Fehler:\n\n"
+"""
+
+
+def test_line_ends_that_both_sides_have_stay_outside() -> None:
+    document = read_document(MESSAGES.encode(), "a.po")
+    segments = document.segments
+    assert [(segment.source, segment.target, segment.line_ends) for segment in segments] == [
+        ("%s: unknown host %s", "%s: unbekannter Host", ("\n", "\n")),
+        (" file in %2$s", "eine Datei", ("", "")),
+        ("%d files in %s", "Dateien", ("", "")),
+        ("%d page", None, ("", "\n")),
+        ("%d pages", None, ("", "\n")),
+        ("Error:\n%s", "Fehler:\n", ("", "\n")),
+    ]
+    filled = document.fill(["%s: Host %s", None, None, "%d Seite", "%d Seiten", "Fehler:\n%s"]).decode()
+    for new in (r'"\n"' "\n" r'"%s: Host %s\n"', r'msgstr[0] "%d Seite\n"', r'"Fehler:\n"' "\n" r'"%s\n"'):
+        assert new in filled
+
+
+@pytest.mark.parametrize(
+    ("targets", "refused"),
+    [
+        (["%s: Host %s", None, None, None, None, None], {}),
+        (["%s %s\n", None, None, None, None, None], {}),  # two line ends at the end are one for msgfmt
+        (["%d: Host %s", None, None, None, None, None], {0: "the message would have other arguments than its source"}),
+        ([None, "eine Datei in %2$s", "%d Dateien in %s", None, None, None], dict.fromkeys((1, 2), "a valid C format")),
+        ([None, None, "%d Dateien in %s", None, None, None], {}),
+        ([None, None, "Dateien in %s", None, None, None], {2: "other arguments"}),
+        ([None, None, None, "eine Seite", "%d Seiten", None], {}),
+        ([None, None, None, "eine Seite", "Seiten", None], dict.fromkeys((3, 4), "lack an argument")),
+        ([None, None, None, "eine Seite", None, None], {3: "another segment of its unit has no translation"}),
+        ([None] * 5 + ["Fehler: %d"], {5: "other arguments"}),
+    ],
+)
+def test_messages_that_msgfmt_would_refuse(targets: list[str | None], refused: dict[int, str]) -> None:
+    found = read_document(MESSAGES.encode(), "a.po").refused(targets)
+    assert found.keys() == refused.keys()
+    assert all(reason in found[n] for n, reason in refused.items())
+
+
+def test_a_message_that_is_refused_already_may_be_filled() -> None:
+    text = MESSAGES.replace(r'unbekannter Host\n"', 'unbekannter Host"')
+    document = read_document(text.encode(), "a.po")
+    others = [None] * 5
+    assert document.segments[0].line_ends == ("\n", "")
+    assert document.refused(["%s: Host %s", *others]) == {}
+    assert document.refused(["%s: Host", *others]) == {}
+    assert "valid C format" in document.refused(["%s: Host % * s", *others])[0]
+
+
+def test_the_first_of_several_plural_forms_may_be_for_many_numbers() -> None:
+    rule = "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
+    document = read_document(MESSAGES.replace("nplurals=2; plural=n != 1;", rule).encode(), "a.po")
+    assert [segment.source for segment in document.segments[1:5]] == ["%d files in %s"] * 2 + ["%d pages"] * 2
+
+
+def test_units_of_xliff_are_whole() -> None:
+    document = read_document(SDL.encode(), "a.sdlxliff")
+    assert document.refused([None, None, 'One <x id="7"/>.', "Two."]) == {}
+    assert document.refused([None, None, None, "Two."]) == {3: "another segment of its unit has no translation"}
+
+
 def _toolkit(name: str, text: str) -> Sequence[str]:
     """The translations, as translate-toolkit reads them."""
     factory: Any = pytest.importorskip("translate.storage.factory")
