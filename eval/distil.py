@@ -427,7 +427,7 @@ def write_model(folder: Path, student: Student, layers: int, recorder: ModelReco
     options = ModelOptions(source, target, case=rules.case, tokenizer=rules.tokenizer, subwords=rules.subwords)
     cell = Cell(1, student.head + 1)
     calibration: Calibration = {("norm", "input"): cell, ("weight", "input"): cell}
-    (folder / "model.toml").write_text(format_model_toml(options, calibration), encoding="utf-8")
+    (folder / "model.toml").write_text(format_model_toml(options, {"": calibration}), encoding="utf-8")
 
 
 def run(

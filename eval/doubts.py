@@ -18,7 +18,7 @@ import torch
 from common import find_experiment, load_model, read_config, read_labels, read_lines_of, swapped, write_table
 
 from align import Aligner, Pair
-from align.core.choice import MIN_STRANGERS, RELATED, STRANGERS, candidates, consistency_of_neighbours
+from align.core.choice import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_shifted
 from align.core.stream import encode
 from align.evaluation.metrics import SEED
 from align.evaluation.tables import Column, Value
@@ -78,8 +78,8 @@ def ratio(aligner: Aligner, pairs: Sequence[Pair]) -> tuple[float, bool]:
     """Consistency as given to that with neighbours' targets, and whether a warning would come."""
     encoded = [encode(aligner.forward.recorder, pair, "blank") for pair in pairs]
     readable = [one for one in encoded if one.pieces]
-    cells = candidates(aligner.forward.recorder, aligner.forward.settings)
-    given, later, earlier = consistency_of_neighbours(aligner.forward.recorder, aligner.forward.reader, readable, cells)
+    recorder, reader, place = aligner.forward.recorder, aligner.forward.reader, aligner.forward.choose(encoded).place
+    given, later, earlier = (consistency_of_shifted(recorder, reader, readable, place, shift) for shift in (0, 1, -1))
     neighbours = max(later, earlier)
     return given / max(neighbours, 1e-9), given < RELATED * neighbours
 

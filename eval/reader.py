@@ -23,7 +23,6 @@ from common import find_experiment, load_directions, read_config, read_text, sco
 from distil import FAINT, PART, training_pairs, write_labels, write_lines, write_partner
 
 from align import Aligner, Pair, Settings, load, two_way
-from align.core.stream import BUFFER
 from align.evaluation.ensemble import MeanScores, mean_links
 from align.evaluation.link_formats import parse_scored
 from align.evaluation.metrics import count_all
@@ -98,7 +97,7 @@ def run(
     threads: int,
     output: Path,
 ) -> None:
-    """Label, train, measure, print, write.
+    """Label, train, measure, print, write; without seeds, measure the readers that the models are shipped with.
 
     Raises:
         argparse.ArgumentError: there is no such experiment.
@@ -107,28 +106,32 @@ def run(
     settings = read_config(config)
     about = find_experiment(settings, experiment)
     text = read_text(settings, about["gold"], data)
-    teachers = load_directions(about, data, too_long="blank")
-    defaults = [replace(model, forward=replace(model.forward, settings=Settings())) for model in teachers]
     trained = training_pairs(settings, about, data, seed)
-    labelled = two_way(defaults[0], defaults[1], threshold=FAINT).fixed(trained[:BUFFER])
-    write_labels(folder / "labels", trained[: -(-pairs // PART) * PART], labelled)  # whole parts, which distil may read
-    if partner:
-        write_partner(folder / "giza.txt", trained[:partner], teachers[0].forward.recorder)
-    trained = trained[:pairs]
-    labels = list(labels_of(folder, len(trained)))
-    write_text(folder, trained, labels)
+    labels: list[MeanScores] = []
+    if seeds:
+        teachers = load_directions(about, data, too_long="blank")
+        defaults = [replace(model, forward=replace(model.forward, settings=Settings())) for model in teachers]
+        labelled = two_way(defaults[0], defaults[1], threshold=FAINT)
+        whole = trained[: -(-pairs // PART) * PART]  # parts that distil may read
+        write_labels(folder / "labels", whole, labelled)
+        if partner:
+            write_partner(folder / "giza.txt", trained[:partner], teachers[0].forward.recorder)
+        trained = trained[:pairs]
+        labels += labels_of(folder, len(trained))
+        write_text(folder, trained, labels)
     rows: list[dict[str, Value]] = []
     names: list[str] = []
     for both in zip(models, reverse_models, strict=True):
         forward, reverse = (load(name, device="cpu", too_long="blank", reader=None) for name in both)
         names += [direction.recorder.name for direction in (forward.forward, reverse.forward)]
         aligner = two_way(forward, reverse)
-        examples = list(read_examples(aligner.fixed(trained[:BUFFER]), zip(trained, labels, strict=True)))
+        examples = list(read_examples(aligner.fixed(), zip(trained, labels, strict=True))) if seeds else []
         readers = {
             str(number): TrainedReader(Path(), "", {}, "cpu", train_network(examples, epochs, number))
             for number in seeds
         }
-        readers |= {f"of {name}": read_reader(BUNDLED / name / READER) for name in readers_of}
+        shipped = readers_of if seeds else both[:1]
+        readers |= {f"of {name}": read_reader(BUNDLED / name / READER) for name in shipped}
         for system in (without(aligner), aligner):
             name = " + ".join(both[: len(system.directions)])
             alone = reading(system, None)
@@ -139,6 +142,7 @@ def run(
                 counts = count_all([alignment.links for alignment in read(text.pairs)], text.gold)
                 ratio = slower(read, alone, trained[:TIMED], rounds)
                 rows.append({"system": f"{name}, reader {number}", **score_row(counts, text, reference), "time": ratio})
-    sign = signature({"model": names, "pairs": f"{pairs}", "epochs": f"{epochs}"}, "reader")
+    training = {"pairs": f"{pairs}", "epochs": f"{epochs}"} if seeds else {}
+    sign = signature({"model": names, **training}, "reader")
     columns = [Column("system", "system"), *score_columns(text), Column("time", "time", 2)]
-    write_table(columns, rows, sign, output / f"{experiment}.reader.tsv")
+    write_table(columns, rows, sign, output / f"{experiment}.{'reader' if seeds else 'shipped'}.tsv")

@@ -128,7 +128,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--pairs", type=int, default=30_000, help="to train on"),
         option("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too"),
         option("--epochs", type=int, default=8),
-        option("--seeds", nargs="+", type=int, default=(1, 2, 3), help="of the readers"),
+        option("--seeds", nargs="*", type=int, default=(1, 2, 3), help="of the readers; none: the models' own"),
         option("--readers-of", nargs="+", default=(), metavar="MODEL", help="whose reader is measured, too; bundled"),
         ROUNDS,
         *(option("--seed", type=int, default=1, help="of the order of pairs, as for distil"), THREADS),
@@ -137,6 +137,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         *(*TEXT, MODEL, REVERSE, lines(1_000, "of each kind of spoilt pairs, beside as many good ones")),
         option("--other", metavar="FILE", help="sentences of another language than the target's"),
         THREADS,
+    ),
+    "languages": (
+        *EXPERIMENT,
+        option("--catalogs", type=Path, metavar="DIR", help="message catalogues of many languages: /usr/share/locale"),
+        option("--texts", type=int, default=1_000, help="of each source and length (default: 1000)"),
     ),
     "worth": (*EXPERIMENT, LINKS),
     "without-gold": (

@@ -81,7 +81,7 @@ def convert(model: str, folder: Path) -> None:
     _write_json(folder / "tokenizer_config.json", {**tokenizer, "source_lang": source, "target_lang": target})
     lines = [f"source = {json.dumps(source)}", f"target = {json.dumps(target)}", "", "[text]"]
     lines += [f'case = "{rules[0].case}"', f'tokenizer = "{rules[0].tokenizer}"', ""]
-    for (score, position), cell in found.calibration.items():
+    for (score, position), cell in found.calibration(languages).items():
         head = '"all"' if cell.head == "all" else cell.head
         lines += [f"[calibration.{position}.{score}]", f"layer = {cell.layer}", f"head = {head}", ""]
     (folder / "model.toml").write_text("\n".join(lines), encoding="utf-8")

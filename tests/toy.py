@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from align.core.types import Cell
 from align.models.fairseq.compat import install
+from align.models.model_toml import ModelOptions, format_model_toml
 
 install()  # before any import of fairseq
 
@@ -99,6 +101,18 @@ def save_model(folder: Path, shape: dict[str, Any] | None = None, *, old: bool =
     save_dictionary(folder / "dict.de.txt", SOURCE_WORDS)
     save_dictionary(folder / "dict.en.txt", target_words)
     return folder / "checkpoint.pt"
+
+
+def store_cells(folder: Path, languages: tuple[str, str]) -> None:
+    """Write a model.toml that says where to read a model."""
+    cells = {
+        ("norm", "input"): Cell(1, 2),
+        ("norm", "output"): Cell(2, "all"),
+        ("weight", "input"): Cell(1, 2),
+        ("weight", "output"): Cell(2, "all"),
+    }
+    text = format_model_toml(ModelOptions(*languages), {"": cells})  # type: ignore[dict-item]
+    (folder / "model.toml").write_text(text, encoding="utf-8")
 
 
 def save_reverse_model(folder: Path, shape: dict[str, Any] | None = None) -> Path:

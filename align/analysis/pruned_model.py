@@ -109,7 +109,7 @@ def _describe(folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tu
     rules = recorder.sides[0].rules
     lines = [f'source = "{recorder.languages[0]}"', f'target = "{recorder.languages[1]}"', "", "[text]"]
     lines += [f'{key} = "{getattr(rules, key)}"' for key in ("case", "tokenizer", "subwords")]
-    for (score, position), cell in folder.calibration.items():
+    for (score, position), cell in folder.calibration(recorder.languages).items():
         if ("cross", cell.layer, cell.head) not in heads:
             lines += ["", f"[calibration.{position}.{score}]", *_cell(cell)]
     return "\n".join([*lines, ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import time
@@ -130,6 +131,26 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     warnings.showwarning = show
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", category)
+
+
+class _LogLines(logging.Handler):
+    """Writes what is logged as lines of a program."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program = program
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
+        say(f"{self._program}: {level}{record.getMessage()}")
+
+
+def show_log(program: str, quiet: bool) -> None:
+    """Show what the package logs as lines of the program; of a quiet one only warnings and errors."""
+    logger = logging.getLogger("align")
+    logger.handlers[:] = [_LogLines(program)]
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.propagate = False  # other libraries may have sent the root's messages to stdout
 
 
 def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from align.cli.about import direction
 from align.cli.common import Progress, open_output
-from align.cli.loading import Asked, Models, load_aligner, names_of
+from align.cli.loading import Asked, Models, describe_choices, load_aligner
 from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, plural
 from align.core.formats import to_json
@@ -245,8 +245,8 @@ def transfer_document(
                 choices = run.complete(aligner, progress)
             if run.empty and asked.search:
                 choices = run.translate(aligner, progress)
-            for name, choice in zip(names_of(aligner), choices, strict=bool(choices)):  # none without words
-                progress.write(f"{program}: {name}{choice}")
+            for line in describe_choices(aligner, choices):
+                progress.write(f"{program}: {line}")
             signature = sign(aligner, choices, asked.search)
         if not asked.search:
             run.counts["without a translation"] += len(run.empty)

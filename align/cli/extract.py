@@ -39,7 +39,7 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
-from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
+from align.cli.loading import Asked, calibration_of, describe_choices, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
 from align.core.formats import AGREEMENT
@@ -273,27 +273,23 @@ class Extraction:
         if options.ensemble:
             describe(options.ensemble)  # an error if a tool is missing
         aligner = load_aligner(PROGRAM, options)
-        if options.format == AGREEMENT and all(direction.calibration for direction in aligner.directions):
-            aligner = aligner.fixed()  # the score of a line depends on nothing else
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
         pairs: Iterator[Pair] = text
         if blocks:
             aligner, pairs = resume(blocks, aligner, text, options)
-        names, counts = names_of(aligner), blocks.counts if blocks else Counter[str]()
+        counts = blocks.counts if blocks else Counter[str]()
         choices: list[Choice] = [*blocks.choices] if blocks else []
 
         def announce(chosen: Sequence[Choice]) -> None:
             choices[:] = chosen
-            for direction, choice in zip(names, chosen, strict=True):
-                progress.write(f"{PROGRAM}: {direction}{choice}")
+            for line in describe_choices(aligner, chosen):
+                progress.write(f"{PROGRAM}: {line}")
             progress.start()
 
-        passes = (1 if options.method in DIRECTIONS else len(names)) + bool(options.search)
-        choosing = any(
-            "auto" in (one.settings.layer, one.settings.head) and not one.choice for one in aligner.directions
-        )
+        passes = (1 if options.method in DIRECTIONS else len(aligner.directions)) + bool(options.search)
+        choosing = not all(direction.known_choice for direction in aligner.directions)
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
         progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
         try:

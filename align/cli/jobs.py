@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from align.cli.args import (
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, open_output, run, say_error, show_warnings, with_options
-from align.cli.loading import Asked, calibration_of, load_aligner, names_of, read_asked
+from align.cli.loading import Asked, calibration_of, describe_choices, load_aligner, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural, printable
 from align.core.types import Choice, TextWarning
@@ -296,12 +296,12 @@ class Shards:
         """Load the models, and read or choose layer and head; nothing is written for a plan."""
         from align.jobs.job import Job
 
-        progress, aligner = self._progress, load_aligner(PROGRAM, options)
+        progress, loaded = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
-        note = read_job(options, aligner) if options.plan else open_job(options, aligner)
-        aligner = read_where(aligner, note, options)
-        for direction, choice in zip(names_of(aligner), note.choices, strict=True):
-            progress.write(f"{PROGRAM}: {direction}{choice}")
+        note = read_job(options, loaded) if options.plan else open_job(options, loaded)
+        aligner = replace(read_where(loaded, note, options), check=None)  # its sample has been checked
+        for line in describe_choices(loaded, note.choices):
+            progress.write(f"{PROGRAM}: {line}")
         return Job(aligner, note.signature, options.output, options.columns, options.links, options.blank)
 
     def _plan(self, options: Options, files: Sequence[InputFile]) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
-from align.cli.common import lacks_memory, say
+from align.cli.common import DESCRIBING, lacks_memory, say, show_log
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
-from align.core.types import THRESHOLD, Dtype, Null, Search, Settings
+from align.core.types import THRESHOLD, Choice, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
 from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
 from align.models.model_toml import ModelOptions
@@ -37,6 +37,8 @@ class ModelRequest:
         options: what its files do not say.
         default: the model where none is named.
         reason: what requires that default; empty for aligning alone.
+        reader: file of a trained reader, name of a bundled model that has one, or "auto" for that next to the model;
+            None for none.
     """
 
     model: str | None
@@ -44,6 +46,7 @@ class ModelRequest:
     options: ModelOptions
     default: str = DEFAULT_MODEL
     reason: str = ""
+    reader: str | None = None
 
     @property
     def name(self) -> str:
@@ -61,8 +64,6 @@ class Models:
         batch_tokens: pieces in a batch; None for what suits the device.
         null: None for what suits the model.
         open_position: read the positions that suit the model, and ignore the settings'.
-        reader: file of a trained reader, name of a bundled model that has one, or "auto" for those next to the models;
-            None for none.
     """
 
     forward: ModelRequest
@@ -76,7 +77,6 @@ class Models:
     too_long: TooLong
     null: Null | None = None
     open_position: bool = False
-    reader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,19 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         reverse_settings: for the reverse model; without them it gets the same.
     """
     options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES}, template=args.template)
-    reverse = None
+    reverse, joined = None, is_joined(args)
+    reader = None if (given := getattr(args, "reader", NO_READER)) == NO_READER else given
+    if getattr(args, "threshold", THRESHOLD) is None and not joined:
+        reader = None  # the best words of rows have no soft scores
     if args.reverse_model:
         template = args.template if args.reverse_model == args.model else None
         languages = ModelOptions(
             source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang, template=template
         )
-        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages)
+        own = None if joined else reader  # of both models the forward one's gives the scores
+        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages, reader=own)
     return Models(
-        ModelRequest(args.model, settings, options),
+        ModelRequest(args.model, settings, options, reader=reader),
         reverse,
         device=args.device,
         dtype=args.dtype,
@@ -121,8 +125,12 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         too_long=args.bad_lines,
         null=getattr(args, "null", None),
         open_position=getattr(args, "position", "") is None,
-        reader=None if (reader := getattr(args, "reader", NO_READER)) == NO_READER else reader,
     )
+
+
+def is_joined(args: argparse.Namespace) -> bool:
+    """Tell whether the soft scores of two models are combined."""
+    return bool(args.reverse_model) and (getattr(args, "symmetrize", None) or SOFT) == SOFT
 
 
 def requested_settings(
@@ -158,11 +166,10 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
         whole: whether the program needs a translation model, also without `--translate`.
     """
     translate = getattr(args, "translate", False)
-    method = args.symmetrize or SOFT
-    joined = bool(args.reverse_model) and method == SOFT
+    joined = is_joined(args)
     if joined and args.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    settings, reverse_settings = requested_settings(parser, args, args.threshold)
     models = requested_models(args, settings, reverse_settings)
     forward, reason = forward_for(args.reverse_model), ""
     if translate:
@@ -176,7 +183,7 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
         default = forward
     return Asked(
         models=replace(models, forward=replace(models.forward, default=default, reason=reason)),
-        method=method,
+        method=args.symmetrize or SOFT,
         threshold=args.threshold if joined else THRESHOLD,
         search=Search(beam=args.beam, allow_unk=args.allow_unk) if translate else None,
         quiet=args.quiet,
@@ -189,6 +196,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     Args:
         models: what to load; options of dictionaries and text are the forward model's alone.
     """
+    show_log(program, quiet)
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
         options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
@@ -223,7 +231,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
             batch_tokens=models.batch_tokens,
             too_long=models.too_long,
             workers=workers,
-            reader=models.reader,
+            reader=request.reader,
         )
     except ModuleNotFoundError:
         raise
@@ -264,8 +272,17 @@ def names_of(aligner: Aligner) -> Sequence[str]:
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
 
 
+def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
+    """Return a line on the layer and head of each model, with the command that stores what a text has chosen."""
+    lines = []
+    for name, one, choice in zip(names_of(aligner), aligner.directions, choices, strict=bool(choices)):
+        advice = "" if one.known_choice else f"; `{DESCRIBING} -s FILE -t FILE` stores layer and head for all texts"
+        lines.append(f"{name}{choice}{advice}")
+    return lines
+
+
 def calibration_of(aligner: Aligner) -> str | None:
-    """Return the layers and heads that the models store for texts too short to choose by; None if none may be read."""
+    """Return the layers and heads that the models store and that may be read; None if there are none."""
     from align.core.choice import candidates, only_choice
 
     stored = [

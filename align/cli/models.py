@@ -23,7 +23,7 @@ from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, 
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
-from align.models.model_toml import ModelOptions, format_model_toml, parse_model_toml, read_model_toml
+from align.models.model_toml import BETWEEN, ModelOptions, format_model_toml, parse_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.models.recognise import could_be_hub_name
 
@@ -122,7 +122,7 @@ def build_command(name: str) -> Parser:
         "--source",
         metavar="FILE",
         help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
-        "by lexical consistency, for texts that are too short to choose by",
+        "by lexical consistency; every text is then read there, in a multilingual model every text of these languages",
     )
     group.add_argument("-t", "--target", metavar="FILE", help="target sentences")
     group.add_argument(
@@ -189,7 +189,8 @@ def describe(description: Description) -> None:
     if description.options != ModelOptions() or calibration:
         patterns = {name: backend.files for name, backend in BACKENDS.items()}
         folder = find_model(description.model, description.options, patterns)
-        path = store(description, folder, recorder.languages, calibration)
+        pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
+        path = store(description, folder, recorder.languages, pair, calibration)
         if not description.quiet:
             say(f"{PROGRAM}: {path} is written")
     if description.heads:
@@ -252,9 +253,14 @@ def store(
     description: Description,
     folder: ModelFolder,
     languages: tuple[str, str],
+    pair: str,
     chosen: Mapping[tuple[Score, Position], Cell],
 ) -> Path:
     """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
+
+    Args:
+        pair: languages that the layers and heads are stored for, or "" for all.
+        chosen: the layers and heads; empty for none.
 
     Everything is read and checked before the first file is written; no file is replaced but model.toml.
     """
@@ -280,12 +286,13 @@ def store(
             plan_copy(file, root, copies)
         names = [root / Path(file).name for file in options.subword_files or ()]
         options = replace(options, dictionaries=None, subword_files=names or None)
-    stored, calibration = read_model_toml(path)
+    stored, calibrations = read_model_toml(path)
     if description.heads and os.path.realpath(description.heads) in {
         os.path.realpath(name) for name in (path, *copies)
     }:
         raise ModelError("--heads and the model's description need two files", file=description.heads)
-    text = format_model_toml(override(stored, options), {**calibration, **chosen}).encode()
+    calibrations[pair] = {**calibrations.get(pair, {}), **chosen}
+    text = format_model_toml(override(stored, options), calibrations).encode()
     parse_model_toml(text, path)
     for name, content in {**copies, path: text}.items():
         with replace_file(str(name), mode=existing_mode(str(name))) as out:

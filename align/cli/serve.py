@@ -26,7 +26,7 @@ from align.cli.args import (
     whole_number,
 )
 from align.cli.common import run, say, show_warnings
-from align.cli.loading import Asked, load_aligner, read_asked
+from align.cli.loading import Asked, describe_choices, load_aligner, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError
 from align.core.stream import BUFFER
@@ -190,7 +190,8 @@ def serve(options: Options) -> None:
     keep_freed_memory()
     token = read_token(options.token_file) if options.token_file else ""
     listener = bind(options.host, options.port)  # before the model, which takes long
-    aligner = load_aligner(PROGRAM, options).fixed()
+    loaded = load_aligner(PROGRAM, options)
+    aligner = loaded.fixed()
     choices = aligner.choices
     only_aligns = options.models.forward.model is None and options.models.forward.default == ALIGNING_MODEL
     load_translator = partial(load_default, options) if only_aligns else None
@@ -200,6 +201,9 @@ def serve(options: Options) -> None:
         if not options.quiet:
             say(f"{PROGRAM}: {what}")
 
+    if not all(direction.known_choice for direction in loaded.directions):  # there is no text to choose by
+        for line in describe_choices(loaded, choices):
+            tell(line)
     tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
     app, address = build_app(work, options.limits, token, options.allow_origin), address_of(listener)

@@ -20,7 +20,7 @@ from align.cli.args import (
     read_input,
     whole_number,
 )
-from align.cli.common import StatusLine, open_output, run, say, show_warnings
+from align.cli.common import DESCRIBING, StatusLine, open_output, run, say, show_warnings
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import ModelError, plural
@@ -135,8 +135,12 @@ def train_reader(options: Options) -> None:
     root: Path = recorder.origin[0].root
     if options.output is None and root.parent == BUNDLED:
         raise ModelError("a bundled model; name another file for the reader with -o", file=str(root))
+    for one in (forward, *reverse):
+        if not one.forward.known_choice:
+            message = f"{one.forward.recorder.name} stores no layer and head, at which a reader would be trained"
+            raise ModelError(message, hint=f"store them with `{DESCRIBING} -s FILE -t FILE`")
     labelled = list(read_labelled(options))
-    aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed(pair for pair, _ in labelled)
+    aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()
     with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
 
         def show(text: str) -> None:

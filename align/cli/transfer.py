@@ -38,7 +38,7 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
-from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
+from align.cli.loading import LANGUAGES, Asked, describe_choices, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, PairError, plural
 from align.core.formats import to_json
@@ -637,8 +637,8 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
 
     def announce(chosen: Sequence[Choice]) -> None:
         choices[:] = chosen
-        for direction, choice in zip(names_of(aligner), chosen, strict=True):
-            progress.write(f"{PROGRAM}: {direction}{choice}")
+        for line in describe_choices(aligner, chosen):
+            progress.write(f"{PROGRAM}: {line}")
         progress.start()
 
     progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, "choosing layer and head …")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -14,11 +16,14 @@ from numpy.typing import NDArray
 
 from align.core.backend import Recorder
 from align.core.choice import (
+    BEYOND_DOUBT,
     Calibration,
     candidates,
     choose,
-    doubts_about_choice,
+    doubts_about_place,
     doubts_about_text,
+    only_choice,
+    stored_choice,
 )
 from align.core.errors import ModelError
 from align.core.scores import Reader, Scorer, soft_links
@@ -35,6 +40,7 @@ from align.core.stream import (
     Pool,
     Steps,
     Terms,
+    TextCheck,
     TooLong,
     align_stream,
     chunks,
@@ -44,7 +50,18 @@ from align.core.stream import (
 )
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import IdPair, number_pairs
-from align.core.types import THRESHOLD, Agreement, Alignment, Choice, LinkScores, Pair, Pieces, Place, Settings
+from align.core.types import (
+    THRESHOLD,
+    Agreement,
+    Alignment,
+    Choice,
+    LinkScores,
+    Pair,
+    Pieces,
+    Place,
+    Settings,
+    TextWarning,
+)
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
@@ -94,27 +111,36 @@ class Direction:
         """Reads scores and links from the model's attention, as the settings say."""
         return Reader(self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer)
 
+    @property
+    def known_choice(self) -> Choice | None:
+        """Layer and head to read, where they do not depend on a text: as asked, or as the model stores them."""
+        return (
+            self.choice
+            or only_choice(self.recorder, self.settings)
+            or stored_choice(self.recorder, self.settings, self.calibration)
+        )
+
     def choose(self, encoded: Sequence[Encoded], batch_tokens: int = BATCH_TOKENS) -> Choice:
         """Return the layer and head to read for a text that begins with these pairs."""
-        return self.choice or choose(self.reader, encoded, self.settings, self.calibration, batch_tokens)
+        return self.known_choice or choose(self.reader, encoded, self.settings, self.calibration, batch_tokens)
 
     def doubts(self, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
         """Return warnings about a text, judged by its first pairs; empty where it looks like this model's text."""
-        cells = candidates(self.recorder, self.settings)
-        encoded = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
-        return [
-            *doubts_about_text(self.recorder, encoded, terms),
-            *doubts_about_choice(self.recorder, self.reader, choice, encoded, cells, terms),
-        ]
+        doubts = doubts_about_text(self.recorder, encoded, terms)
+        if only_choice(self.recorder, self.settings) or (choice.consistency or 0) >= BEYOND_DOUBT:
+            return doubts  # as asked, however it reads the text, or surely right
+        texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
+        return [*doubts, *doubts_about_place(self.recorder, self.reader, choice.place, texts, terms)]
 
 
 @dataclass(frozen=True, eq=False)
 class Aligner:
     """Word alignments from the attention of one translation model, or of two that translate in opposite directions.
 
-    Where the settings leave layer, head or position on "auto", each call chooses them for its own text, by lexical
-    consistency: up to 1,000 pairs of the first buffer decide. Below 50 pairs the model's stored calibration decides,
-    and without one the layer at a third of the depth is read. `fixed` returns an aligner that no longer chooses.
+    Where the settings leave layer, head or position on "auto", the model's stored calibration decides, for every text.
+    Without one each call chooses for its own text, by lexical consistency: up to 1,000 pairs of the first buffer
+    decide, and below 50 pairs the layer at a third of the depth is read. `fixed` returns an aligner that no longer
+    chooses.
 
     Threads may share an aligner, and forked processes have a copy each. A pickled aligner is the path of its models and
     its settings: another process loads the same models again, once.
@@ -130,6 +156,7 @@ class Aligner:
         batch_tokens: pieces in a batch, padding included.
         too_long: policy for pairs that exceed the positions of a model: "stop" raises, "blank" leaves them without
             links.
+        check: compares the first pairs that it aligns with the models' languages; None for no such check.
         pool: opens what runs the work, by default this process. `align.io.pool.processes` shares a text among several
             processes; no link depends on it. Buffers below 500 pairs always stay in this process.
 
@@ -145,6 +172,7 @@ class Aligner:
     buffer: int = BUFFER
     batch_tokens: int = BATCH_TOKENS
     too_long: TooLong = "stop"
+    check: TextCheck | None = None
     pool: OpenPool = Pool
 
     def __post_init__(self) -> None:
@@ -171,7 +199,8 @@ class Aligner:
 
     def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
         """Align one sentence pair, given as strings (words between spaces) or as sequences of words."""
-        return next(self([(source, target)]))
+        (alignment,) = self([(source, target)])
+        return alignment
 
     def align_ids(
         self,
@@ -223,18 +252,43 @@ class Aligner:
         Warns:
             TextWarning: the text does not look like what a model was trained on.
         """
-        return align_stream(self.steps, number_pairs(pairs), on_choice, on_batch)
+        return self.checked(align_stream(self.steps, number_pairs(pairs), on_choice, on_batch))
+
+    def checked(
+        self, alignments: Generator[Alignment, None, None], *, source_alone: bool = False
+    ) -> Generator[Alignment, None, None]:
+        """Yield alignments, and warn once if their text is in other languages than the models'.
+
+        The check follows the first alignment, since it takes a second to load.
+
+        Args:
+            source_alone: whether to leave out the target, which a model wrote.
+        """
+        check, pairs, until = self.check, list[Pair](), 1
+        with closing(alignments):
+            for alignment in alignments:
+                yield alignment
+                if check is None or check.done or isinstance(alignment.pair, IdPair):
+                    continue
+                pairs.append(alignment.pair.with_target(()) if source_alone else alignment.pair)
+                if len(pairs) == until:
+                    if warning := check.add(pairs):
+                        warnings.warn(warning, TextWarning, stacklevel=2)
+                    pairs, until = [], 2 * until
+        if check and pairs and (warning := check.add(pairs)):
+            warnings.warn(warning, TextWarning, stacklevel=2)
 
     def fixed(self, sample: Iterable[PairLike] = ()) -> Aligner:
         """Return the same aligner, but one that reads every text at the layer and head it would choose for `sample`.
 
-        The links of a pair then depend on nothing but the pair.
+        The links of a pair then depend on nothing but the pair, as they do for any model with a stored calibration,
+        whatever the sample.
 
-            service = load().fixed()                      # layer and head of the model's own calibration
-            service = load().fixed(read_text("de", "en")) # layer and head for a text like this one
+            service = load().fixed()                                # layer and head of the model's own calibration
+            service = load("mine.pt").fixed(read_text("de", "en"))  # chosen once, where the model stores none
 
         Args:
-            sample: pairs, of which the first buffer decides; below 50 pairs the stored calibration decides.
+            sample: pairs, of which the first buffer decides.
 
         Raises:
             TypeError, ValueError: as aligning the sample does.

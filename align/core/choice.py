@@ -1,10 +1,11 @@
 """Choose layer and head where the settings leave them open, and warn of a text that is not like the model's own.
 
-Lexical consistency chooses, or a stored calibration.
+A model with a stored calibration keeps it, whatever the text; otherwise lexical consistency chooses.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
@@ -16,10 +17,13 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.core.errors import ModelError, plural
 from align.core.scores import Reader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, Terms, cut, encode
+from align.core.text import IdPair
 from align.core.types import Cell, Choice, Head, Pair, Pieces, Place, Position, Score, Settings
 
 Calibration = Mapping[tuple[Score, Position], Cell]
 """Cells that a model's folder stores."""
+
+_log = logging.getLogger("align")
 
 AHEAD = 1.2
 """Multiple of a position's lexical consistency from which the other position is read alone, if that is open."""
@@ -67,29 +71,37 @@ def choose(
 ) -> Choice:
     """Choose layer and head for a text, and the position if it is open.
 
-    Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Below MIN_PAIRS the model's stored calibration
-    decides, and without one the layer at a third of the depth is read.
+    What the model stores is kept, where the settings allow it. What is open then up to CHOOSING_PAIRS pairs of the text
+    decide, by lexical consistency. Below MIN_PAIRS the layer at a third of the depth is read.
     """
-    only = only_choice(reader.recorder, settings)
-    if only:
-        return only
+    allowed = _open(reader.recorder, settings, stored or {})
     pairs = [item for item in encoded if item.pieces][:CHOOSING_PAIRS]
     if len(pairs) < MIN_PAIRS:
-        return _stored_choice(reader, settings, stored or {})
-    allowed = candidates(reader.recorder, settings)
+        return _default_choice(reader.recorder, allowed)
+    _log.info("choosing layer and head of %s on %s", reader.recorder.name, plural(len(pairs), "pair"))
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
     best = {position: float(values.max()) for position, values in consistency.items()}
     if settings.position == "auto":
         best = {position: best[position] for position in leading(best)}
-    stored = stored or {}
-    place = _place({p: _best(allowed[p], consistency[p], stored.get((reader.score, p))) for p in best})
+    place = _place({position: allowed[position][int(consistency[position].argmax())] for position in best})
     return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
 
 
-def _best(cells: Sequence[Cell], consistency: NDArray[np.float64], stored: Cell | None) -> Cell:
-    """Return the most consistent cell; of equal ones the stored one, or else the first."""
-    best = [cell for cell, value in zip(cells, consistency, strict=True) if value == consistency.max()]
-    return stored if stored in best else best[0]
+def stored_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
+    """Return the choice that the model stores; None if it has none, or the settings exclude it."""
+    allowed = _open(recorder, settings, stored)
+    if any(len(cells) > 1 for cells in allowed.values()):
+        return None
+    return Choice(_place({position: cell for position, (cell,) in allowed.items()}), "the model's own calibration")
+
+
+def _open(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> dict[Position, list[Cell]]:
+    """Return the cells of each position that the settings and the stored calibration leave open."""
+    allowed = candidates(recorder, settings)
+    kept = {p: [cell] for p, cells in allowed.items() if (cell := stored.get((settings.score, p))) in cells}
+    if settings.position == "auto" and kept:  # a calibration has the positions that lead
+        return kept
+    return {**allowed, **kept}
 
 
 def leading(consistency: Mapping[Position, float]) -> list[Position]:
@@ -117,24 +129,14 @@ def consistency_of(
     return {position: ways.consistency() for position, ways in linked.items()}
 
 
-def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
-    recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-    cells = candidates(recorder, settings)
-    if settings.position == "auto":  # a calibration has the positions that lead
-        cells = {position: cells[position] for position in cells if (reader.score, position) in stored} or cells
-    (position, allowed), *second = cells.items()
-    cell = stored.get((reader.score, position))
-    if cell in allowed:
-        reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
-    else:
-        cell = _first_of_layer(max(1, round(recorder.layers / 3)), allowed)
-    if not second:
-        return Choice(_place({position: cell}), reason)
-    ((_, outputs),) = second
-    output = stored.get((reader.score, "output"))
-    if output not in outputs:
-        output = _first_of_layer(min(cell.layer + 1, recorder.layers), outputs)
-    return Choice(Place(cell, output), reason)
+def _default_choice(recorder: AttentionRecorder, allowed: Mapping[Position, Sequence[Cell]]) -> Choice:
+    """Return the choice for a text that is too short to choose by."""
+    (position, cells), *second = allowed.items()
+    cell = _first_of_layer(max(1, round(recorder.layers / 3)), cells)
+    place = {position: cell}
+    for other, outputs in second:
+        place[other] = _first_of_layer(min(cell.layer + 1, recorder.layers), outputs)
+    return Choice(_place(place), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")
 
 
 def _first_of_layer(layer: int, cells: Sequence[Cell]) -> Cell:
@@ -171,6 +173,11 @@ RARE = 0.05
 MIN_PIECES = 100
 """Below this number of pieces shares are not reliable."""
 
+MOST_UNKNOWN, MIN_UNKNOWN = 1 / 3, 5
+"""Share and number of unknown pieces that cause a warning in any text, however short. A foreign script has as many; the
+mark of a word's beginning is a known piece.
+"""
+
 BEYOND_DOUBT = 2.0
 """Lexical consistency above which unrelated sentences are not compared."""
 
@@ -185,8 +192,8 @@ RELATED = 2.0
 
 def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms | None = None) -> list[str]:
     """Return warnings about unknown pieces, swapped sides and attached punctuation in the first buffer of a text."""
-    encoded = [(item.pair, item.pieces) for item in first if item.pieces]
-    unknown = _unknown(recorder, terms or Terms(), [pieces for _, pieces in encoded])
+    unknown = _unknown(recorder, terms or Terms(), [item.pieces for item in first if item.pieces])
+    encoded = [(item.pair, item.pieces) for item in first if item.pieces and not isinstance(item.pair, IdPair)]
     tried = [
         *_swapped(recorder, terms or Terms(), encoded[:AMONG]),
         *_attached(recorder, terms or Terms(), encoded[:AMONG]),
@@ -195,13 +202,8 @@ def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms
     return [*unknown, *tried]
 
 
-def doubts_about_choice(
-    recorder: Recorder,
-    reader: Reader,
-    choice: Choice,
-    first: Sequence[Encoded],
-    cells: Mapping[Position, Sequence[Cell]],
-    terms: Terms | None = None,
+def doubts_about_place(
+    recorder: Recorder, reader: Reader, place: Place, first: Sequence[Encoded], terms: Terms | None = None
 ) -> list[str]:
     """Warn if links are hardly more consistent than those of unrelated sentences, or less than those of neighbours.
 
@@ -209,18 +211,19 @@ def doubts_about_choice(
     for text with one side shifted by a line.
 
     Args:
-        choice: layer and head, with the lexical consistency that chose them; without one there is no warning.
+        place: what is read, whose first position is judged.
 
     Returns:
         Warnings, at most one.
     """
-    if choice.consistency is None or choice.consistency >= BEYOND_DOUBT:
-        return []
     different = {(item.pair.source, item.pair.target): item for item in first if item.pieces}
     pairs = list(different.values())[:STRANGERS]
     if len(pairs) < MIN_STRANGERS:
         return []
-    in_step, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
+    in_step = consistency_of_shifted(recorder, reader, pairs, place, 0)
+    if in_step >= BEYOND_DOUBT:
+        return []
+    later, earlier = (consistency_of_shifted(recorder, reader, pairs, place, shift) for shift in (1, -1))
     terms = terms or Terms()
     if max(later, earlier) > RELATED * in_step:
         which = "one line further down" if later > earlier else "one line further up"
@@ -237,34 +240,33 @@ def doubts_about_choice(
     return []
 
 
-def consistency_of_neighbours(
-    recorder: Recorder, reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]]
-) -> tuple[float, float, float]:
-    """Return the lexical consistency of pairs, of each source with the next target, and with the previous target.
+def consistency_of_shifted(
+    recorder: Recorder, reader: Reader, pairs: Sequence[Encoded], place: Place, shift: int
+) -> float:
+    """Return the lexical consistency of each source with the target a number of pairs further down.
 
-    It is that of the best cell of the first position.
+    It is that of the place's first position.
     """
-    position = next(iter(cells))
-    values = []
-    for shift in (0, 1, -1):
-        targets = [pairs[(n + shift) % len(pairs)].pair.target for n in range(len(pairs))]
-        moved = [
-            encode(recorder, Pair(item.pair.source, target, item.pair.id), "blank")
-            for item, target in zip(pairs, targets, strict=True)
-        ]
-        readable = [item for item in moved if item.pieces]
-        values.append(float(consistency_of(reader, readable, {position: cells[position]})[position].max()))
-    return values[0], values[1], values[2]
+    targets = [pairs[(n + shift) % len(pairs)].pair.target for n in range(len(pairs))]
+    moved = [
+        encode(recorder, Pair(item.pair.source, target, item.pair.id), "blank")
+        for item, target in zip(pairs, targets, strict=True)
+    ]
+    readable = [item for item in moved if item.pieces]
+    position, cell = next(iter(place.cells().items()))
+    return float(consistency_of(reader, readable, {position: [cell]})[position].max())
 
 
 def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:
     sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
     targets = [number for pieces in encoded for number in pieces.target]
     for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):
-        share = ids.count(recorder.unk) / max(1, len(ids))
-        if len(ids) >= MIN_PIECES and share > UNKNOWN_SHARE:
+        count = ids.count(recorder.unk)
+        share = count / max(1, len(ids))
+        if (len(ids) >= MIN_PIECES and share > UNKNOWN_SHARE) or (count >= MIN_UNKNOWN and share > MOST_UNKNOWN):
+            pairs = "pair" if len(encoded) == 1 else f"{len(encoded):,} pairs"
             yield (
-                f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to {terms.model}: "
+                f"{share:.0%} of the {side} pieces in the first {pairs} are unknown to {terms.model}: "
                 f"is this side its {own} language, and are dictionary, case and subwords its own?"
             )
 

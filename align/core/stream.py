@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
@@ -57,6 +57,20 @@ OnBatch = Callable[[int], None]
 
 BLANK = '‹too_long="blank"›'
 """The argument that leaves lines that are too long without links."""
+
+
+class TextCheck(Protocol):
+    """Compares a text with the languages of a model.
+
+    Attributes:
+        done: whether no warning can come any more.
+    """
+
+    done: bool
+
+    def add(self, pairs: Iterable[Pair]) -> str:
+        """Take the next pairs of the text; return a warning if it is in other languages, and otherwise ""."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,20 +371,6 @@ def align_stream(
         yield Alignment(pair, *result)
 
 
-def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:
-    """Return the task of aligning a slice of pairs, encoded or not, with the given choices."""
-    return partial(_align, steps)
-
-
-def _align(
-    steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
-) -> list[Found | PairError]:
-    encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
-    results = iter(
-        steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)
-    )
-    return [element if isinstance(element, PairError) else next(results) for element in encoded]
-
 def align_items(
     items: Iterable[T],
     pairs_of: Callable[[T], Sequence[Pair]],
@@ -418,6 +418,20 @@ def align_items(
     if waiting:
         raise LostItemError(done, f"the results of {len(waiting):,} more are missing")
 
+
+def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:
+    """Return the task of aligning a slice of pairs, encoded or not, with the given choices."""
+    return partial(_align, steps)
+
+
+def _align(
+    steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
+) -> list[Found | PairError]:
+    encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
+    results = iter(
+        steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)
+    )
+    return [element if isinstance(element, PairError) else next(results) for element in encoded]
 
 
 def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:

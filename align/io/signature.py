@@ -132,13 +132,15 @@ def sign(
     more = {"translate": str(search)} if search else {}
     if words != "spaces":
         more["words"] = words
-    method = f"{SOFT}:{aligner.threshold:g}" if aligner.method == SOFT else aligner.method
+    method, settings = aligner.method, forward.settings
+    if reverse and method == SOFT:
+        method, settings = f"{SOFT}:{aligner.threshold:g}", replace(settings, threshold=None)
     if readers := readers_of(aligner):
         more["reader"] = "+".join(readers)
     for model in reverse:
         more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
     recorder = forward.recorder
-    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more), after=after)
+    return signature(describe(recorder.name, settings, known[0], recorder.dtype, more), after=after)
 
 
 def readers_of(aligner: Aligner) -> list[str]:

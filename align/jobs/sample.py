@@ -60,6 +60,7 @@ def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
     chosen = steps.choose([steps.encode(pair) for pair in first])
     if not chosen:
         return aligner.fixed().choices
-    for doubt in chosen.doubts:
+    foreign = aligner.check.add(first) if aligner.check else ""
+    for doubt in (*chosen.doubts, *filter(None, [foreign])):
         warnings.warn(doubt, TextWarning, stacklevel=2)
     return chosen.choices

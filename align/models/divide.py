@@ -211,14 +211,19 @@ def align_unspaced(
     divided = (_divide(recorders, pair, words) for pair in pairs)
     aligned = align_items(divided, lambda item: [item.model_pair], lambda sent: aligner(sent, on_choice, on_batch))
     with closing(aligned):
-        for (pair, _, (source, target)), (alignment,) in aligned:
-            scores = {
-                (i, j): score
-                for (u, v), score in alignment.scores.items()
-                for i in range(*source.units[u])
-                for j in range(*target.units[v])
-            }
-            yield Alignment(pair, scores, alignment.skipped, alignment.agreement)
+        yield from aligner.checked(_in_words(*item, alignment) for item, (alignment,) in aligned)
+
+
+def _in_words(pair: Pair, _: Pair, sides: tuple[Division, Division], alignment: Alignment) -> Alignment:
+    """Return an alignment of units as one of words: all words of a unit share its links."""
+    source, target = sides
+    scores = {
+        (i, j): score
+        for (u, v), score in alignment.scores.items()
+        for i in range(*source.units[u])
+        for j in range(*target.units[v])
+    }
+    return Alignment(pair, scores, alignment.skipped, alignment.agreement)
 
 
 WORD_LENGTH = 5.0

@@ -17,7 +17,7 @@ from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.huggingface.vocabulary import has_vocabulary
 from align.models.languages import base_language, same_language
-from align.models.model_toml import ModelOptions, read_model_toml
+from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
 from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
 
@@ -58,7 +58,7 @@ class ModelFolder:
         root: folder of dictionaries and subword models.
         options: model.toml, overridden by the user's own options.
         backend: a key of `align.models.load.BACKENDS`.
-        calibration: (score, position) to the cell to read, as measured by the model's authors.
+        calibrations: the cells that its model.toml stores, by pair of languages.
         adapter: folder of a LoRA adapter to merge into this model, if any.
     """
 
@@ -66,13 +66,20 @@ class ModelFolder:
     root: Path
     options: ModelOptions
     backend: str
-    calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
+    calibrations: Calibrations = field(default_factory=dict)
     adapter: Path | None = None
 
     @property
     def text_root(self) -> Path:
         """The folder of the tokenizer files; an adapter may have its own."""
         return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
+
+    def calibration(self, languages: tuple[str, str]) -> Mapping[tuple[Score, Position], Cell]:
+        """Return the cells that are stored for a pair of languages, or those for all."""
+        for pair, cells in self.calibrations.items():
+            if pair and all(map(same_language, pair.split(BETWEEN), languages)):
+                return cells
+        return self.calibrations.get("", {})
 
     def absolute(self) -> ModelFolder:
         """Return the same files with absolute paths."""
@@ -243,10 +250,10 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     root = path if path.is_dir() else path.parent
     weights = tuple(files.get("huggingface", ()))
     adapter = root if path == root and is_adapter(root, weights) else None
-    stored, calibration = read_model_toml(root / "model.toml")
+    stored, calibrations = read_model_toml(root / "model.toml")
     if fetched:
-        own, own_calibration = read_model_toml(hub_toml(model))
-        stored, calibration = override(stored, own), calibration | own_calibration
+        own, own_calibrations = read_model_toml(hub_toml(model))
+        stored, calibrations = override(stored, own), calibrations | own_calibrations
     if adapter is not None:
         path = root = find_base(adapter, weights)
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
@@ -257,7 +264,7 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         stored_languages = stored.source_lang, stored.target_lang
         if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
-    return ModelFolder(checkpoint, root, override(stored, options), backend, calibration, adapter)
+    return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
 
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:

@@ -13,8 +13,8 @@ import torch
 
 from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
-from align.core.choice import all_cells
-from align.core.errors import ModelError, plural
+from align.core.choice import Calibration, all_cells
+from align.core.errors import ModelError, plural, shorten
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
 from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
@@ -36,6 +36,7 @@ from align.models.folder import (
 )
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
+from align.models.language_check import LanguageCheck
 from align.models.languages import is_group, same_language
 from align.models.marian.model import FILES as MARIAN_FILES
 from align.models.marian.model import load_marian
@@ -148,7 +149,8 @@ def load(
         ValueError: an invalid model, reader or setting; the message names it.
 
     Warns:
-        TextWarning: the model is calibrated for another position alone, or the reader next to it is not its own.
+        TextWarning: the model is calibrated for another position alone, or the reader next to it is not used: it is
+            another model's, or was trained with other settings, layers or heads.
     """
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
@@ -173,10 +175,11 @@ def load(
     device = pick_device(device)
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
+    calibration = folder.calibration(recorder.languages)
     if isinstance(recorder, CausalRecorder):
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
-    elif len(stored := {of for kind, of in folder.calibration if kind == score}) == 1:
+    elif len(stored := {of for kind, of in calibration if kind == score}) == 1:
         (calibrated,) = stored
         if position in (None, calibrated):
             settings = replace(settings, position=calibrated)
@@ -184,18 +187,21 @@ def load(
             message = f"{recorder.name} is calibrated for the {calibrated} position alone; others may give wrong links"
             warnings.warn(message, TextWarning, stacklevel=2)
     _check_recorder(recorder, folder)
+    _check_cells(recorder, calibration, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
     if workers < 1:
         raise ValueError(f"workers is a number from 1; not {workers}")
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
-    scorer = _find_reader(reader, folder, recorder, settings)
+    direction = Direction(recorder, settings, calibration=calibration)
+    scorer = _find_reader(reader, folder, direction)
     return Aligner(
-        Direction(recorder, settings, calibration=folder.calibration, scorer=scorer),
+        replace(direction, scorer=scorer),
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
+        check=LanguageCheck(shorten(os.fspath(model)), *recorder.languages),
         pool=processes(workers),
     )
 
@@ -216,7 +222,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
     Warns:
         TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
-            reader was trained with one model alone, and is not used.
+            reader is not used: it was trained with one model alone, or with other layers and heads of the reverse one.
     """
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
@@ -228,21 +234,24 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
             stacklevel=2,
         )
     direction, reader = forward.forward, forward.forward.scorer
-    if method == SOFT and isinstance(reader, TrainedReader) and not reader.serves_two:
-        message = f"{direction.recorder.name}'s trained reader was trained with one model: links come from soft scores"
-        warnings.warn(message, TextWarning, stacklevel=2)
+    if method == SOFT and isinstance(reader, TrainedReader) and (mismatch := reader.mismatch_of_two(reverse.forward)):
+        warnings.warn(f"{reader.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
         direction = replace(direction, scorer=None)
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
 
 
 def _find_reader(
-    reader: str | os.PathLike[str] | None, folder: ModelFolder, recorder: Recorder, settings: Settings
+    reader: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction
 ) -> TrainedReader | None:
     """Return the trained reader to use.
 
     Raises:
         ModelError: the requested one is damaged, or was trained with other settings.
+
+    Warns:
+        TextWarning: the one next to the model is left out: it is another model's, or the model is read elsewhere.
     """
+    recorder = direction.recorder
     if reader is None or (reader == AUTO and not (folder.root / READER).is_file()):
         return None
     if reader == AUTO:
@@ -253,24 +262,31 @@ def _find_reader(
         if not path.is_file():
             raise ModelError("no such file, nor a bundled model with a reader", file=str(reader))
     trained = read_reader(path, recorder.device)
-    mismatch = trained.mismatch(settings)
-    if mismatch and reader != AUTO:
+    mismatch = trained.mismatch(direction)
+    if not mismatch and (reader != AUTO or trained.of_model(recorder.name)):
+        return trained
+    if reader != AUTO:
         raise ModelError(mismatch, file=str(path))
-    if reader == AUTO and not trained.of_model(recorder.name):
+    if not trained.of_model(recorder.name):
         message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹reader› names it"
         warnings.warn(message, TextWarning, stacklevel=3)
-        return None
-    return None if mismatch else trained
+    elif direction.settings.threshold is not None:  # without one no link has a soft score
+        warnings.warn(f"{path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=3)
+    return None
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
-    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names."""
+    """Check that a recorder belongs to the folder's backend, and reads a template if it is given one."""
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     if folder.options.template and not isinstance(recorder, CausalRecorder):
         message, hint = "only decoder-only models read a template", "leave out ‹template›"
         raise ModelError(message, file=str(folder.root), hint=hint)
-    for cell in folder.calibration.values():
+
+
+def _check_cells(recorder: Recorder, calibration: Calibration, folder: ModelFolder) -> None:
+    """Check that the model has the cells that its model.toml names."""
+    for cell in calibration.values():
         if cell not in all_cells(recorder):
             raise ModelError(
                 f"layer {cell.layer}, head {cell.head} is out of range: "

@@ -96,8 +96,15 @@ def check_language(code: object) -> str:
     raise ValueError(f"{show_value(code)} is not a language code such as 'de'")
 
 
-def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
-    """Read the options and the calibration of a model.toml; both are empty if the file is missing.
+Calibrations = dict[str, dict[tuple[Score, Position], Cell]]
+"""Layer and head by score and position, for each pair of languages (`deu_Latn to eng_Latn`), or "" for all of them."""
+
+BETWEEN = " to "
+"""Parts the languages of a pair; no code has a space."""
+
+
+def read_model_toml(path: Path) -> tuple[ModelOptions, Calibrations]:
+    """Read the options and the calibrations of a model.toml; both are empty if the file is missing.
 
     Raises:
         ModelError: the file is invalid; the message names the place.
@@ -111,8 +118,8 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
     return parse_model_toml(raw, path)
 
 
-def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
-    """Return the options and the calibration in the bytes of a model.toml; see `read_model_toml`."""
+def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations]:
+    """Return the options and the calibrations in the bytes of a model.toml; see `read_model_toml`."""
     if len(raw) > TOML_BYTES:
         raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
     try:
@@ -120,11 +127,13 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[S
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
         check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
-        check_names("[calibration]", stored, get_args(Position))
-        for position, cells in stored.items():
-            check_names(f"[calibration.{position}]", cells, get_args(Score))
-            for score, cell in cells.items():
-                check_names(f"{score} in [calibration.{position}]", cell, ("layer", "head"))
+        check_names("[calibration]", stored, [*get_args(Position), *filter(_is_pair, stored)])
+        by_pair = {pair: stored.pop(pair) for pair in [*stored] if pair not in get_args(Position)}
+        calibrations = {
+            pair: _read_cells(f'calibration."{pair}"' if pair else "calibration", tables)
+            for pair, tables in {"": stored, **by_pair}.items()
+            if tables
+        }
         files = _files_in(path.parent, text.pop("subwords_file", None))
         prefix, template = text.pop("source_prefix", None), text.pop("template", None)
         for name, value in text.items():
@@ -135,21 +144,39 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, dict[tuple[S
         if "source" in content or "target" in content:
             languages = check_language(content["source"]), check_language(content["target"])
         options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix, template=template)
-        calibration = {
-            (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
-            for position, cells in stored.items()
-            for score, cell in cells.items()
-        }
     except KeyError as error:
         raise ModelError(f"{error} is missing", file=str(path)) from None
     except RecursionError:
         raise ModelError("nested too deeply", file=str(path)) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(str(error), file=str(path)) from None
-    return options, calibration
+    return options, calibrations
 
 
-def format_model_toml(options: ModelOptions, calibration: Mapping[tuple[Score, Position], Cell]) -> str:
+def _is_pair(name: object) -> bool:
+    """Tell whether a name is a pair of languages, such as `deu_Latn to eng_Latn`."""
+    codes = name.split(BETWEEN) if isinstance(name, str) else []
+    return len(codes) == 2 and all(map(_LANGUAGE.fullmatch, codes))
+
+
+def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:
+    """Return the cells in a table of positions.
+
+    Raises:
+        KeyError, ValueError: a name is missing or unknown, or a value is no layer or head.
+    """
+    cells: dict[tuple[Score, Position], Cell] = {}
+    check_names(f"[{where}]", tables, get_args(Position))
+    for position, scores in tables.items():
+        check_names(f"[{where}.{position}]", scores, get_args(Score))
+        for score, cell in scores.items():
+            check_names(f"{score} in [{where}.{position}]", cell, ("layer", "head"))
+            layer, head = cell["layer"], cell["head"]
+            cells[score, position] = Cell(_counted(layer), "all" if head == "all" else _counted(head))
+    return cells
+
+
+def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[tuple[Score, Position], Cell]]) -> str:
     """Return the text of a model.toml, which `read_model_toml` reads; subword files lie in the same folder."""
     names = {"source": options.source_lang, "target": options.target_lang}
     lines = [f"{name} = {json.dumps(language)}" for name, language in names.items() if language is not None]
@@ -158,19 +185,19 @@ def format_model_toml(options: ModelOptions, calibration: Mapping[tuple[Score, P
     values["subwords_file"] = files[0] if len(files) == 1 else files or None
     if text := [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]:
         lines += ["", "[text]", *text]
-    if calibration:
-        lines += [
-            "",
-            "# Chosen by lexical consistency on validation text, for inputs that are too short to choose by.",
-        ]
-        lines += ["# Layers and heads count from 1."]
-    for position in get_args(Position):
-        rows = [(score, calibration[score, position]) for score in get_args(Score) if (score, position) in calibration]
-        if rows:
-            lines += [f"[calibration.{position}]"]
-            lines += [f"{score} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for score, cell in rows]
-            lines += [""]
+    if any(calibrations.values()):
+        lines += ["", "# Chosen by lexical consistency; every text is read there.", COUNTED]
+    for pair, cells in calibrations.items():
+        for position in get_args(Position):
+            rows = [(score, cells[score, position]) for score in get_args(Score) if (score, position) in cells]
+            if rows:
+                lines += [f'[calibration."{pair}".{position}]' if pair else f"[calibration.{position}]"]
+                lines += [f"{kind} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for kind, cell in rows]
+                lines += [""]
     return "\n".join(lines).strip("\n") + "\n"
+
+
+COUNTED = "# Layers and heads count from 1."
 
 
 def _toml(value: str | Sequence[str]) -> str:

@@ -144,6 +144,7 @@ class ModelRecorder(TransformerAttention):
         prefix: words that each source begins with.
         tags: ids of tags for the target language that a source may begin with.
         raw: whether the model was trained on text that is not tokenised, as far as known.
+        multilingual: whether it translates between several pairs of languages, of which options name one.
 
     Attributes:
         turn: lock to hold while the framework's own module runs, which has state.
@@ -168,12 +169,13 @@ class ModelRecorder(TransformerAttention):
         prefix: Sequence[str] = (),
         tags: Mapping[str, int] | None = None,
         raw: bool = False,
+        multilingual: bool = False,
     ) -> None:
         super().__init__(transformer, name=name, pad=pad, start=start)
         self.sides, self.languages, self.text = sides, languages, text
         self.unk, self.special, self.max_positions = unk, special, max_positions
         self.dtype: str = origin[2]
-        self.raw = raw
+        self.raw, self.multilingual = raw, multilingual
         self.origin, self._framework = origin, framework
         self._surroundings, self._prefix, self._tags = surroundings, tuple(prefix), tags or {}
         self._warned = False

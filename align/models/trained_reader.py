@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from align.core.aligner import Aligner
+from align.core.aligner import Aligner, Direction
 from align.core.errors import ModelError, one_line, printable, shorten
 from align.core.scores import soft_scores
 from align.core.types import Pieces, Settings
@@ -98,9 +98,8 @@ def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[i
 
 
 def how_read(settings: Settings) -> dict[str, str]:
-    """Return what a reader depends on, by the names in its metadata."""
-    names = ("score", "position", "layer", "head", "output_layer", "output_head", "null")
-    return {name: str(getattr(settings, name)) for name in names}
+    """Return what a reader depends on in any model, by the names in its metadata."""
+    return {name: str(getattr(settings, name)) for name in ("score", "position", "null")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +110,8 @@ class TrainedReader:
         path: the file that it is from.
         digest: of this file.
         about: metadata of the file: `model` and `reverse`, the names of the models whose shares it was trained on,
-            `position` and `score`, as they were read, and what else the training noted.
+            `position`, `score` and `null`, as they were read, `cells` and `reverse_cells`, the layers and heads that
+            were, and what else the training noted.
         device: of the network.
     """
 
@@ -121,24 +121,41 @@ class TrainedReader:
     device: str
     network: Network
 
-    @property
-    def serves_two(self) -> bool:
-        """Tell whether it was trained with two models, too."""
-        return "reverse" in self.about
-
-    def of_model(self, model: str) -> bool:
-        """Tell whether it was trained with a forward model of this name, such as `fairseq:de-en@1f3c9a2`.
+    def of_model(self, model: str, role: str = "model") -> bool:
+        """Tell whether it was trained with a model of this name, such as `fairseq:de-en@1f3c9a2`.
 
         Only the fingerprint at the end counts.
-        """
-        return self.about.get("model", "").rpartition("@")[2] == model.rpartition("@")[2]
 
-    def mismatch(self, settings: Settings) -> str:
-        """Return why it does not suit models that are read like this; empty if it does."""
-        for name, value in how_read(settings).items():
+        Args:
+            role: "model", the forward one, or "reverse".
+        """
+        return self.about.get(role, "").rpartition("@")[2] == model.rpartition("@")[2]
+
+    def mismatch(self, direction: Direction) -> str:
+        """Return why it does not suit a forward model that is read like this; empty if it does.
+
+        Layers and heads count for the model that it was trained with: other models have their own.
+        """
+        for name, value in how_read(direction.settings).items():
             if value != (own := self.about.get(name)):
                 return f"the reader was trained with {name} {shorten(printable(str(own)))}, not {value}"
-        return ""
+        return self._mismatch_of_cells(direction, "model", "cells")
+
+    def mismatch_of_two(self, reverse: Direction) -> str:
+        """Return why it does not suit two models, of which this is the reverse one; empty if it does."""
+        if "reverse" not in self.about:
+            return "the reader was trained with one model"
+        return self._mismatch_of_cells(reverse, "reverse", "reverse_cells")
+
+    def _mismatch_of_cells(self, direction: Direction, role: str, key: str) -> str:
+        if not self.of_model(direction.recorder.name, role):
+            return ""
+        known = direction.known_choice
+        read = str(known.place) if known else "what each text chooses"
+        if read == (own := self.about.get(key)):
+            return ""
+        model, own = direction.recorder.name, shorten(printable(str(own)))
+        return f"the reader was trained with {own} of {model}, not {read}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it was read from, not its weights."""
@@ -156,9 +173,15 @@ class TrainedReader:
 
 
 def about_reader(aligner: Aligner, **training: int) -> dict[str, str]:
-    """Return what a file says of a reader: the models, how they were read, and numbers of its training."""
-    names = dict(zip(("model", "reverse"), (direction.recorder.name for direction in aligner.directions), strict=False))
-    return {**names, **how_read(aligner.forward.settings), **{name: str(number) for name, number in training.items()}}
+    """Return what a file says of a reader: the models, how they were read, and numbers of its training.
+
+    Args:
+        aligner: an aligner whose `fixed` has been called.
+    """
+    names = zip(("model", "reverse"), (direction.recorder.name for direction in aligner.directions), strict=False)
+    cells = zip(("cells", "reverse_cells"), (str(choice.place) for choice in aligner.choices), strict=False)
+    numbers = {name: str(number) for name, number in training.items()}
+    return {**dict(names), **how_read(aligner.forward.settings), **dict(cells), **numbers}
 
 
 def reader_bytes(network: Network, about: Mapping[str, str]) -> bytes:

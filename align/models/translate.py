@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -273,8 +274,10 @@ class _Translating:
 
         tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
         with steps.pool(tasks, on_batch) as pool:
-            for alignment in align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool):
-                yield self._finish(alignment, places)
+            aligned = align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool)
+            with closing(aligned):
+                finished = (self._finish(alignment, places) for alignment in aligned)
+                yield from self.aligner.checked(finished, source_alone=True)
 
     def align_batch(self, sentences: Sequence[Pair]) -> list[Alignment]:
         """Return one alignment for each sentence; see `batch_translator`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from align.transfer.pages import Page
 from align.transfer.standins import Draft
 from align.transfer.tags import Markup, read_markup, readable
 from align.transfer.windows import FLOOR
+
+_log = logging.getLogger("align.service")
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,10 @@ def _align(aligner: Aligner) -> Align:
 
     def align(pairs: Sequence[Pair]) -> list[Alignment]:
         results = zip(pairs, error_free(task(pairs, choices, None)), strict=True)
-        return [Alignment(pair, *result) for pair, result in results]
+        alignments = [Alignment(pair, *result) for pair, result in results]
+        if aligner.check and not aligner.check.done and (warning := aligner.check.add(pairs)):
+            _log.warning("%s", warning)
+        return alignments
 
     return align
 

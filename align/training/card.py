@@ -127,11 +127,11 @@ Cells = Mapping[tuple[Position, Score], Cell]
 
 
 def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Cells) -> None:
-    """Write languages, text rules and, if given, the cells to read for texts that are too short to choose by."""
+    """Write languages, text rules and, if given, the cells to read."""
     text = recipe.text
     options = ModelOptions(*languages, case=text.case, tokenizer=text.tokenizer, subwords="sentencepiece")
     stored = {(score, position): cell for (position, score), cell in cells.items()}
-    path.write_text(format_model_toml(options, stored), encoding="utf-8")
+    path.write_text(format_model_toml(options, {"": stored}), encoding="utf-8")
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:

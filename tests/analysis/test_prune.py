@@ -100,7 +100,7 @@ def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
     _, small = pruned(bundled / "checkpoint.pt", tmp_path / "small", heads)
     sizes = [(folder / "checkpoint.pt").stat().st_size for folder in (bundled, tmp_path / "small")]
     assert sizes[1] < 0.85 * sizes[0]
-    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
+    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration(("de", "en"))
     assert len(calibrated) == 4
     pair = Pair(("Das", "Haus", "ist", "alt", "."), ("The", "house", "is", "old", "."), 1)
     assert small.encode(pair) == load("de-en", device="cpu").forward.recorder.encode(pair)
@@ -108,7 +108,7 @@ def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
 
 def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) -> None:
     pruned(ROOT / "align" / "models" / "bundled" / "de-en", tmp_path / "small", [AttentionHead("cross", 1, 1)])
-    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
+    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration(("de", "en"))
     assert {position for _, position in calibrated} == {"output"}
 
 

@@ -58,7 +58,9 @@ def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> 
     result = run_main(models.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
     assert result.code == 0
     assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
-    options, calibration = read_model_toml(folder / "model.toml")
+    options, calibrations = read_model_toml(folder / "model.toml")
+    assert list(calibrations) == ["source to target"]
+    calibration = calibrations["source to target"]
     assert options.template == arguments[-1]
     rows = [line.split("\t") for line in Path("heads.tsv").read_text().splitlines()]
     assert rows[0] == ["layer", "head", "score", "position"]
@@ -85,7 +87,7 @@ def test_heads_for_simultaneous_translation(run_main: Callable[..., Result], fol
     arguments = ("describe", "llama", "--template", template, "-s", "s", "-t", "t", "--heads", "heads.json")
     assert run_main(models.main, *arguments).code == 0
     heads = json.loads(Path("heads.json").read_text())
-    calibration = read_model_toml(folder / "model.toml")[1]
+    (calibration,) = read_model_toml(folder / "model.toml")[1].values()
     read, predicted = calibration["norm", "input"], calibration["norm", "output"]
     chosen = Settings("norm", "both", read.layer, read.head, "mask", None, predicted.layer, predicted.head)
     aligner = load("llama", device="cpu")

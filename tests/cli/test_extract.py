@@ -153,9 +153,7 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert re.fullmatch(f"extract-align: {default}{model}", lines[0])
     named = run(EXAMPLES, "-m", "de-en-fast", "--threads", 2, "--device", "cpu").err.splitlines()
     assert lines[0].replace(default, "") == named[0]
-    assert lines[1] == (
-        "extract-align: layer 1, head 1 (the model's own calibration, under 50 pairs in the buffer to choose by)"
-    )
+    assert lines[1] == "extract-align: layer 1, head 1 (the model's own calibration)"
     assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 bad, ")
     assert lines[3].startswith("align|fairseq:de-en-fast@")
     read = r"\|norm\|layer:auto\(1\)\|head:auto\(1\)\|input\|sum/mean\|null:eos\|threshold:0.5\|reader:[0-9a-f]{7}"
@@ -314,7 +312,10 @@ def test_an_error_leaves_no_half_written_file(run: Callable[..., Result], tmp_pa
         (("no/such/file",), ("no/such/file: No such file",)),
         (("-m", "no/such/model"), ("no/such/model: no such file",)),
         (("--device", "cuda"), ("no CUDA device",)),
-        (("--source-lang", "fr"), ("no bundled model translates fr to any language: name one: --model",)),
+        (
+            ("--source-lang", "fr"),
+            ("no bundled model translates fr to any language: name one, perhaps --model Helsinki-NLP/opus-mt-fr-en",),
+        ),
         (
             ("-m", "de-en", "--source-lang", "xx"),
             ("dict.xx.txt: no such dictionary; there are those of: de, en: name another folder",),

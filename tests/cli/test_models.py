@@ -124,7 +124,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     options = ModelOptions("de", "en", case="keep", tokenizer="moses", subwords="none", source_prefix='a "b"\\\x7f\té')
     cells: dict[tuple[Score, Position], Cell] = {("norm", "input"): Cell(1, 2), ("weight", "output"): Cell(3, "all")}
     for given in (options, ModelOptions(case="lower"), ModelOptions(subword_files=[tmp_path / "a.spm"])):
-        for stored in (cells, {}):
+        for stored in ({"": cells}, {"": cells, "deu_Latn to eng_Latn": cells}, {"zh-CN to nl.x": cells}, {}):
             (tmp_path / "model.toml").write_text(format_model_toml(given, stored), encoding="utf-8")
             assert read_model_toml(tmp_path / "model.toml") == (given, stored)
 

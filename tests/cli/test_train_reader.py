@@ -28,6 +28,8 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     write(text=TEXT, links=LINKS)
     toy.save_model(tmp_path / "model")
     toy.save_reverse_model(tmp_path / "back")
+    for name, languages in (("model", ("de", "en")), ("back", ("en", "de"))):
+        toy.store_cells(tmp_path / name, languages)
     return partial(run_main, partial(train.main, None), "reader")
 
 
@@ -56,6 +58,12 @@ def test_what_it_learns_is_what_is_found(run: Callable[..., Result], run_main: C
     assert bundled.out != aligned("--print-scores").out
     refused = aligned("--reader", "de-en-fast")
     failed(refused, "de-en-fast/reader.safetensors: the reader was trained with position input, not both")
+
+
+def test_a_model_without_layer_and_head_is_refused(run: Callable[..., Result]) -> None:
+    Path("back", "model.toml").write_text('source = "en"\ntarget = "de"\n', encoding="utf-8")
+    result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "-q")
+    failed(result, "stores no layer and head", "`extract-align models describe MODEL -s FILE -t FILE`")
 
 
 def test_it_says_what_it_did(run: Callable[..., Result]) -> None:

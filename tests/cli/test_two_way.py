@@ -85,18 +85,21 @@ def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Res
     assert "fairseq:de-en@" in lines[0]
     assert "fairseq:en-de@" in lines[1]
     parts = []
-    for line, name in zip(lines[2:4], ("forward", "reverse"), strict=True):
+    for line, name in zip(lines[2:4], lines[:2], strict=True):
+        model = re.escape(name.split()[1])
+        assert re.fullmatch(f"extract-align: choosing layer and head of {model} on 127 pairs", line)
+    for line, name in zip(lines[4:6], ("forward", "reverse"), strict=True):
         place = r"layer (\d), (?:head )?(\w+)(?: heads)?"
-        reason = r"\(by lexical consistency over 127 pairs, -?\d\.\d\d\)"
+        reason = r"\(by lexical consistency over 127 pairs, -?\d\.\d\d\); `extract-align models describe .*"
         found = re.fullmatch(rf"extract-align: {name}: {place}; output position: {place} {reason}", line)
         assert found
         prefix = "" if name == "forward" else "reverse-"
         keys = ("layer", "head", "output-layer", "output-head")
         shown = [f"{prefix}{key}:auto({value})" for key, value in zip(keys, found.groups(), strict=True)]
         parts.append("|".join([*shown[:2], *(["both"] if not prefix else []), *shown[2:]]))
-    assert lines[4].startswith("extract-align: 130 lines, 3 blank, 0 bad, ")
+    assert lines[6].startswith("extract-align: 130 lines, 3 blank, 0 bad, ")
     names = [line.split()[1] for line in lines[:2]]
-    assert lines[5] == (
+    assert lines[7] == (
         f"align|{names[0]}|norm|{parts[0]}|sum/mean|null:eos|reverse:{names[1]}|{parts[1]}|soft:0.5|v:{align.__version__}"
     )
 

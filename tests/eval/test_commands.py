@@ -442,6 +442,18 @@ def test_readers_are_trained_and_measured(data: Path, command: Command, monkeypa
     assert max(len(links) for links in labels) > 0
 
 
+def test_readers_that_models_come_with_are_measured(
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    options = "--models de-en --reverse-models en-de --threads 1 --rounds 1 --seeds"
+    result = command(*f"reader none {EXPERIMENT} {options}".split())
+    assert result.code == 0, result.err
+    names = [f"{name}{more}" for name in ("de-en", "de-en + en-de") for more in ("", ", reader of de-en")]
+    assert [row["system"] for row in read_table(data / "results" / "toy.shipped.tsv")[1]] == names
+    assert not Path("none").exists()  # nothing is trained
+
+
 def loss_on(data: Path, model: str) -> float:
     """Return the mean distance of a model's soft scores from the labels of the toy text."""
     aligner = load(model, device="cpu", threshold=0.0)

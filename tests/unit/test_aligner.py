@@ -113,7 +113,7 @@ class CountingRecorder(KnownRecorder):
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.core.choice.CHOOSING_PAIRS", 60)
-    monkeypatch.setattr("align.core.choice.BEYOND_DOUBT", 0)  # which would read some pairs again
+    monkeypatch.setattr("align.core.aligner.BEYOND_DOUBT", 0)  # which would read some pairs again
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
@@ -156,7 +156,7 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
 
 
 def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.core.choice.BEYOND_DOUBT", 0)
+    monkeypatch.setattr("align.core.aligner.BEYOND_DOUBT", 0)
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()))
     _, (choice,) = align_and_choose(aligner, pairs(1100))
@@ -359,11 +359,15 @@ def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder)
         )
     )
     for one in (aligner, two_way(aligner, aligner)):
-        for sample, place in (((), Place(Cell(1, 2))), (pairs(49), Place(Cell(1, 2))), (pairs(60), Place(RIGHT))):
-            fixed = one.fixed(sample)
-            for text in (pairs(1), pairs(80)):
-                _, choices = align_and_choose(fixed, text)
-                assert {choice.place for choice in choices} == {place}
+        for sample in ((), pairs(49), pairs(60)):
+            for each in (one, one.fixed(sample)):
+                for text in (pairs(1), pairs(80)):
+                    _, choices = align_and_choose(each, text)
+                    assert {choice.place for choice in choices} == {Place(Cell(1, 2))}
+        without = replace(aligner.forward, calibration={})
+        chosen = replace(one, forward=without, reverse=one.reverse and without).fixed(pairs(60))
+        _, choices = align_and_choose(chosen, pairs(1))
+        assert {choice.place for choice in choices} == {Place(RIGHT)}
     assert not recwarn.list
 
 

@@ -31,8 +31,8 @@ weight = { layer = 1, head = 3 }
 def test_bundled_model_by_name_and_its_calibration() -> None:
     folder = find_model("de-en", ModelOptions())
     assert folder.checkpoint.name == "checkpoint.pt"
-    assert folder.calibration["norm", "input"] == Cell(1, 1)
-    assert folder.calibration["norm", "output"] == Cell(2, "all")
+    assert folder.calibrations[""]["norm", "input"] == Cell(1, 1)
+    assert folder.calibration(("de", "en"))["norm", "output"] == Cell(2, "all")
     rules = folder.rules("de", None)
     assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
 
@@ -53,7 +53,7 @@ def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
     assert folder.checkpoint == tmp_path / "checkpoint_best.pt"
     assert (folder.options.source_lang, folder.options.target_lang) == ("de", "nl")
     assert folder.rules("de", None) == TextRules("de", "keep", "none", "sentencepiece", tmp_path / "de.model")
-    assert folder.calibration == {("norm", "input"): Cell(2, "all"), ("weight", "input"): Cell(1, 3)}
+    assert folder.calibrations == {"": {("norm", "input"): Cell(2, "all"), ("weight", "input"): Cell(1, 3)}}
     with pytest.raises(ValueError, match="no sentencepiece file for nl"):
         folder.rules("nl", None)
 

@@ -195,6 +195,7 @@ class CausalRecorder:
         raw: it was trained on text that is not tokenised.
         greedy: it translates without a beam.
         prompted: its pieces of a source are those of prompt and translation.
+        multilingual: options name its languages.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class CausalRecorder:
         self.dtype: str = origin[2]
         self.pad, self.unk = 0, text.unk
         self.max_positions = (limit, limit)
-        self.raw = self.greedy = self.prompted = True
+        self.raw = self.greedy = self.prompted = self.multilingual = True
         self.backend = name.partition(":")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:

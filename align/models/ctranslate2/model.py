@@ -134,6 +134,7 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         unk=source[unknown],
         special=(special[0], special[1]),
         max_positions=(positions[0], positions[1] - len(ends.start) + 1),
+        multilingual=codes is not None,
         raw=all((rule.tokenizer, rule.subwords) == ("none", "sentencepiece") for rule in rules),
     )
     remember(recorder, folder, device, dtype)

@@ -120,6 +120,7 @@ def load_huggingface(
         max_positions=(limit, limit - len(start) + 1),  # counted with one start
         prefix=prefix,
         tags=_tags(text) if family.tagged else {},
+        multilingual=bool(vocabulary.codes) or family is T5,
     )
     remember(recorder, folder, device, dtype)
     return recorder

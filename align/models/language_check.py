@@ -1,0 +1,294 @@
+"""Compare the first lines of a text with the languages of a model, which aligns other languages, too, but badly.
+
+py3langid tells how well each language explains a line. Words that both sides share (names, numbers, code) say nothing
+about either and are left out. A side is in another language if that one explains most of its lines, and all of them
+together, clearly better than the model's own language and those that are close to it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from align.core.types import Pair
+from align.models.causal.template import NAMES
+from align.models.languages import base_language, is_group, same_language
+from align.models.preprocess import UNSPACED
+
+MAX_PAIRS = 100
+"""Number of pairs that are checked, from the beginning of a text."""
+
+MIN_LETTERS = 20
+"""A side with fewer letters is not judged."""
+
+MAX_CHARACTERS = 1_000
+"""Length at which a line is cut."""
+
+MIN_ADVANTAGE = 20.0
+"""Difference of log-likelihoods (nats) from which a language explains lines clearly better than the model's own."""
+
+MIN_SHARE = 0.6
+"""Share of a side's letters that are in lines which the other language explains better."""
+
+MIN_LEAD = 0.4
+"""Lead over all third languages, in nats per byte, that Latin letters need where the model has another script.
+
+Transliterated texts of some lines have up to 0.26.
+"""
+
+MIN_LOWER = 1 / 3
+"""Share of words in lower case below which a line is left out: it holds names or titles."""
+
+COMMON_WORDS = {
+    "de": (
+        "aber als auch auf aus bei dass durch ein eine einem einen einer eines für gibt haben ich ihr ist kann können "
+        "mehr mit müssen nach nicht noch nur oder sein sich sie sind sowie über und uns unter von wenn werden wie wir "
+        "wird wurde wurden zum zur"
+    ),
+    "en": (
+        "about after and are be been but by can from has have his how if it its not other should that the their them "
+        "there these they this were what when which who will with would you your"
+    ),
+}
+"""Words of the bundled models' languages that are rare in other languages."""
+
+MIN_COMMON = 2
+"""Number of different common words that tell a line's language without py3langid, which takes time to load."""
+
+RELATED = (
+    *("af nl", "an es ext gl", "ar ary arz", "be uk", "bg mk", "bs hr sr", "cs sk", "da nn no", "de lb", "el grc"),
+    *("en pcm", "gl pt", "hbo he", "hi mr ne", "id ms", "mk sr", "wuu yue zh", "xh zu"),
+)
+"""Base codes of languages that are not told apart."""
+
+SECOND_SCRIPTS = {"Arab": "az ha kk ky ms pa tg tk uz", "Cyrl": "az bs ro tk", "Hani": "ja"}
+"""Languages with a script beside their usual one; Japanese names and titles have Chinese characters alone."""
+
+PLACEHOLDERS = ("source", "src", "target", "tgt", "trg")
+"""Names of a model's sides that are those of no language."""
+
+LOCK_SECONDS = 20.0
+"""How long a thread waits for another one that loads py3langid, before it leaves pairs unchecked."""
+
+_MARKS = ".,:;!?()[]\"'`´‘’“”„«»‹›…¿¡-–—*#"
+_CODE = re.compile(r"[\d@/\\_<>{}=$|*#%~^+]|::|->|\(\)|&\w+;|^--?\w|\w[.:]\w|[a-z][A-Z]")
+_BETWEEN_UNSPACED = re.compile(rf"(?<=[{UNSPACED}]) (?=[{UNSPACED}])")
+
+_lock = threading.Lock()
+
+
+class LanguageCheck:
+    """Compares the first lines of a text with the languages of a model; there is one for each model and run.
+
+    Threads may share it.
+
+    Attributes:
+        done: whether no warning can come any more.
+    """
+
+    def __init__(self, model: str, source: str, target: str, sides: tuple[str, str] = ("source", "target")) -> None:
+        """Begin a text.
+
+        Args:
+            model: its name in the warning.
+            source: code of the language that the model reads; a group of languages and a placeholder such as "src" are
+                not checked.
+            target: code of the language that it writes.
+            sides: what the user calls these sides of the text.
+        """
+        self._model, self._names = model, sides
+        self._begun_with = model, source, target, sides
+        self._sides = [_Side(source), _Side(target)]
+        self._pairs = 0
+        self.done = not any(side.code for side in self._sides)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it began with: another process checks the text that it gets."""
+        return LanguageCheck, self._begun_with
+
+    def add(self, pairs: Iterable[Pair]) -> str:
+        """Return a warning if the text up to these pairs is in other languages; "" otherwise, and ever after."""
+        if self.done or not _lock.acquire(timeout=LOCK_SECONDS):
+            return ""
+        try:
+            return self._add(pairs)
+        except (ImportError, OSError):  # py3langid needs lzma, which a Python may lack, and space for a temporary file
+            self.done = True
+            return ""
+        finally:
+            if self.done:
+                self._sides = []
+            _lock.release()
+
+    def _add(self, pairs: Iterable[Pair]) -> str:
+        if self.done:  # by another thread
+            return ""
+        for pair in islice(pairs, MAX_PAIRS - self._pairs):
+            self._pairs += 1
+            lines = [" ".join(words)[:MAX_CHARACTERS].split(" ") for words in (pair.source, pair.target)]
+            first, second = ({_bare(word) for word in line} for line in lines)
+            if first != second:
+                for side, line in zip(self._sides, lines, strict=True):
+                    side.add(line, first & second)
+        warning = self._compare()
+        self.done = bool(warning) or self._pairs == MAX_PAIRS
+        return warning
+
+    def _compare(self) -> str:
+        """Return a warning, or "" while both sides may be in the model's languages."""
+        found = [side.other_language(MIN_ADVANTAGE) for side in self._sides]
+        if not any(found):
+            return ""
+        own = [side.code for side in self._sides]
+        likely = [other or side.other_language(0.0) for other, side in zip(found, self._sides, strict=True)]
+        swapped = all(map(same_language, likely, own[::-1]))
+        source, target = (language_name(code) for code in (likely if swapped else found))
+        read, written = (language_name(code) or base_language(code) for code in own)
+        if source and target:
+            problem = f"the {self._names[0]} looks like {source} and the {self._names[1]} like {target}"
+            problem += f"; {self._model} translates {read} to {written}"
+        elif source:
+            problem = f"the {self._names[0]} looks like {source}; {self._model} reads {read}"
+        else:
+            problem = f"the {self._names[1]} looks like {target}; {self._model} writes {written}"
+        advice = ""
+        if swapped:
+            advice = ": swap the two sides"
+        elif (source or read) != (target or written) and all(own):
+            advice = f": take a model for {source or read} to {target or written}"
+        return problem + advice
+
+
+class _Side:
+    """Compares the lines of one side with the model's language.
+
+    Attributes:
+        code: code of the model's language; "" where it is unknown.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.code = "" if is_group(code) or code.lower() in PLACEHOLDERS else code
+        self._common = frozenset(COMMON_WORDS.get(code[:2] if code[2:3] in ("", "-", "_") else "", "").split())
+        self._lines, self._words = set[str](), set[str]()  # seen
+        self._letters = 0  # of all lines
+        self._unsure = 0  # of lines without the language's common words
+        self._unread: list[str] = []  # such lines that are not yet identified
+        self._bytes = self._ascii = 0  # bytes of those that are, and ASCII letters among them
+        # For each language: nats by which it explains these lines worse than the best one of each line, and letters in
+        # lines that it explains better than the model's language.
+        self._behind: dict[str, float] = defaultdict(float)
+        self._better: dict[str, int] = defaultdict(int)
+
+    def add(self, words: Sequence[str], shared: Collection[str]) -> None:
+        """Take a new line without code, names, and long words that the other side or an earlier line has."""
+        if (line := " ".join(words)) in self._lines:
+            return
+        self._lines.add(line)
+        kept = []
+        bare_words = [_bare(word) for word in words]
+        for word, bare in zip(words, bare_words, strict=True):
+            repeated = (len(bare) > 1 and bare in shared) or (len(bare) > 3 and bare in self._words)
+            if bare and not repeated and not (len(bare) > 1 and word.isupper()) and not _CODE.search(word):
+                kept.append(word)
+        self._words.update(bare_words)
+        text = _BETWEEN_UNSPACED.sub("", " ".join(kept))
+        letters = _count_letters(text)
+        lower = sum(not word.strip(_MARKS)[:1].isupper() for word in kept)
+        if letters and lower >= MIN_LOWER * len(kept):
+            self._letters += letters
+            if len(self._common.intersection(bare_words)) < MIN_COMMON:
+                self._unsure += letters
+                self._unread.append(text)
+
+    def other_language(self, advantage: float) -> str:
+        """Return the language that explains the lines by this advantage better than the model's own; "" without one."""
+        if not self.code or self._unsure < max(MIN_LETTERS, MIN_SHARE * self._letters):
+            return ""
+        identifier = _load_identifier()
+        own = own_languages(self.code, identifier.labels)
+        if not own:
+            self.code = ""
+            return ""
+        for text in self._unread:
+            ranked = identifier.rank(text)
+            best_own = max(score for label, score in ranked if label in own)
+            letters = _count_letters(text)
+            self._bytes += len(text.encode(errors="replace"))
+            self._ascii += sum(character.isascii() and character.isalpha() for character in text)
+            for label, score in ranked:
+                self._behind[label] += score - ranked[0][1]
+                self._better[label] += letters * (score > best_own)
+        self._unread = []
+        others = sorted(set(identifier.labels) - own, key=lambda label: -self._behind[label])
+        other = others[0]
+        ahead = self._behind[other] - max(self._behind[label] for label in own)
+        if ahead <= advantage or self._better[other] < MIN_SHARE * self._letters:
+            return ""
+        is_latin = 2 * self._ascii > self._unsure
+        close = _relatives(other, identifier.labels)
+        if is_latin and _script(self.code) != "Latn":
+            lead = self._behind[other] - self._behind[next(label for label in others if label not in close)]
+            if lead < MIN_LEAD * self._bytes:
+                return ""
+        if is_latin != (_script(other) == "Latn"):
+            return ""
+        return next((label for label in others if label in close and language_name(label)), "")
+
+
+@lru_cache(maxsize=1)
+def _load_identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
+
+
+def _bare(word: str) -> str:
+    return word.strip(_MARKS).casefold()
+
+
+def _count_letters(text: str) -> int:
+    return sum(1 + (character >= "\u2e80") for character in text if character.isalpha())
+
+
+@lru_cache(maxsize=4096)
+def _script(code: str) -> str:
+    """Return the script of a language, one for all Chinese; "" where it is unknown."""
+    from langcodes import Language
+    from langcodes.data_dicts import LIKELY_SUBTAGS
+
+    with suppress(ValueError):
+        language = Language.get(code)
+        if language.script or base_language(code) in LIKELY_SUBTAGS:
+            name = language.maximize().script or ""
+            return "Hani" if name in ("Hans", "Hant") else name
+    return ""
+
+
+def own_languages(code: str, known: Sequence[str]) -> frozenset[str]:
+    """Return those of the known languages that text of a language may look like; none where nothing is known of it.
+
+    These are the language and its relatives, or all with its script if it is none of the known ones.
+    """
+    base = base_language(code)
+    scripts = {name for name, languages in SECOND_SCRIPTS.items() if base in languages.split()}
+    if _script(code) != _script(base) or base not in map(base_language, known):
+        scripts.add(_script(code))
+    return _relatives(code, known).union(label for label in known if _script(label) in scripts - {""})
+
+
+def _relatives(code: str, known: Sequence[str]) -> frozenset[str]:
+    """Return those of the known languages that are not told apart from a language."""
+    base = base_language(code)
+    related = {base}.union(*(group.split() for group in RELATED if base in group.split()))
+    return frozenset(label for label in known if base_language(label) in related)
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language; "" if it is not in the table of names."""
+    return next((name for known, name in NAMES.items() if same_language(known, code)), "")

@@ -1,0 +1,167 @@
+"""Text in another language than the model's: one warning for each model and run, in every program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align import TextWarning, load, two_way
+from align.cli import main
+from align.compat import eflomal
+from align.compat.simalign import SentenceAligner
+from align.service.work import work_of
+from tests.cli.conftest import Result
+from tests.conftest import EXAMPLES, SHARED
+from tests.service.asked import asking, pairs
+
+FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
+ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
+GERMAN = "Die schwarze Katze schläft seit gestern Abend im Haus meiner Mutter"
+LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: take a model for French to English"
+SWAPPED = (
+    "the source looks like English and the target like German; "
+    "de-en-fast translates German to English: swap the two sides"
+)
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    shared = ("--device", "cpu", "--threads", "1", "-q")
+    return lambda *arguments, **more: run_main(main.main, *arguments, *shared, **more)
+
+
+def told(result: Result) -> list[str]:
+    """The warnings, after checking that nothing was refused."""
+    assert result.code == 0
+    return [line.partition(": warning: ")[2] for line in result.err.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "warning"),
+    [
+        (FRENCH, ENGLISH, LOOKS_FRENCH),
+        (ENGLISH, GERMAN, SWAPPED),
+        (GERMAN, FRENCH, "the target looks like French; de-en-fast writes English: take a model for German to French"),
+        (GERMAN, ENGLISH, ""),
+        ("Müller GmbH & Co. KG, Nürnberg", "Müller GmbH & Co. KG, Nuremberg", ""),
+        ('printf("%s\\n", argv[0]);', 'printf("%s\\n", argv[0]);', ""),
+        ("0,5 % 1.234 2026-11-28", "0.5 % 1,234 2026-11-28", ""),
+        ("Le chat dort", "The cat sleeps", ""),
+        ("", "", ""),
+    ],
+)
+def test_one_line(run: Callable[..., Result], source: str, target: str, warning: str) -> None:
+    assert told(run(stdin=f"{source} ||| {target}\n")) == ([warning] if warning else [])
+
+
+def test_once_in_many_lines(run: Callable[..., Result]) -> None:
+    assert told(run("--buffer", 7, stdin=f"{FRENCH} ||| {ENGLISH}\n" * 300)) == [LOOKS_FRENCH]
+
+
+@pytest.mark.parametrize("words", ["characters", "pieces", "segmented"])
+def test_words_of_text_without_spaces(run: Callable[..., Result], words: str) -> None:
+    line = (
+        "今日は天気がいいので、私たちは学校の庭で本を読みました。 ||| The weather is nice today , so we read books .\n"
+    )
+    found = told(run("--words", words, stdin=line))
+    assert "the source looks like Japanese; de-en-fast reads German: take a model for Japanese to English" in found
+    assert all("looks like" in one or "unknown to the model" in one for one in found)
+
+
+def test_a_foreign_script_is_unknown_from_the_first_line(run: Callable[..., Result]) -> None:
+    line = "ذهب الطفل إلى المدرسة أمس مع أخيه . ||| The child went to school yesterday with his brother .\n"
+    unknown, language = told(run(stdin=line))
+    assert unknown.startswith("47% of the source pieces in the first pair are unknown to the model")
+    assert language.startswith("the source looks like Arabic; de-en-fast reads German")
+
+
+def test_source_to_translate(run: Callable[..., Result]) -> None:
+    (warning,) = told(run("--translate", stdin=f"{FRENCH}\n"))
+    assert warning.startswith("the source looks like French; de-en reads German")
+    assert told(run("--translate", stdin=f"{GERMAN}\n")) == []
+
+
+def test_tags_scores_and_jobs(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert told(run("transfer", "--tags", "xml", stdin=f"<b>{FRENCH}</b> ||| {ENGLISH}\n")) == [LOOKS_FRENCH]
+    assert told(run("score", stdin=f"{FRENCH} ||| {ENGLISH}\n")) == [LOOKS_FRENCH.replace("de-en-fast", "de-en")]
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).write_text(f"{FRENCH}\t{ENGLISH}\n", encoding="utf-8")
+    assert told(run("jobs", tmp_path / "*.tsv", "-o", tmp_path / "out")) == [LOOKS_FRENCH]
+
+
+MAKERS: dict[str, Callable[[], Callable[[str, str], object]]] = {
+    "one model": lambda: load(device="cpu").align,
+    "two models": lambda: two_way(load(device="cpu"), load("en-de-fast", device="cpu")).align,
+    "simalign": lambda: SentenceAligner().get_word_aligns,
+    "eflomal": lambda: partial(align_lines, eflomal.Aligner()),
+}
+
+
+def align_lines(aligner: eflomal.Aligner, source: str, target: str) -> None:
+    aligner.align([source], [target])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_python_and_drop_ins(name: str) -> None:
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        align = MAKERS[name]()
+        for _ in range(3):
+            align(GERMAN, ENGLISH)
+        assert shown == []
+        align = MAKERS[name]()
+        for _ in range(3):
+            align(FRENCH, ENGLISH)
+    (warning,) = shown
+    assert warning.category is TextWarning
+    assert str(warning.message).startswith("the source looks like French; de-en")
+
+
+def test_service() -> None:
+    told_of: list[str] = []
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told_of.append(record.getMessage())
+
+    async def ask() -> None:
+        async with asking(work_of(load(device="cpu", too_long="blank").fixed(), "signature")) as client:
+            for _ in range(3):
+                await client.post("/align", json=pairs((FRENCH, ENGLISH)))
+
+    handler = Told()
+    logging.getLogger("align.service").addHandler(handler)
+    asyncio.run(ask())
+    logging.getLogger("align.service").removeHandler(handler)
+    assert told_of == [LOOKS_FRENCH]
+
+
+def test_right_text_is_not_warned_of(run: Callable[..., Result]) -> None:
+    assert told(run(EXAMPLES)) == []
+
+
+def test_real_french(run: Callable[..., Result]) -> None:
+    folder = SHARED / "gold" / "enfr-hansards447"
+    if not folder.is_dir():
+        pytest.skip(f"needs {folder.name} in {SHARED.name}/gold beside the repository (or $EXTRACT_ALIGN_DATA)")
+    assert LOOKS_FRENCH in told(run("-s", folder / "test.f", "-t", folder / "test.e", "-o", "/dev/null"))
+
+
+def test_links_come_before_the_library(tmp_path: Path) -> None:
+    program = (
+        "import sys; from align import load\n"
+        f"alignments = load(device='cpu')([({FRENCH!r}, {ENGLISH!r})] * 2)\n"
+        "next(alignments); print('py3langid.langid' in sys.modules)\n"
+        "print(len(list(alignments)), 'py3langid.langid' in sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert result.stdout == "False\n1 True\n"
+    assert result.stderr.count("looks like French") == 1

@@ -1,0 +1,273 @@
+"""The links of a line depend on the line alone: not on the lines beside it, on their order, or on the program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align import Aligner, Alignment, Pair, load, two_way
+from align.cli import main
+from align.compat import eflomal
+from align.compat.machine import ExtractAligner
+from align.compat.simalign import SentenceAligner
+from align.core.types import THRESHOLD, TextWarning
+from align.models.folder import find_model
+from align.models.load import BACKENDS
+from align.models.model_toml import BETWEEN, ModelOptions, read_model_toml
+from align.service.work import work_of
+from tests import hugging, marian, toy
+from tests.cli.conftest import Result
+from tests.cli.conftest import run_main as run_main
+from tests.conftest import example_pairs, shared_pairs
+from tests.corpora import word_by_word
+from tests.service.asked import asking
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NEAR = 1e-4
+"""Scores as near to the threshold as this may come out on either side: batches sum in another order."""
+
+Line = tuple[str, str]
+
+
+def lines_of(pairs: Iterable[Pair]) -> list[Line]:
+    return [(" ".join(pair.source), " ".join(pair.target)) for pair in pairs]
+
+
+def assert_same(found: Mapping[Line, Mapping[Any, float]], expected: Mapping[Line, Mapping[Any, float]]) -> None:
+    """Fail unless lines have the same links, near ties aside."""
+    assert found.keys() <= expected.keys()
+    for line, scores in found.items():
+        for link in scores.keys() ^ expected[line].keys():
+            score = scores.get(link, expected[line].get(link, 0.0))
+            assert abs(score - THRESHOLD) < NEAR, (line, link, score)
+
+
+def scores_of(alignments: Iterable[Alignment]) -> dict[Line, dict[Any, float]]:
+    return {(" ".join(one.pair.source), " ".join(one.pair.target)): dict(one.scores) for one in alignments}
+
+
+def in_files(lines: Sequence[Line], *sizes: int) -> Iterable[list[Line]]:
+    """The same lines as files of these sizes, in another order each time."""
+    for size in sizes:
+        order = random.Random(size).sample(lines, len(lines))
+        yield from (order[start : start + size] for start in range(0, len(lines), size))
+
+
+@pytest.fixture(scope="module")
+def both() -> Aligner:
+    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[Line]:
+    """Real sentences of the examples, and their parts: 147 different lines."""
+    examples = lines_of(example_pairs())
+    draw = random.Random(1)
+    parts = [
+        tuple(" ".join(words[: max(1, len(words) * n // 8)]) for words in map(str.split, line))
+        for line in examples
+        for n in range(2, 8)
+    ]
+    return draw.sample(unique := list(dict.fromkeys([*examples, *((a, b) for a, b in parts)])), len(unique))
+
+
+@pytest.fixture(scope="module")
+def alone(both: Aligner, lines: list[Line]) -> dict[Line, dict[Any, float]]:
+    return scores_of(both.align(*line) for line in lines)
+
+
+def test_in_python(both: Aligner, lines: list[Line], alone: dict[Line, dict[Any, float]]) -> None:
+    assert sum(map(len, alone.values())) > 4 * len(lines)
+    for file in in_files(lines, 10, 60, len(lines)):
+        assert_same(scores_of(both(file)), alone)
+    assert_same(scores_of(both.fixed(lines[:60])(lines)), alone)
+
+
+def test_in_real_text(both: Aligner) -> None:
+    real = list(dict.fromkeys(lines_of(shared_pairs(2_500, "train"))))
+    together = scores_of(both(real))
+    assert_same(scores_of(both.align(*line) for line in real[::50]), together)
+    for file in [*in_files(real, 60)][:8]:
+        assert_same(scores_of(both(file)), together)
+
+
+def test_in_programs(
+    run_main: Callable[..., Result], lines: list[Line], alone: dict[Line, dict[Any, float]], tmp_path: Path
+) -> None:
+    models = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu", "--threads", "1", "-q")
+
+    def read(file: Sequence[Line], rows: bytes) -> dict[Line, dict[Any, float]]:
+        found = {}
+        for line, row in zip(file, map(json.loads, rows.decode().splitlines()), strict=True):
+            links = [link if isinstance(link, list) else [link["source"], link["target"]] for link in row["links"]]
+            scores = row.get("scores") or [link["score"] for link in row["links"]]
+            found[line] = {(i, j): score for (i, j), score in zip(links, scores, strict=True)}
+        return found
+
+    (tmp_path / "in").mkdir()
+    for n, file in enumerate(in_files(lines, 10, 60, len(lines))):
+        text = "".join(f"{source}\t{target}\n" for source, target in file)
+        result = run_main(main.main, *models, "-f", "jsonl", "--buffer", 7 if n % 2 else 2000, stdin=text)
+        assert result.code == 0
+        assert_same(read(file, result.out), alone)
+        rows = (json.dumps({"source": source, "target": target}) + "\n" for source, target in file)
+        (tmp_path / "in" / f"{n:02}.jsonl").write_text("".join(rows), encoding="utf-8")
+    columns = ("--source-column", "source", "--target-column", "target")
+    assert run_main(main.main, "jobs", tmp_path / "in" / "*.jsonl", "-o", tmp_path / "out", *columns, *models).code == 0
+    for n, file in enumerate(in_files(lines, 10, 60, len(lines))):
+        assert_same(read(file, (tmp_path / "out" / f"{n:02}.jsonl").read_bytes()), alone)
+
+
+def test_in_the_service(both: Aligner, lines: list[Line], alone: dict[Line, dict[Any, float]]) -> None:
+    async def ask() -> None:
+        async with asking(work_of(both.fixed(), "signature")) as client:
+            for file in in_files(lines, 10, len(lines)):
+                body = {
+                    "pairs": [{"source": source, "target": target} for source, target in file],
+                    "format": "pairs",
+                    "scores": True,
+                }
+                replies = (await client.post("/align", json=body)).json()["pairs"]
+                found = {
+                    line: dict(zip(map(tuple, reply["links"]), reply["scores"], strict=True))
+                    for line, reply in zip(file, replies, strict=True)
+                }
+                assert_same(found, alone)
+
+    asyncio.run(ask())
+
+
+def test_in_drop_ins(lines: list[Line], alone: dict[Line, dict[Any, float]], tmp_path: Path) -> None:
+    models: dict[str, Any] = {"forward": "de-en", "reverse": "en-de", "device": "cpu"}
+    single, matrices = SentenceAligner(**models), ExtractAligner(**models)
+    whole = eflomal.Aligner(**models)
+
+    def with_scores(line: Line, links: Iterable[Any]) -> dict[Any, float]:
+        return {(i, j): alone[line].get((i, j), 0.0) for i, j in links}
+
+    for file in in_files(lines, 60, len(lines)):
+        source, target = ([line[side] for line in file] for side in (0, 1))
+        whole.align(source, target, links_filename_fwd=str(tmp_path / "links"))
+        rows = (tmp_path / "links").read_text(encoding="utf-8").splitlines()
+        links = {
+            line: [map(int, link.split("-")) for link in row.split()] for line, row in zip(file, rows, strict=True)
+        }
+        assert_same({line: with_scores(line, found) for line, found in links.items()}, alone)
+        batch = matrices.align_batch([(source.split(), target.split()) for source, target in file])
+        for line, matrix in zip(file, batch, strict=True):
+            words = matrix.to_aligned_word_pairs()
+            assert_same({line: with_scores(line, [(w.source_index, w.target_index) for w in words])}, alone)
+    for line in lines[:20]:
+        assert_same({line: with_scores(line, single.get_word_aligns(*line)["itermax"])}, alone)
+
+
+def save_fairseq(folder: Path) -> ModelOptions:
+    toy.save_trained_model(folder, 2, 2)
+    return ModelOptions()
+
+
+def save_hugging_face(folder: Path) -> ModelOptions:
+    hugging.save_model("m2m_100", folder)
+    return hugging.options("m2m_100")
+
+
+def save_marian(folder: Path) -> ModelOptions:
+    folder.mkdir()
+    items, settings = marian.make(marian.SHAPES["teacher"])
+    marian.write_vocabulary(folder / "toy.vocab.yml")
+    marian.write_npz(folder / "model.npz", items, settings)
+    return ModelOptions(source_lang="de", target_lang="en", subwords="none")
+
+
+@pytest.mark.parametrize("save", [save_fairseq, save_hugging_face, save_marian])
+def test_of_a_model_that_describe_has_described(
+    save: Callable[[Path], ModelOptions], run_main: Callable[..., Result], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    options = save(folder)
+    text = lines_of(word_by_word(120, seed=3))
+    (tmp_path / "s").write_text("".join(f"{line[0]}\n" for line in text[:60]), encoding="utf-8")
+    (tmp_path / "t").write_text("".join(f"{line[1]}\n" for line in text[:60]), encoding="utf-8")
+    given = {"--source-lang": options.source_lang, "--target-lang": options.target_lang, "--subwords": options.subwords}
+    arguments = [part for name, value in given.items() if value for part in (name, value)]
+    described = ("-s", tmp_path / "s", "-t", tmp_path / "t")
+    assert run_main(main.main, "models", "describe", folder, *described, *arguments).code == 0
+    languages = ModelOptions(options.source_lang, options.target_lang)
+    aligner = load(folder, device="cpu", options=languages)
+    choice = aligner.forward.known_choice
+    assert choice
+    assert choice.reason == "the model's own calibration"
+    together = scores_of(aligner(text))
+    assert_same(scores_of(aligner.align(*line) for line in text), together)
+    for file in in_files(text, 10, 60):
+        assert_same(scores_of(aligner(file)), together)
+    result = run_main(main.main, "-m", folder, "--device", "cpu", *arguments[:4], stdin="das ||| the\n")
+    assert f": {choice}\n" in result.err
+    assert "choosing layer" not in result.err
+
+
+def test_each_pair_of_languages_has_its_own(run_main: Callable[..., Result], tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    save_hugging_face(folder)
+    text = lines_of(word_by_word(60, seed=3))
+    bitext = "".join(f"{source} ||| {target}\n" for source, target in text)
+    for n, name in ((0, "s"), (1, "t")):
+        (tmp_path / name).write_text("".join(f"{line[n]}\n" for line in text), encoding="utf-8")
+    pair = ("--source-lang", "deu_Latn", "--target-lang", "eng_Latn")
+    described = ("-s", tmp_path / "s", "-t", tmp_path / "t")
+    assert run_main(main.main, "models", "describe", folder, *described, *pair).code == 0
+    _, calibrations = read_model_toml(folder / "model.toml")
+    assert list(calibrations) == [BETWEEN.join(pair[1::2])]
+    assert "the model's own calibration" in run_main(main.main, "-m", folder, *pair, stdin=bitext).err
+    back = (*pair[:1], pair[3], *pair[2:3], pair[1])
+    err = run_main(main.main, "-m", folder, *back, stdin=bitext).err
+    assert "choosing layer and head of huggingface:eng_Latn-deu_Latn" in err
+    assert "on 60 pairs\n" in err
+    assert "`extract-align models describe MODEL -s FILE -t FILE` stores layer and head for all texts" in err
+    assert run_main(main.main, "models", "describe", folder, *described, *back).code == 0
+    found = find_model(str(folder), ModelOptions(), {name: backend.files for name, backend in BACKENDS.items()})
+    assert list(found.calibrations) == ["deu_Latn to eng_Latn", "eng_Latn to deu_Latn"]
+    assert "the model's own calibration" in run_main(main.main, "-m", folder, *back, stdin=bitext).err
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({}, True),
+        ({"layer": 1, "head": 1}, True),
+        ({"layer": 1, "head": 1, "output_layer": 2, "output_head": "all"}, True),
+        ({"layer": 2}, False),
+        ({"output_head": 1}, False),
+        ({"position": "input"}, False),
+        ({"score": "weight"}, False),
+    ],
+)
+def test_the_trained_reader_stays_at_its_cells(settings: dict[str, Any], kept: bool) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        aligner = load("de-en", device="cpu", **settings)
+    assert bool(aligner.forward.scorer) == kept
+    assert [warning.category for warning in told] == [TextWarning] * (not kept)
+    assert all("links come from soft scores" in str(warning.message) for warning in told)
+
+
+def test_the_trained_reader_of_two_models_stays_at_both_cells(run_main: Callable[..., Result]) -> None:
+    models = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu", "--threads", "1")
+    line = "das haus ist alt . ||| the house is old .\n"
+    usual = run_main(main.main, *models, stdin=line)
+    same = run_main(main.main, *models, "--layer", "1,2", "--head", "1,all", "--reverse-layer", "1,3", stdin=line)
+    assert "|reader:" in usual.err
+    assert "|reader:" in same.err
+    assert "warning" not in same.err
+    other = run_main(main.main, *models, "--reverse-layer", "2", stdin=line)
+    assert "|reader:" not in other.err
+    assert other.err.count("warning") == 1
+    assert "links come from soft scores" in other.err

@@ -1,0 +1,290 @@
+"""Texts in other languages than the model's are recognised by their first lines; texts in its languages never are."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from align import Pair
+from align.models import language_check
+from align.models.language_check import LOCK_SECONDS, MAX_PAIRS, LanguageCheck, language_name, own_languages
+
+GERMAN = (
+    "Der kleine Hund schläft seit heute Morgen unter dem alten Tisch.",
+    "Wir haben gestern im Garten zwei junge Bäume gepflanzt.",
+    "Diese Straße führt am Fluss entlang bis zur Brücke.",
+    "Niemand wusste, warum das Fenster offen stand.",
+)
+ENGLISH = (
+    "The little dog has been sleeping under the old table since this morning.",
+    "Yesterday we planted two young trees in the garden.",
+    "This road runs along the river as far as the bridge.",
+    "Nobody knew why the window was open.",
+)
+FRENCH = (
+    "Le petit chien dort depuis ce matin sous la vieille table.",
+    "Hier, nous avons planté deux jeunes arbres dans le jardin.",
+    "Cette route longe la rivière jusqu'au pont.",
+    "Personne ne savait pourquoi la fenêtre était ouverte.",
+)
+OTHERS = {
+    "Arabic": "الكلب الصغير نائم تحت الطاولة القديمة منذ الصباح",
+    "Chinese": "小狗从今天早上起就一直睡在那张旧桌子下面",
+    "Czech": "Malý pes spí od dnešního rána pod starým stolem",
+    "Dutch": "De kleine hond slaapt sinds vanmorgen onder de oude tafel",
+    "Greek": "Ο μικρός σκύλος κοιμάται από το πρωί κάτω από το παλιό τραπέζι",
+    "Hebrew": "הכלב הקטן ישן מהבוקר מתחת לשולחן הישן",
+    "Hindi": "छोटा कुत्ता आज सुबह से पुरानी मेज के नीचे सो रहा है",
+    "Italian": "Il cagnolino dorme da stamattina sotto il vecchio tavolo",
+    "Japanese": "小さな犬は今朝から古いテーブルの下で眠っている",
+    "Korean": "작은 개가 오늘 아침부터 낡은 탁자 밑에서 자고 있다",
+    "Polish": "Mały pies śpi od dzisiejszego ranka pod starym stołem",
+    "Russian": "Маленькая собака с утра спит под старым столом",
+    "Spanish": "El perro pequeño duerme desde esta mañana debajo de la mesa vieja",
+    "Swedish": "Den lilla hunden har sovit under det gamla bordet sedan i morse",
+    "Thai": "สุนัขตัวน้อยนอนหลับอยู่ใต้โต๊ะเก่าตั้งแต่เช้านี้",
+    "Turkish": "Küçük köpek bu sabahtan beri eski masanın altında uyuyor",
+}
+
+
+def pairs_of(sources: Sequence[str], targets: Sequence[str]) -> list[Pair]:
+    return [
+        Pair(tuple(source.split()), tuple(target.split()), number)
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1)
+    ]
+
+
+def warning_of(
+    sources: Sequence[str] | str, targets: Sequence[str] | str, source: str = "de", target: str = "en"
+) -> str:
+    texts = [[text] if isinstance(text, str) else text for text in (sources, targets)]
+    return LanguageCheck("de-en", source, target).add(pairs_of(*texts))
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the library is loaded."""
+
+    def load() -> Any:
+        raise AssertionError("py3langid is loaded")
+
+    monkeypatch.setattr(language_check, "_load_identifier", load)
+
+
+def test_the_source_is_in_another_language() -> None:
+    expected = "the source looks like French; de-en reads German: take a model for French to English"
+    assert warning_of(FRENCH, ENGLISH) == expected
+    assert warning_of(FRENCH[0], ENGLISH[0]) == expected
+
+
+def test_the_target_is_in_another_language() -> None:
+    expected = "the target looks like French; de-en writes English: take a model for German to French"
+    assert warning_of(GERMAN, FRENCH) == expected
+
+
+def test_both_sides_are_in_other_languages() -> None:
+    task = "de-en translates German to English"
+    expected = f"the source looks like French and the target like Spanish; {task}: take a model for French to Spanish"
+    assert warning_of(FRENCH[0], OTHERS["Spanish"]) == expected
+    assert warning_of(FRENCH, FRENCH[::-1]) == f"the source looks like French and the target like French; {task}"
+
+
+def test_sides_are_swapped() -> None:
+    looks = "the source looks like English and the target like German"
+    assert warning_of(ENGLISH, GERMAN) == f"{looks}; de-en translates German to English: swap the two sides"
+    assert warning_of(ENGLISH, ENGLISH[::-1]) == "the source looks like English; de-en reads German"
+
+
+def test_sides_have_the_names_that_the_user_knows() -> None:
+    check = LanguageCheck("the reverse model", "en", "de", sides=("target", "source"))
+    expected = "the source looks like French; the reverse model writes German: take a model for English to French"
+    assert check.add(pairs_of(ENGLISH, FRENCH)) == expected
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_one_line_tells_a_language(language: str) -> None:
+    assert warning_of(OTHERS[language], ENGLISH[0]).startswith(f"the source looks like {language}; de-en reads German")
+    characters = " ".join(OTHERS[language].replace(" ", ""))
+    if language in ("Chinese", "Japanese", "Thai"):
+        assert warning_of(characters, ENGLISH[0]).startswith(f"the source looks like {language};")
+
+
+def test_lines_that_are_not_enough_add_up() -> None:
+    check = LanguageCheck("de-en", "de", "en")
+    lines = ["Bon soir", "Où vas-tu ?", "Je ne sais", "Ici, peut-être", "C'est beau"]
+    warnings = [check.add(pairs_of([line], ["Yes"])) for line in lines]
+    assert warnings[0] == warnings[1] == ""
+    assert sum(warning.startswith("the source looks like French") for warning in warnings) == 1
+
+
+def test_a_warning_comes_once() -> None:
+    check = LanguageCheck("de-en", "de", "en")
+    assert check.add(pairs_of(FRENCH, ENGLISH))
+    assert check.done
+    assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
+
+
+def test_later_lines_are_not_read() -> None:
+    check = LanguageCheck("de-en", "de", "en")
+    right = pairs_of(GERMAN, ENGLISH) * (MAX_PAIRS // 4)
+    rest = iter(right + pairs_of(FRENCH, ENGLISH) * MAX_PAIRS)
+    assert [(check.add(text), check.done) for text in (iter(right[:-1]), rest)] == [("", False), ("", True)]
+    assert next(rest) == right[1]
+
+
+RIGHT = {
+    "as it is": (GERMAN, ENGLISH),
+    "lower-cased tokens": (
+        ["der hund &quot; bello &quot; , der unterm tisch schläft , gehört meiner nachbarin ."],
+        ["the dog &quot; bello &quot; , sleeping under the table , is my neighbour &apos;s ."],
+    ),
+    "names": (
+        ["Giuseppe Verdi, Gioachino Rossini und Giacomo Puccini", "Karl V. von Frankreich", "Johanna die Wahnsinnige"],
+        ["Giuseppe Verdi, Gioachino Rossini and Giacomo Puccini", "Charles V of France", "Joanna the Mad"],
+    ),
+    "names alone": (
+        ["Guillaume Apollinaire, Marguerite Duras", "Société Générale de Banque Bruxelles", "Москва ( Россия )"],
+        ["Wilhelm Apollinaris Margarete", "Banco General", "Moscow"],
+    ),
+    "numbers": (["12 345,67 8 90 Mio. € 2.000 1. 2. 3."], ["12,345.67 8 90 m € 2,000 1st 2nd 3rd"]),
+    "code": (
+        [
+            "git log --oneline -- src/main.c | head",
+            "print(len(my_list)); return self.value_of[key]",
+            "<b>{name}</b> %s",
+        ],
+        [
+            "git log --oneline -- src/main.c | head",
+            "print(len(my_list)); return self.value_of[key]",
+            "<i>{name}</i> %d",
+        ],
+    ),
+    "addresses": (["https://example.org/les/enfants/de/la/patrie"], ["www.example.org/allons/enfants"]),
+    "copied": (FRENCH, FRENCH),
+    "copied in part": ((*GERMAN, *FRENCH), (*ENGLISH, *FRENCH)),
+    "few letters": (["Le chat dort bien"], ["The cat sleeps"]),
+    "one line in three": ((*FRENCH[:2], *GERMAN), (*ENGLISH[:2], *ENGLISH)),
+    "repeated words": (["Kolumbianisch"] * 30, ["Columbian"] * 30),
+    "nothing": (["", " "], ["", "a"]),
+    "no letters": (["— … ?!", "١٢٣ ٤٥٦"], ["— … ?!", "123"]),
+    "half a character": (["\ud800 " * 30 + GERMAN[0]], ["\udfff " * 30 + ENGLISH[0]]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_warning(name: str) -> None:
+    assert warning_of(*RIGHT[name]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *(
+            (FRENCH[0], code)
+            for code in ("src", "source", "mul", "roa", "ROMANCE", "x", "", "fra_Latn", "fr_XX", "fr-CA")
+        ),
+        *((GERMAN[0], code) for code in ("nds", "lb", "deu_Latn", "hsb", "tlh")),
+        *((OTHERS["Russian"], code) for code in ("ru", "rus_Cyrl", "sah", "zle")),
+        *((OTHERS["Chinese"], code) for code in ("zh", "zho_Hant", "cmn", "yue", "ja", "nan_Hant")),
+        *((OTHERS["Arabic"], code) for code in ("arz_Arab", "ary", "ace_Arab", "ckb", "uz")),
+        *((OTHERS["Czech"], "sk"), (OTHERS["Spanish"], "gl"), (OTHERS["Hindi"], "mai_Deva")),
+        ("shiroi inu ga kesa kara furui teeburu no shita de nemutte iru", "ja"),  # in Latin letters
+    ],
+)
+def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(text: str, code: str) -> None:
+    assert warning_of(text, ENGLISH[0], code) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        (FRENCH[0], "deu_Latn", "the source looks like French; de-en reads German: take a model for French to English"),
+        (FRENCH[0], "ja", "the source looks like French; de-en reads Japanese: take a model for French to English"),
+        (OTHERS["Arabic"], "ceb", "the source looks like Arabic; de-en reads ceb: take a model for Arabic to English"),
+        (OTHERS["Japanese"], "zh-cmn", "the source looks like Japanese; de-en reads Chinese: take a model for"),
+        (GERMAN[0], "nld_Latn", "the source looks like German; de-en reads Dutch: take a model for German to English"),
+        (
+            OTHERS["Polish"],
+            "sr",
+            "the source looks like Polish; de-en reads Serbian: take a model for Polish to English",
+        ),
+    ],
+)
+def test_codes_of_other_systems(text: str, code: str, expected: str) -> None:
+    assert warning_of(text, ENGLISH[0], code).startswith(expected)
+
+
+def test_a_side_of_unknown_language_is_left_out() -> None:
+    assert warning_of(FRENCH, FRENCH[::-1], "src", "en") == "the target looks like French; de-en writes English"
+    assert LanguageCheck("x", "src", "tgt").done
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_text_with_common_words_needs_no_library() -> None:
+    check = LanguageCheck("de-en", "de", "en")
+    sources = ["Das ist nicht mehr so, wie wir es kennen.", "Ich habe es auch nicht.", "Und wenn sie nach Hause will?"]
+    targets = ["This is not how we know it.", "I have not seen it, but they have.", "And what if she wants to go home?"]
+    assert check.add(pairs_of(sources, targets)) == ""
+    assert check.add(pairs_of(["Kurzer Satz"], ["Short one"])) == ""
+
+
+def test_without_the_library_or_space_for_it_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (ModuleNotFoundError("no module named '_lzma'"), FileNotFoundError("no usable temporary directory")):
+
+        def load(error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(language_check, "_load_identifier", load)
+        check = LanguageCheck("de-en", "de", "en")
+        assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
+        assert check.done
+
+
+def test_a_copy_in_another_process_begins_anew() -> None:
+    check = LanguageCheck("de-en", "de", "en")
+    before = pickle.dumps(check)
+    assert check.add(pairs_of(FRENCH[:1], ENGLISH[:1])) != ""
+    assert pickle.dumps(check) == before
+    copy: LanguageCheck = pickle.loads(before)
+    assert not copy.done
+    assert copy.add(pairs_of(FRENCH[:1], ENGLISH[:1])) != ""
+
+
+def test_a_line_counts_once() -> None:
+    check = LanguageCheck("toy", "de", "en")
+    assert check.add(pairs_of(["das haus"] * 100, ["the house"] * 100)) == ""
+
+
+def test_threads_share_a_check() -> None:
+    check, warnings = LanguageCheck("de-en", "de", "en"), []
+    threads = [Thread(target=lambda: warnings.append(check.add(pairs_of(FRENCH, ENGLISH)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LOCK_SECONDS)
+    assert sorted(map(bool, warnings)) == [False] * 7 + [True]
+
+
+def test_importing_it_loads_neither_torch_nor_the_library() -> None:
+    code = (
+        "import sys; import align.models.language_check as check; check.LanguageCheck('m', 'de', 'en');"
+        "print({'torch', 'numpy', 'py3langid', 'transformers'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"set()\n"
+
+
+def test_languages_and_their_names() -> None:
+    known = ["ar", "cs", "de", "ja", "lb", "sk", "sr", "tl", "zh"]
+    assert own_languages("deu_Latn", known) == {"de", "lb"}
+    assert own_languages("hsb", known) == {"cs", "de", "lb", "sk", "tl"}  # not in the list: all in Latin letters
+    assert own_languages("de_Arab", known) == {"ar", "de", "lb"}
+    assert own_languages("xx", known) == frozenset()
+    assert [language_name(code) for code in ("fr", "nob", "fil", "cmn", "xx")] == [
+        *("French", "Norwegian", "Tagalog", "Chinese", ""),
+    ]
