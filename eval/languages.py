@@ -26,15 +26,16 @@ CODES = "ar ca cs da es fi fr hi hu it ja ko nb nl pl pt_BR ro ru sv tr uk vi zh
 SIZES = (1, 2, 3, 5, 10, 30, 100)
 COLUMNS = [
     *(Column("text", "text"), Column("texts", "texts of each length")),
-    *(Column(str(size), f"warned, %: {size} lines" if size == 1 else str(size), 2) for size in SIZES),
+    *(Column(str(size), f"{size} lines, %", 2) for size in SIZES),
 ]
 
 
-def read_catalogs(folder: Path, language: str) -> list[Pair]:
-    """Read the translations into a language, and the English messages as their targets."""
+def read_catalogs(folder: Path, language: str, names: bool = False) -> list[Pair]:
+    """Read translations of English messages, or of names of places, languages and scripts, with the English ones."""
     import polib
 
-    entries = (entry for path in sorted(folder.glob(f"{language}/LC_MESSAGES/*.mo")) for entry in polib.mofile(path))
+    files = [path for path in folder.glob(f"{language}/LC_MESSAGES/*.mo") if path.name.startswith("iso_") == names]
+    entries = (entry for path in sorted(files) for entry in polib.mofile(path))
     texts = [(" ".join(entry.msgstr.split()), " ".join(entry.msgid.split())) for entry in entries]
     return [make_pair(*text, number) for number, text in enumerate(texts, 1) if all(text)]
 
@@ -59,7 +60,7 @@ def run(data: Path, config: Path, experiment: str, catalogs: Path | None, texts:
     for label, pair in zip(read_labels(about, data) or ["text"] * len(pairs), pairs, strict=True):
         sources[label].append(pair)
     if catalogs:
-        sources["messages"] = read_catalogs(catalogs, source)
+        sources |= {"messages": read_catalogs(catalogs, source), "names": read_catalogs(catalogs, source, names=True)}
     rows = [row_of(f"right: {label}", found, (source, target), texts) for label, found in sources.items()]
     means = {str(size): sum(float(str(row[str(size)])) for row in rows) / len(rows) for size in SIZES}
     rows.append({"text": "right: all", "texts": texts * len(rows), **means})
@@ -72,5 +73,5 @@ def run(data: Path, config: Path, experiment: str, catalogs: Path | None, texts:
         read = {f"messages, {code}": read_catalogs(catalogs, code) for code in CODES.split()}
         others |= {name: found for name, found in read.items() if found}
     rows += [row_of(f"other: {name}", found, (source, target), texts) for name, found in others.items()]
-    sign = signature({"lines": len(pairs), "py3langid": version("py3langid"), "seed": SEED}, "languages")
+    sign = signature({"texts": texts, "py3langid": version("py3langid"), "seed": SEED}, "languages")
     write_table(COLUMNS, rows, sign, output / "languages.tsv")

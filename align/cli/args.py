@@ -432,8 +432,8 @@ def add_method_options(group: Any) -> None:
         type=one_or_two(number_or("auto")),
         default="auto",
         metavar="N[,N]",
-        help="decoder layer (1 is the lowest); 1,2 sets those of the input and the output position; auto: chosen by "
-        "lexical consistency on the first buffer of lines",
+        help="decoder layer (1 is the lowest); 1,2 sets those of the input and the output position; auto: what the "
+        "model stores, or else chosen by lexical consistency on the first buffer of lines",
     )
     group.add_argument(
         "--head",

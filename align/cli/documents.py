@@ -12,7 +12,7 @@ from typing import Any
 
 from align.cli.about import direction
 from align.cli.common import Progress, open_output
-from align.cli.loading import Asked, Models, describe_choices, load_aligner
+from align.cli.loading import Asked, Models, describe_choices, first_step, load_aligner
 from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, plural
 from align.core.formats import to_json
@@ -240,7 +240,7 @@ def transfer_document(
             aligner = load_aligner(program, asked)
             if not (options.source_lang or options.target_lang):
                 warn_of_languages(aligner.forward.recorder.languages, languages, shown)
-            progress.begin(0, len(aligner.directions), lambda: None, "choosing layer and head …")
+            progress.begin(0, len(aligner.directions), lambda: None, first_step(aligner))
             if run.lacking:
                 choices = run.complete(aligner, progress)
             if run.empty and asked.search:

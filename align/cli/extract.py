@@ -39,7 +39,7 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
-from align.cli.loading import Asked, calibration_of, describe_choices, load_aligner, read_asked
+from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError, plural
 from align.core.formats import AGREEMENT
@@ -127,7 +127,7 @@ def build_parser() -> Parser:
     add_translate_options(parser)
     group = add_speed_options(
         parser,
-        "lines read ahead and sorted by length; up to 1,000 of the first choose layer and head; 1: every line at once",
+        "lines read ahead and sorted by length; 1: every line at once",
     )
     add_workers_option(group)
     return parser
@@ -289,8 +289,7 @@ class Extraction:
             progress.start()
 
         passes = (1 if options.method in DIRECTIONS else len(aligner.directions)) + bool(options.search)
-        choosing = not all(direction.known_choice for direction in aligner.directions)
-        waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
+        waiting = "" if options.keyboard else first_step(aligner)
         progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
         try:
             with ExitStack() as stack:

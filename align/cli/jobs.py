@@ -28,7 +28,7 @@ from align.cli.args import (
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, open_output, run, say_error, show_warnings, with_options
-from align.cli.loading import Asked, calibration_of, describe_choices, load_aligner, read_asked
+from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural, printable
 from align.core.types import Choice, TextWarning
@@ -297,7 +297,7 @@ class Shards:
         from align.jobs.job import Job
 
         progress, loaded = self._progress, load_aligner(PROGRAM, options)
-        progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
+        progress.begin(0, 1, self._expected, first_step(loaded), self._beside)
         note = read_job(options, loaded) if options.plan else open_job(options, loaded)
         aligner = replace(read_where(loaded, note, options), check=None)  # its sample has been checked
         for line in describe_choices(loaded, note.choices):

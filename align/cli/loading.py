@@ -272,11 +272,21 @@ def names_of(aligner: Aligner) -> Sequence[str]:
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
 
 
+def first_step(aligner: Aligner) -> str:
+    """Return what progress says before the first line."""
+    known = all(direction.known_choice for direction in aligner.directions)
+    return "reading …" if known else "choosing layer and head …"
+
+
 def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
-    """Return a line on the layer and head of each model, with the command that stores what a text has chosen."""
+    """Return a line on the layer and head of each model, and why a text has chosen them or how to store them."""
     lines = []
     for name, one, choice in zip(names_of(aligner), aligner.directions, choices, strict=bool(choices)):
-        advice = "" if one.known_choice else f"; `{DESCRIBING} -s FILE -t FILE` stores layer and head for all texts"
+        advice = ""
+        if not one.known_choice and any(score == one.settings.score for score, _ in one.calibration):
+            advice = "; options exclude what the model stores"
+        elif not one.known_choice:
+            advice = f"; `{DESCRIBING} -s FILE -t FILE` stores layer and head for all texts"
         lines.append(f"{name}{choice}{advice}")
     return lines
 

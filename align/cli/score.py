@@ -50,7 +50,7 @@ def build_parser() -> Parser:
     add_reverse_options(parser.add_argument_group("two directions"))
     group = add_speed_options(
         parser,
-        "lines read ahead and sorted by length; up to 1,000 of the first choose layer and head; 1: every line at once",
+        "lines read ahead and sorted by length; 1: every line at once",
     )
     add_workers_option(group)
     parser.set_defaults(

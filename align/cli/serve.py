@@ -49,7 +49,7 @@ EXAMPLES = """examples:
   extract-align serve --allow-origin http://localhost:3000   for the pages of a site, in the browser
 
 POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.json.
-There is no first buffer: --layer auto and --head auto are what the model's model.toml says.
+--layer auto and --head auto are what the model's model.toml says, or else a third of the depth.
 """
 
 DEFAULT = Limits()

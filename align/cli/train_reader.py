@@ -94,7 +94,7 @@ def build_parser() -> Parser:
         help="a model that translates back, with which the reader is to be used, too",
     )
     add_reverse_languages(group)
-    add_speed_options(parser, "lines that choose layer and head")
+    add_speed_options(parser, "lines read ahead")
     return parser
 
 

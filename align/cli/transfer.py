@@ -38,7 +38,7 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
-from align.cli.loading import LANGUAGES, Asked, describe_choices, load_aligner, read_asked
+from align.cli.loading import LANGUAGES, Asked, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, PairError, plural
 from align.core.formats import to_json
@@ -641,7 +641,7 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
             progress.write(f"{PROGRAM}: {line}")
         progress.start()
 
-    progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, "choosing layer and head …")
+    progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, first_step(aligner))
     try:
         if options.search and options.tags in KINDS:
             from align.transfer.standins import translate_pages

@@ -98,7 +98,7 @@ def build_parser() -> Parser:
         metavar="N",
         help="the first N sentence pairs have it; the page grows with each",
     )
-    add_speed_options(parser, "sentence pairs that layer and head are chosen by")
+    add_speed_options(parser, "sentence pairs that layer and head are chosen by, where the model stores none")
     parser.set_defaults(bad_lines="blank", reverse_model=None)  # which the model options need
     return parser
 

@@ -66,6 +66,9 @@ from align.core.types import (
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
 
+CHECKED_TOGETHER = 10
+"""Pairs of a text whose languages are judged together, unless it is shorter."""
+
 GROUP = 32
 """Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
 
@@ -259,12 +262,13 @@ class Aligner:
     ) -> Generator[Alignment, None, None]:
         """Yield alignments, and warn once if their text is in other languages than the models'.
 
-        The check follows the first alignment, since it takes a second to load.
+        The check follows the first alignments, since it takes a second to load, and the first lines together, since
+        one of them may be a title or a quotation.
 
         Args:
             source_alone: whether to leave out the target, which a model wrote.
         """
-        check, pairs, until = self.check, list[Pair](), 1
+        check, pairs, until = self.check, list[Pair](), CHECKED_TOGETHER
         with closing(alignments):
             for alignment in alignments:
                 yield alignment

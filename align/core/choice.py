@@ -92,7 +92,10 @@ def stored_choice(recorder: AttentionRecorder, settings: Settings, stored: Calib
     allowed = _open(recorder, settings, stored)
     if any(len(cells) > 1 for cells in allowed.values()):
         return None
-    return Choice(_place({position: cell for position, (cell,) in allowed.items()}), "the model's own calibration")
+    asked = [position for position, cells in candidates(recorder, settings).items() if len(cells) == 1]
+    reason = f"the {asked[0]} position as asked, otherwise " if asked else ""
+    place = _place({position: cell for position, (cell,) in allowed.items()})
+    return Choice(place, f"{reason}the model's own calibration")
 
 
 def _open(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> dict[Position, list[Cell]]:

@@ -75,11 +75,10 @@ class ModelFolder:
         return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
 
     def calibration(self, languages: tuple[str, str]) -> Mapping[tuple[Score, Position], Cell]:
-        """Return the cells that are stored for a pair of languages, or those for all."""
-        for pair, cells in self.calibrations.items():
-            if pair and all(map(same_language, pair.split(BETWEEN), languages)):
-                return cells
-        return self.calibrations.get("", {})
+        """Return the cells that are stored for a pair of languages, whatever codes it has, or those for all."""
+        spelt = (pair for pair in self.calibrations if all(map(same_language, pair.split(BETWEEN), languages)))
+        exact = BETWEEN.join(languages)
+        return self.calibrations.get(exact if exact in self.calibrations else next(spelt, ""), {})
 
     def absolute(self) -> ModelFolder:
         """Return the same files with absolute paths."""

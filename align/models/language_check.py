@@ -34,7 +34,10 @@ MIN_ADVANTAGE = 20.0
 """Difference of log-likelihoods (nats) from which a language explains lines clearly better than the model's own."""
 
 MIN_SHARE = 0.6
-"""Share of a side's letters that are in lines which the other language explains better."""
+"""Share of the letters that tell the language, in lines which the other language explains better."""
+
+MIN_PART = 0.2
+"""The same as a share of all letters, those of names, code and copied lines included."""
 
 MIN_LEAD = 0.4
 """Lead over all third languages, in nats per byte, that Latin letters need where the model has another script.
@@ -44,6 +47,9 @@ Transliterated texts of some lines have up to 0.26.
 
 MIN_LOWER = 1 / 3
 """Share of words in lower case below which a line is left out: it holds names or titles."""
+
+FIRST_NOT_LATIN = "\u0250"
+"""The first character after Latin letters; in other scripts capitals hide no names that this check could tell."""
 
 COMMON_WORDS = {
     "de": (
@@ -133,9 +139,8 @@ class LanguageCheck:
             self._pairs += 1
             lines = [" ".join(words)[:MAX_CHARACTERS].split(" ") for words in (pair.source, pair.target)]
             first, second = ({_bare(word) for word in line} for line in lines)
-            if first != second:
-                for side, line in zip(self._sides, lines, strict=True):
-                    side.add(line, first & second)
+            for side, line in zip(self._sides, lines, strict=True):
+                side.add(line, first & second, is_copy=first == second)
         warning = self._compare()
         self.done = bool(warning) or self._pairs == MAX_PAIRS
         return warning
@@ -176,8 +181,9 @@ class _Side:
         self.code = "" if is_group(code) or code.lower() in PLACEHOLDERS else code
         self._common = frozenset(COMMON_WORDS.get(code[:2] if code[2:3] in ("", "-", "_") else "", "").split())
         self._lines, self._words = set[str](), set[str]()  # seen
-        self._letters = 0  # of all lines
-        self._unsure = 0  # of lines without the language's common words
+        self._all_letters = 0
+        self._letters = 0  # those that tell the language
+        self._unsure = 0  # of these, those in lines without the language's common words
         self._unread: list[str] = []  # such lines that are not yet identified
         self._bytes = self._ascii = 0  # bytes of those that are, and ASCII letters among them
         # For each language: nats by which it explains these lines worse than the best one of each line, and letters in
@@ -185,21 +191,28 @@ class _Side:
         self._behind: dict[str, float] = defaultdict(float)
         self._better: dict[str, int] = defaultdict(int)
 
-    def add(self, words: Sequence[str], shared: Collection[str]) -> None:
-        """Take a new line without code, names, and long words that the other side or an earlier line has."""
+    def add(self, words: Sequence[str], shared: Collection[str], is_copy: bool) -> None:
+        """Take a new line without code, names, and long words that the other side or an earlier line has.
+
+        Of a copy of the other side only the letters count.
+        """
         if (line := " ".join(words)) in self._lines:
             return
         self._lines.add(line)
+        self._all_letters += _count_letters(line)
+        if is_copy:
+            return
         kept = []
         bare_words = [_bare(word) for word in words]
         for word, bare in zip(words, bare_words, strict=True):
             repeated = (len(bare) > 1 and bare in shared) or (len(bare) > 3 and bare in self._words)
-            if bare and not repeated and not (len(bare) > 1 and word.isupper()) and not _CODE.search(word):
+            is_name = len(bare) > 1 and word.isupper() and max(word) < FIRST_NOT_LATIN
+            if bare and not repeated and not is_name and not _CODE.search(word):
                 kept.append(word)
         self._words.update(bare_words)
         text = _BETWEEN_UNSPACED.sub("", " ".join(kept))
         letters = _count_letters(text)
-        lower = sum(not word.strip(_MARKS)[:1].isupper() for word in kept)
+        lower = sum(not word.strip(_MARKS)[:1].isupper() or max(word) >= FIRST_NOT_LATIN for word in kept)
         if letters and lower >= MIN_LOWER * len(kept):
             self._letters += letters
             if len(self._common.intersection(bare_words)) < MIN_COMMON:
@@ -228,7 +241,7 @@ class _Side:
         others = sorted(set(identifier.labels) - own, key=lambda label: -self._behind[label])
         other = others[0]
         ahead = self._behind[other] - max(self._behind[label] for label in own)
-        if ahead <= advantage or self._better[other] < MIN_SHARE * self._letters:
+        if ahead <= advantage or self._better[other] < max(MIN_SHARE * self._letters, MIN_PART * self._all_letters):
             return ""
         is_latin = 2 * self._ascii > self._unsure
         close = _relatives(other, identifier.labels)

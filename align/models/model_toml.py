@@ -127,7 +127,8 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
         check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
-        check_names("[calibration]", stored, [*get_args(Position), *filter(_is_pair, stored)])
+        pairs = filter(_is_pair, stored) if isinstance(stored, Mapping) else ()
+        check_names("[calibration]", stored, [*get_args(Position), *pairs])
         by_pair = {pair: stored.pop(pair) for pair in [*stored] if pair not in get_args(Position)}
         calibrations = {
             pair: _read_cells(f'calibration."{pair}"' if pair else "calibration", tables)

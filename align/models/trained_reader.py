@@ -151,11 +151,10 @@ class TrainedReader:
         if not self.of_model(direction.recorder.name, role):
             return ""
         known = direction.known_choice
-        read = str(known.place) if known else "what each text chooses"
-        if read == (own := self.about.get(key)):
+        if known and str(known.place) == self.about.get(key):
             return ""
-        model, own = direction.recorder.name, shorten(printable(str(own)))
-        return f"the reader was trained with {own} of {model}, not {read}"
+        cells = shorten(printable(self.about.get(key, "unknown ones")))
+        return f"the reader was trained at other layers and heads of {direction.recorder.name} ({cells})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it was read from, not its weights."""

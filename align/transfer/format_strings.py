@@ -143,6 +143,10 @@ _FORMATS = {"c-format": _C, "objc-format": _C, "python-format": _PYTHON, "python
 """Kinds of format strings by the flags of messages."""
 
 
+_DIRECTIVE = re.compile(r"%[-+ #0-9.*$|]*L?[A-Za-z@]?%?|\{[^{}]*\}|\$\{?\w+\}?|~\w")
+"""What may be a placeholder in a format that is not read here."""
+
+
 def frequent_forms(header: str) -> tuple[bool, ...]:
     """Tell for each plural form whether it is for many numbers; empty without a valid rule.
 
@@ -184,6 +188,10 @@ def message_errors(
     source = msgid if plural is None else plural
     is_known = any(flag.endswith("-format") for flag in flags)
     kinds = {_FORMATS[flag] for name in flags if (flag := name.removeprefix("possible-")) in _FORMATS}
+    if not kinds and any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags):  # Boost's, Qt's, …
+        directives = [Counter(_DIRECTIVE.findall(text)) for text in (source, *forms)]
+        if any(of_form != directives[0] for of_form in directives[1:]):
+            errors.append("the message would have other placeholders than its source")
     if not is_known:
         kinds = {_BRACE} if any(map(_SPACE_FLAG.search, texts)) else {_C, _PYTHON, _BRACE}
     for kind in sorted(kinds):

@@ -66,6 +66,20 @@ def test_once_in_many_lines(run: Callable[..., Result]) -> None:
     assert told(run("--buffer", 7, stdin=f"{FRENCH} ||| {ENGLISH}\n" * 300)) == [LOOKS_FRENCH]
 
 
+def test_one_foreign_line_does_not_condemn_a_text(run: Callable[..., Result]) -> None:
+    title = "subs by the dream team , sync by honeybunny ||| www.opensubtitles.org presents\n"
+    assert len(told(run(stdin=title))) == 1
+    assert told(run(EXAMPLES, "-q")) == told(run(stdin=title + EXAMPLES.read_text(encoding="utf-8"))) == []
+    assert told(run("--buffer", 1, stdin=title + EXAMPLES.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["ЧЁРНАЯ КОШКА СО ВЧЕРАШНЕГО ВЕЧЕРА СПИТ В ДОМЕ", "Η Μαύρη Γάτα Κοιμάται Στο Σπίτι Από Χθες"]
+)
+def test_capitals_of_other_scripts(run: Callable[..., Result], line: str) -> None:
+    assert any("the source looks like " in warning for warning in told(run(stdin=f"{line} ||| {ENGLISH}\n")))
+
+
 @pytest.mark.parametrize("words", ["characters", "pieces", "segmented"])
 def test_words_of_text_without_spaces(run: Callable[..., Result], words: str) -> None:
     line = (

@@ -34,15 +34,16 @@ def test_warnings_are_counted(data: Path, command: Callable[..., Result], monkey
         catalog.extend(polib.POEntry(msgid=one, msgstr=other) for one, other in zip(ENGLISH, lines, strict=True))
         folder = Path("locale", code, "LC_MESSAGES")
         folder.mkdir(parents=True)
-        catalog.save_as_mofile(str(folder / "toy.mo"))
+        for name in ("toy", "iso_toy"):
+            catalog.save_as_mofile(str(folder / f"{name}.mo"))
     experiment = ("--data", ".", "--config", "experiments.toml", "--experiment", "toy")
     result = command("languages", *experiment, "--texts", "4", "--catalogs", "locale")
     assert result.code == 0, result.err
     sign, rows = read_table(data / "results" / "languages.tsv")
-    assert sign.startswith("# languages|lines:4|py3langid:")
+    assert sign.startswith("# languages|texts:4|py3langid:")
     found = {row.pop("text"): row for row in rows}
-    for name in ("good-1", "bad", "messages", "all"):
-        assert {*found[f"right: {name}"].values()} == {"4" if name != "all" else "12", "0.00"}
+    for name in ("good-1", "bad", "messages", "names", "all"):
+        assert {*found[f"right: {name}"].values()} == {"4" if name != "all" else "16", "0.00"}
     for name in ("swapped", "french", "messages, fr"):
         assert {*found[f"other: {name}"].values()} == {"4", "100.00"}
-    assert len(found) == 7
+    assert len(found) == 8

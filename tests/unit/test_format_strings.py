@@ -167,7 +167,7 @@ OTHER, LACKING = (
         ("%s", None, ["% * s"], ["possible-c-format"], ["the message would not be a valid C format string"]),
         ("%@", None, ["b"], ["objc-format"], [LACKING]),
         ("%s", None, ["b"], ["no-c-format"], []),
-        ("%s", None, ["b"], ["java-printf-format"], []),
+        ("%s", None, ["b"], ["java-printf-format"], ["the message would have other placeholders than its source"]),
         ("%s {a}", None, ["b"], ["python-format", "python-brace-format"], [LACKING]),
         ("%s", None, ["b"], [], [LACKING]),
         ("%s", None, ["100 %"], [], []),
@@ -206,3 +206,19 @@ def test_long_texts_take_no_longer_than_others() -> None:
     """Linear time: minutes otherwise."""
     for text in ("%" + "0" * 10**6, "%." + "1" * 10**6 + "y", "%(" * 10**5, "{a:{" + "b" * 10**6):
         assert message_errors(text, None, [text], ["c-format", "python-format", "python-brace-format"]) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "msgid", "msgstr", "is_left"),
+    [
+        ("boost-format", "Hello %1% and %2%", "hallo %2% und %1%", False),
+        ("boost-format", "Hello %1% and %2%", "hallo% 1% und% 2%", True),
+        ("qt-plural-format", "%n files are there", "% n-dateien sind dort", True),
+        ("sh-format", "File $name", "Datei $name", False),
+        ("sh-format", "File ${name}", "Datei $ {name}", True),
+        ("no-boost-format", "Hello %1%", "hallo% 1%", False),
+    ],
+)
+def test_formats_that_are_not_read_keep_their_placeholders(flag: str, msgid: str, msgstr: str, is_left: bool) -> None:
+    errors = message_errors(msgid, None, [msgstr], [flag])
+    assert errors == ["the message would have other placeholders than its source"] * is_left

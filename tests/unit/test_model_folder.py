@@ -12,7 +12,7 @@ import pytest
 from align import load
 from align.core.errors import ModelError
 from align.core.types import Cell, PositionChoice, Score
-from align.models.folder import find_model
+from align.models.folder import ModelFolder, find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import TextRules
 from tests import toy
@@ -275,3 +275,20 @@ def test_a_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytes
     folder = find_model("toy", ModelOptions(dictionaries="toy", subword_files=["codes"])).absolute()
     assert (folder.root, folder.checkpoint) == (tmp_path / "toy", tmp_path / "toy" / "checkpoint.pt")
     assert folder.options == ModelOptions(dictionaries=tmp_path / "toy", subword_files=[tmp_path / "codes"])
+
+
+def test_cells_of_a_pair_of_languages() -> None:
+    input_of = {n: {("norm", "input"): Cell(1, n)} for n in range(1, 5)}
+    pairs = ("zh_Hans to eng_Latn", "zh_Hant to eng_Latn", "deu_Latn to eng_Latn")
+    stored = dict(zip(pairs, input_of.values(), strict=False))
+    folder = ModelFolder(Path("x"), Path(), ModelOptions(), "huggingface", stored)  # type: ignore[arg-type]
+    for languages, expected in (
+        (("zh_Hans", "eng_Latn"), input_of[1]),
+        (("zh_Hant", "eng_Latn"), input_of[2]),
+        (("de", "en"), input_of[3]),
+        (("en", "de"), {}),
+    ):
+        assert folder.calibration(languages) == expected
+    for_all = ModelFolder(Path("x"), Path(), ModelOptions(), "huggingface", {**stored, "": input_of[4]})  # type: ignore[dict-item]
+    assert for_all.calibration(("en", "de")) == input_of[4]
+    assert for_all.calibration(("de", "en")) == input_of[3]
