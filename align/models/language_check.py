@@ -48,9 +48,6 @@ Transliterated texts of some lines have up to 0.26.
 MIN_LOWER = 1 / 3
 """Share of words in lower case below which a line is left out: it holds names or titles."""
 
-FIRST_NOT_LATIN = "\u0250"
-"""The first character after Latin letters; in other scripts capitals hide no names that this check could tell."""
-
 COMMON_WORDS = {
     "de": (
         "aber als auch auf aus bei dass durch ein eine einem einen einer eines für gibt haben ich ihr ist kann können "
@@ -206,13 +203,13 @@ class _Side:
         bare_words = [_bare(word) for word in words]
         for word, bare in zip(words, bare_words, strict=True):
             repeated = (len(bare) > 1 and bare in shared) or (len(bare) > 3 and bare in self._words)
-            is_name = len(bare) > 1 and word.isupper() and max(word) < FIRST_NOT_LATIN
+            is_name = len(bare) > 1 and word.isupper() and _has_capital(word)
             if bare and not repeated and not is_name and not _CODE.search(word):
                 kept.append(word)
         self._words.update(bare_words)
         text = _BETWEEN_UNSPACED.sub("", " ".join(kept))
         letters = _count_letters(text)
-        lower = sum(not word.strip(_MARKS)[:1].isupper() or max(word) >= FIRST_NOT_LATIN for word in kept)
+        lower = sum(not _has_capital(word) for word in kept)
         if letters and lower >= MIN_LOWER * len(kept):
             self._letters += letters
             if len(self._common.intersection(bare_words)) < MIN_COMMON:
@@ -263,6 +260,12 @@ def _load_identifier() -> Any:
 
 def _bare(word: str) -> str:
     return word.strip(_MARKS).casefold()
+
+
+def _has_capital(word: str) -> bool:
+    """Tell whether a word begins with a Latin capital; in other scripts capitals hide no names that could be told."""
+    first = word.strip(_MARKS)[:1]
+    return first.isupper() and (first < "\u0250" or "\u1e00" <= first <= "\u1eff")
 
 
 def _count_letters(text: str) -> int:
