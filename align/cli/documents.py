@@ -14,10 +14,10 @@ from align.cli.about import direction
 from align.cli.common import Progress, open_output
 from align.cli.loading import Asked, Models, describe_choices, first_step, load_aligner
 from align.core.aligner import Aligner
-from align.core.errors import DataError, PairError, plural
+from align.core.errors import DataError, plural
 from align.core.formats import to_json
 from align.core.stream import align_items
-from align.core.types import Choice, Pair, TextWarning
+from align.core.types import Choice, Origin, Pair, TextWarning
 from align.io.reader import name_shown
 from align.io.signature import sign
 from align.models.languages import base_language, is_group, named_language, same_language
@@ -69,22 +69,20 @@ class _Run:
 
         def pairs_of(item: tuple[int, Inline]) -> list[Pair]:
             n, inline = item
-            return [Pair(inline.source_words, inline.target_words, self._segments[n].line)]
+            line = self._segments[n].line
+            return [Pair(inline.source_words, inline.target_words, line, origin=Origin(self._file, line))]
 
         read = ((n, self._read(n, self._segments[n].target or "")) for n in self.lacking)
         items = ((n, inline) for n, inline in read if inline)
         aligned = align_items(items, pairs_of, lambda pairs: aligner(pairs, announce, progress.batch))
-        try:
-            with closing(aligned):
-                for (n, inline), (alignment,) in aligned:
-                    if alignment.skipped:
-                        self._leave(n, alignment.skipped)
-                    else:
-                        target, placements = inline.place(alignment.scores)
-                        self._note(n, target, placements, "completed")
-                    progress.add()
-        except PairError as error:
-            raise error.in_file(self._file) from None
+        with closing(aligned):
+            for (n, inline), (alignment,) in aligned:
+                if alignment.skipped:
+                    self._leave(n, alignment.skipped)
+                else:
+                    target, placements = inline.place(alignment.scores)
+                    self._note(n, target, placements, "completed")
+                progress.add()
         return choices
 
     def translate(self, aligner: Aligner, progress: Progress) -> list[Choice]:
@@ -107,18 +105,15 @@ class _Run:
             choices[:] = chosen
             progress.start()
 
-        translations = translate_pages(aligner, pages(), self._asked.search, announce, progress.batch)
-        try:
-            with closing(translations):
-                for n, translation in translations:
-                    if translation.skipped:
-                        self._leave(n, translation.skipped)
-                    else:
-                        placements = [row for rows in translation.report for row in rows]
-                        self._note(n, translation.text, placements, "translated")
-                    progress.add()
-        except PairError as error:
-            raise error.in_file(self._file) from None
+        translations = translate_pages(aligner, pages(), self._asked.search, announce, progress.batch, file=self._file)
+        with closing(translations):
+            for n, translation in translations:
+                if translation.skipped:
+                    self._leave(n, translation.skipped)
+                else:
+                    placements = [row for rows in translation.report for row in rows]
+                    self._note(n, translation.text, placements, "translated")
+                progress.add()
         return choices
 
     def _leave(self, n: int, why: str) -> None:

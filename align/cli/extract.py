@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -41,11 +41,11 @@ from align.cli.common import Progress, open_output, run, say, show_warnings, wri
 from align.cli.ensemble import TOOLS, describe, join, open_partners
 from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.errors import PairError, plural
+from align.core.errors import plural
 from align.core.formats import AGREEMENT
 from align.core.stream import OnBatch, align_items
 from align.core.symmetrize import DIRECTIONS, SOFT
-from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
+from align.core.types import Alignment, Choice, Origin, Pair, TextWarning
 from align.io.checks import open_text
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
@@ -206,22 +206,20 @@ class Results:
         blocks: with --resume, the finished parts of the result.
     """
 
-    def __init__(self, text: Text, files: Files | Blocks, options: Options) -> None:
+    def __init__(self, files: Files | Blocks, options: Options) -> None:
         self.blocks = files if isinstance(files, Blocks) else None
-        self._text, self._files, self._options = text, files, options
+        self._files, self._options = files, options
         self._write = write_translation if options.search else write_links
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
-        name, line = self._text.place(alignment.pair.id)
-        error = self._text.bad.errors.pop(alignment.pair.id, None)
-        if error:
-            alignment = replace(alignment, skipped=cast(Skipped, error.reason))
+        origin = alignment.pair.origin
+        error = origin.error
         if alignment.skipped and self._options.keyboard:
             say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
         self._write(self._files.out, alignment, self._options.format, self._options.scores)
         if alignment.skipped and self._files.listing:
-            row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
+            row = error.file if error else origin.file, str(origin.line), error.what if error else alignment.skipped
             self._files.listing.write("\t".join(row).encode() + b"\n")
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
@@ -231,14 +229,14 @@ class Results:
 
 
 @contextmanager
-def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
+def open_results(inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
     """Open the output, which is written completely or not at all."""
     with ExitStack() as stack:
         if options.resume and options.output:
-            yield Results(text, stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
+            yield Results(stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
             return
         listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
-        yield Results(text, Files(stack.enter_context(open_output(options.output)), listing), options)
+        yield Results(Files(stack.enter_context(open_output(options.output)), listing), options)
 
 
 class Extraction:
@@ -262,7 +260,7 @@ class Extraction:
             if options.resume and options.output and (record := finished(options.output, options.bad_list)):
                 check_finished(record, inputs, text, options)
                 return
-            with open_results(text, inputs, options) as results:  # before the model, which takes long
+            with open_results(inputs, options) as results:  # before the model, which takes long
                 self._results = results
                 self._align(text, results)
         self._results = None
@@ -313,8 +311,6 @@ class Extraction:
                         if blocks:
                             blocks.save(progress.lines, choices)
             results.flush()  # the results before what is said of them
-        except PairError as error:
-            raise text.placed(error) from None
         finally:
             progress.close()
         if not (options.bad_list or options.keyboard):
@@ -410,10 +406,9 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
 def digested(text: Text, options: Options) -> DigestedPairs:
     """Return the pairs of the input with a digest of all that the output depends on."""
 
-    def describe(number: int) -> str:
-        error = text.bad.errors.get(number)
-        place = [*map(str, text.place(number))] if options.bad_list else []
-        return "\t".join([*place, error.what if error else ""])
+    def describe(origin: Origin) -> str:
+        place = [origin.file, str(origin.line)] if options.bad_list else []
+        return "\t".join([*place, origin.error.what if origin.error else ""])
 
     return DigestedPairs(text, describe)
 
@@ -422,7 +417,6 @@ def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tu
     """Return an aligner that reads where the interrupted run did, and the pairs that are left to align."""
     read = digested(text, options)
     pairs = blocks.begin(what_is_run(aligner, options), read, text.name, options.models.buffer)
-    text.bad.errors.clear()  # of the lines that are done
     if not blocks.lines:
         return aligner, pairs
     try:

@@ -33,7 +33,6 @@ from align.cli.args import (
 from align.cli.common import open_output, run, say, show_warnings, with_options
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
-from align.core.errors import PairError
 from align.core.types import Gold, Pair, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
@@ -197,10 +196,7 @@ def sweep_models(
     aligners = load_models(PROGRAM, options.models, options.quiet)
     from align.evaluation.sweep import sweep
 
-    try:
-        swept = sweep(aligners[0], pairs, gold, *aligners[1:])
-    except PairError as error:
-        raise text.placed(error) from None
+    swept = sweep(aligners[0], pairs, gold, *aligners[1:])
     if not swept.pairs:
         raise ValueError(f"{text.name} has no sentence pairs")
     if swept.skipped:

@@ -40,12 +40,12 @@ from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
 from align.cli.loading import LANGUAGES, Asked, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.errors import DataError, LineError, LinksError, PairError, plural
+from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
 from align.core.stream import align_items
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
-from align.core.types import THRESHOLD, Alignment, Choice, Pair, TextWarning
+from align.core.types import THRESHOLD, Alignment, Choice, Origin, Pair, TextWarning
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
@@ -444,12 +444,15 @@ class TaggedText:
             rows = self._sides(lines)
             if options.links is None:
                 for number, (source, target) in enumerate(rows, 1):
-                    yield self._make(source, target, number)
+                    item = self._make(source, target, number)
+                    self.bad.take()
+                    yield item
                 return
             shown = name_shown(options.links)
             links = read_lines(stack.enter_context(open_lines(options.links)), shown)
             for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
                 item = self._make(source, target, number)
+                self.bad.take()
                 if item.pair.blank and self.bad.blank:
                     yield item
                     continue
@@ -542,6 +545,7 @@ class TaggedText:
     def blank(self, item: Tagged, why: str) -> Tagged:
         """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
         self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
+        self.bad.take()
         return self._make("", "", item.pair.id) if isinstance(item.source, Markup | Inline | Page) else item
 
 
@@ -642,41 +646,40 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
         progress.start()
 
     progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, first_step(aligner))
-    try:
-        if options.search and options.tags in KINDS:
-            from align.transfer.standins import translate_pages
+    if options.search and options.tags in KINDS:
+        from align.transfer.standins import translate_pages
 
-            pages = ((item, item.source) for item in items if isinstance(item.source, Page))
-            translations = translate_pages(
-                aligner, pages, options.search, announce, progress.batch, split=options.split
-            )
-            with closing(translations):
-                for item, translation in translations:
-                    results.write_page(text, item, translation)
-            return sign(aligner, choices, options.search)
+        pages = ((item, item.source) for item in items if isinstance(item.source, Page))
+        translations = translate_pages(
+            aligner, pages, options.search, announce, progress.batch, split=options.split, file=text.name
+        )
+        with closing(translations):
+            for item, translation in translations:
+                results.write_page(text, item, translation)
+        return sign(aligner, choices, options.search)
 
-        def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
-            if options.search:
-                from align.models.translate import translate
+    def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
+        if options.search:
+            from align.models.translate import translate
 
-                return translate(aligner, pairs, options.search, announce, progress.batch)
-            if options.words == "spaces":
-                return aligner(pairs, announce, progress.batch)
-            return align_unspaced(aligner, pairs, options.words, announce, progress.batch)
+            return translate(aligner, pairs, options.search, announce, progress.batch)
+        if options.words == "spaces":
+            return aligner(pairs, announce, progress.batch)
+        return align_unspaced(aligner, pairs, options.words, announce, progress.batch)
 
-        aligned = align_items(items, lambda item: [item.pair], align)
-        with closing(aligned):
-            for item, (alignment,) in aligned:
-                if alignment.skipped:
-                    results.write(text.blank(item, alignment.skipped), {})
-                    continue
-                if options.words != "spaces":
-                    item = item.divided(alignment.pair, alignment.scores)
-                    results.write(item, item.scores)
-                    continue
-                results.write(_translated(item, alignment) if options.search else item, alignment.scores)
-    except PairError as error:
-        raise error.in_file(text.name) from None
+    def pairs_of(item: Tagged) -> list[Pair]:
+        return [replace(item.pair, origin=Origin(text.name, item.pair.id))]
+
+    with closing(align_items(items, pairs_of, align)) as aligned:
+        for item, (alignment,) in aligned:
+            if alignment.skipped:
+                results.write(text.blank(item, alignment.skipped), {})
+                continue
+            if options.words != "spaces":
+                item = item.divided(alignment.pair, alignment.scores)
+                results.write(item, item.scores)
+                continue
+            results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     return sign(aligner, choices, options.search, options.words)
 
 

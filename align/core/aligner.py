@@ -347,7 +347,9 @@ class Aligner:
 
     def _encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
-        swapped = pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id)
+        swapped = (
+            pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id, origin=pair.origin)
+        )
         if self.reverse and not swapped:
             raise TypeError("ids are those of one model: align them with one model, or their text with two")
         forward = encode(self.forward.recorder, pair, self.too_long, self._terms[0])

@@ -99,10 +99,10 @@ class DataError(ValueError):
         place = ", ".join(part for part in (self.file, f"line {self.line}" if self.line else "") if part)
         return printable(": ".join(part for part in (place, self.what, write(self.hint)) if part))
 
-    def in_file(self: _Error, file: str) -> _Error:
-        """Return the same error with the name of its file."""
+    def in_file(self: _Error, file: str, line: int = 0) -> _Error:
+        """Return the same error with the name of its file, and the line there unless that is 0."""
         error = copy.copy(self)
-        error.file = file
+        error.file, error.line = file, line or self.line
         return error
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class LineError(DataError):
 
 
 class PairError(DataError):
-    """A sentence pair cannot be aligned; `line` is its number in the text, from 1."""
+    """A sentence pair cannot be aligned; without a `file`, `line` is its number in the text, from 1."""
 
 
 class ModelError(DataError):

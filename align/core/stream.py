@@ -9,14 +9,24 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
-from align.core.types import Agreement, Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
+from align.core.types import (
+    NOWHERE,
+    Agreement,
+    Alignment,
+    Choice,
+    LinkScores,
+    Pair,
+    Pieces,
+    Skipped,
+    TextWarning,
+)
 
 if TYPE_CHECKING:
     from align.core.backend import Recorder
@@ -103,13 +113,16 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         too_long: "stop" raises for a pair that exceeds them, "blank" returns it without pieces.
 
     Raises:
-        PairError: too many pieces, or ids outside the model's vocabulary.
+        PairError: too many pieces, or ids outside the model's vocabulary; names the file and the line of the pair.
     """
     if pair.blank:
         return Encoded(pair, None)
     limits = recorder.max_positions
     if isinstance(pair, IdPair) or not (exceeds(pair.source, limits[0]) or exceeds(pair.target, limits[1])):
-        pieces = recorder.encode(pair)
+        try:
+            pieces = recorder.encode(pair)
+        except PairError as error:
+            raise error.in_file(pair.origin.file, pair.origin.line or pair.id) from None
         if not pieces.target or max(pieces.source_words) < 0:
             return Encoded(pair, None)
         unit, lengths = "pieces with </s>", (len(pieces.source), len(pieces.target) + 1)
@@ -126,11 +139,9 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     )
     if unit != "characters" and getattr(recorder, "prompted", False):
         side, unit = "the pair with its prompt", "pieces"
-    raise PairError(
-        f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",
-        line=pair.id,
-        hint=f"shorten it, or leave such lines without links ({BLANK})",
-    )
+    hint = f"shorten it, or leave such lines without links ({BLANK})"
+    message = f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}"
+    raise PairError(message, file=pair.origin.file, line=pair.origin.line or pair.id, hint=hint)
 
 
 def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
@@ -365,10 +376,14 @@ def align_stream(
             if on_choice:
                 on_choice(choices)
         queue.put([pair for pair, _ in chunk], items, choices)
-        for pair, result in queue.ready():
-            yield Alignment(pair, *result)
-    for pair, result in queue.rest():
-        yield Alignment(pair, *result)
+        yield from (_alignment(*outcome) for outcome in queue.ready())
+    yield from (_alignment(*outcome) for outcome in queue.rest())
+
+
+def _alignment(pair: Pair, found: Found) -> Alignment:
+    scores, skipped, agreement = found
+    error = pair.origin.error
+    return Alignment(pair, scores, error.reason if error else skipped, agreement)
 
 
 def align_items(
@@ -378,12 +393,12 @@ def align_items(
 ) -> Generator[tuple[T, list[Alignment]], None, None]:
     """Align the pairs of items, and yield each item with its alignments, in order; none is lost in silence.
 
-    An item without pairs sends a blank one, so that its place in the order is kept.
+    Each pair carries its item, which comes back with the alignment. An item without pairs sends a blank one.
 
     Args:
         items: lines, segments, pages, rows: whatever has pairs.
         pairs_of: returns the pairs of an item.
-        align: aligns a stream of pairs, one alignment for each, with the pair's id.
+        align: aligns a stream of pairs, one alignment for each, whose pair has the same origin.
 
     Yields:
         Each item, with as many alignments as it has pairs.
@@ -391,32 +406,31 @@ def align_items(
     Raises:
         LostItemError: an alignment is missing, is left over, or is of another pair.
     """
-    waiting: deque[tuple[T, Sequence[Pair], Sequence[Pair]]] = deque()
-    done = 0
+    sent = done = 0
 
     def send() -> Iterator[Pair]:
-        for number, item in enumerate(items, 1):
+        nonlocal sent
+        for sent, item in enumerate(items, 1):
             pairs = pairs_of(item)
-            sent = pairs or (Pair((), (), number),)
-            waiting.append((item, pairs, sent))
-            yield from sent
+            for part, pair in enumerate(pairs or (Pair((), (), sent),)):
+                carried = replace(pair.origin, item=(item, len(pairs)), part=part, number=sent)
+                yield replace(pair, origin=carried)
 
     with closing(align(send())) as alignments:
         received: list[Alignment] = []
         for alignment in alignments:
-            if not waiting:
-                raise LostItemError(done, f"there is a result of pair {alignment.pair.id} too many")
-            item, pairs, sent = waiting[0]
-            if alignment.pair.id != (expected := sent[len(received)].id):
-                raise LostItemError(done, f"the result of pair {alignment.pair.id} comes in place of pair {expected}'s")
+            origin = alignment.pair.origin
+            if (origin.number, origin.part) != (done + 1, len(received)):
+                came = f"the result of part {origin.part + 1} of item {origin.number:,}"
+                raise LostItemError(done, f"{came} comes in place of part {len(received) + 1} of item {done + 1:,}")
             received.append(alignment)
-            if len(received) == len(sent):
-                waiting.popleft()
+            item, parts = origin.item
+            if len(received) == max(1, parts):
                 done += 1
-                yield item, received[: len(pairs)]
+                yield item, received[:parts]
                 received = []
-    if waiting:
-        raise LostItemError(done, f"the results of {len(waiting):,} more are missing")
+    if done < sent:
+        raise LostItemError(done, f"the results of {sent - done:,} more are missing")
 
 
 def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:
@@ -481,7 +495,8 @@ class InOrder:
         self._parts += len(parts)
         if self._parts > 1:  # what is shorter than that is done before a process has started
             self._pool.share()
-        arguments = pairs if self._pool.shared else items
+        # What a pair carries stays here: other processes get its words only.
+        arguments = [replace(pair, origin=NOWHERE) for pair in pairs] if self._pool.shared else items
         jobs = [(part, self._pool.submit(self._task, [arguments[n] for n in part], *more)) for part in parts]
         self._waiting.append((pairs, jobs))
 
@@ -516,5 +531,5 @@ class InOrder:
             outcomes |= zip(part, self._pool.finish(job), strict=True)
         for n, pair in enumerate(pairs):
             if isinstance(outcomes[n], PairError):
-                raise outcomes[n]
+                raise outcomes[n].in_file(pair.origin.file, pair.origin.line or pair.id)
             yield pair, outcomes[n]

@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from align.core.errors import printable, shorten
+from align.core.errors import LineError, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,8 +39,8 @@ PARTS: tuple[Part, ...] = get_args(Part)
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all heads together."""
 
-Skipped = Literal["", "too long", "not UTF-8", "wrong fields"]
-"""Why a non-blank line has no links; empty where it was aligned."""
+Skipped = str
+"""Why a line that is not blank has no links, such as "too long" or "not UTF-8"; empty where it was aligned."""
 
 
 class TextWarning(UserWarning):
@@ -67,12 +67,40 @@ class Gold:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a pair comes from, and what it carries; it comes back with the pair's alignment.
+
+    Attributes:
+        file: name of the file in messages; empty for none.
+        line: line in the file, from 1.
+        error: why the line could not be read and became blank.
+        item: what the pair is a part of, or belongs to: whatever its sender needs with the links.
+        part: number of the pair in its item, from 0.
+        number: number of the item, from 1; 0 for a pair that `align.core.stream.align_items` did not send.
+    """
+
+    file: str = ""
+    line: int = 0
+    error: LineError | None = None
+    item: Any = None
+    part: int = 0
+    number: int = 0
+
+
+NOWHERE = Origin()
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence pair in the user's own words; `id` is its line number, from 1."""
+    """A sentence pair in the user's own words; `id` is its line number, from 1.
+
+    `origin` stays in this process and comes back with the alignment; pairs are compared without it.
+    """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     id: int
+    origin: Origin = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
     @property
     def blank(self) -> bool:
@@ -91,7 +119,7 @@ class Pair:
 
     def with_target(self, words: tuple[str, ...]) -> Pair:
         """Return the same source with another target."""
-        return Pair(self.source, words, self.id)
+        return Pair(self.source, words, self.id, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)

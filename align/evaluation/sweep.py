@@ -102,7 +102,7 @@ def sweep(
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
         encoded = _encode(aligner, chunk, check=not checked)
         linked = link_all(aligner, encoded)
-        swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk] if reverse else []
+        swapped = [Pair(pair.target, pair.source, pair.id, origin=pair.origin) for pair in chunk] if reverse else []
         linked_back = link_all(reverse, _encode(reverse, swapped, check=not checked)) if reverse else None
         checked = checked or any(item.pieces for item in encoded)
         for pair, links in zip(chunk, linked, strict=True):

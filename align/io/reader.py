@@ -12,18 +12,17 @@ import re
 import stat
 import sys
 import warnings
-from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
+from typing import Any, BinaryIO, TextIO, TypeAlias
 
-from align.core.errors import DataError, LineError, PairError, plural, printable
+from align.core.errors import DataError, LineError, plural, printable
 from align.core.stream import BLANK
 from align.core.text import MakePair, make_pair
-from align.core.types import Pair, TextWarning
+from align.core.types import Origin, Pair, TextWarning
 from align.io.compression import DAMAGED, OPENERS
 from align.io.fields import RUNNING_NUMBER, SideSplitter, parse_columns
 
@@ -125,34 +124,33 @@ def stop_at(error: LineError) -> None:
 
 
 class BadLines:
-    """The policy for unreadable lines: raise on the first one, or note each and replace it by a blank line.
+    """The policy for unreadable lines: raise on the first one, or replace each by a blank line.
 
     Attributes:
-        errors: errors of the noted lines, by line number, until the writer removes them.
-        on_blank: callback that receives each noted error and the content of its line.
+        on_blank: callback that receives the error of each line that became blank, and the content of the line.
     """
 
     def __init__(self, blank: bool) -> None:
         self.blank, self.count, self._first = blank, 0, ""
-        self.errors: dict[int, LineError] = {}
+        self._error: LineError | None = None  # of the line that is being read
         self.on_blank: Callable[[LineError, Any], object] | None = None
 
-    def __call__(self, error: LineError, number: int = 0, raw: Any = None) -> None:
-        """Raise the error of a line, or note it.
-
-        Args:
-            number: line number in the whole input; 0 for that in the error.
-        """
+    def __call__(self, error: LineError, raw: Any = None) -> None:
+        """Raise the error of a line, or note the first one of each line."""
         if not self.blank:
             error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
             raise error
-        number = number or error.line
-        if number not in self.errors:
-            self.errors[number] = error
+        if self._error is None:
+            self._error = error
             self.count += 1
             self._first = self._first or str(error)
             if self.on_blank:
                 self.on_blank(error, raw)
+
+    def take(self) -> LineError | None:
+        """Return the error of the line that has just been read, if it has one."""
+        error, self._error = self._error, None
+        return error
 
     def warn(self) -> None:
         """Warn of the noted lines, if there are any."""
@@ -416,13 +414,6 @@ def name_shown(name: str) -> str:
     return "stdin" if name == "-" else printable(name)
 
 
-class Line(NamedTuple):
-    """Location of a pair: the name of its file in messages, and the line in it, from 1."""
-
-    name: str
-    number: int
-
-
 class Text(Iterator[Pair]):
     """The sentence pairs of the input as they are read, numbered through all of its files.
 
@@ -442,7 +433,7 @@ class Text(Iterator[Pair]):
         self._input = source
         self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]
-        self._starts: list[int] = []  # lines before each file
+        self._files_begun = 0
         for name in source.files:
             _check_readable(name)
         self._sizes = [_size(text[0]) for text in self._texts]
@@ -456,31 +447,20 @@ class Text(Iterator[Pair]):
         """Close the file that is being read."""
         self._pairs.close()
 
-    def place(self, number: int) -> Line:
-        """Return the file and the line of a pair, given its number."""
-        file = bisect_left(self._starts, number) - 1
-        return Line(self._names[file], number - self._starts[file])
-
-    def placed(self, error: PairError) -> PairError:
-        """Return the error of a pair with the name of its file and its line in that file."""
-        name, number = self.place(error.line)
-        placed = error.in_file(name)
-        placed.line = number
-        return placed
-
     @property
     def expected(self) -> int | None:
         """The number of lines, estimated from the bytes read so far; None if sizes are not known."""
         sizes = [size for size in self._sizes if size is not None]
         if not self.lines or len(sizes) < len(self._sizes):
             return None
-        done = sum(sizes[: len(self._starts) - 1]) + (self._raw.tell() if self._raw else sizes[len(self._starts) - 1])
+        current = self._files_begun - 1
+        done = sum(sizes[:current]) + (self._raw.tell() if self._raw else sizes[current])
         return max(self.lines, round(self.lines * sum(sizes) / max(1, done)))
 
     def _read(self) -> Generator[Pair, None, None]:
         source = self._input
         for files, name in zip(self._texts, self._names, strict=True):
-            self._starts.append(self.lines)
+            self._files_begun += 1
             with ExitStack() as stack:
                 stack.callback(self._closed)
                 names = list(map(name_shown, files))
@@ -497,9 +477,9 @@ class Text(Iterator[Pair]):
                     pairs = read_sources(lines[0], name, next(iter(source.columns), None), self._refuse, source.make)
                 else:
                     pairs = read_bitext(lines[0], name, source.columns, self._refuse, source.make)
-                for pair in pairs:
+                for number, pair in enumerate(pairs, 1):
                     self.lines += 1
-                    yield pair if pair.id == self.lines else replace(pair, id=self.lines)
+                    yield replace(pair, id=self.lines, origin=Origin(name, number, self.bad.take()))
 
     def _opened(self, raw: BinaryIO) -> None:
         self._raw = self._raw or raw
@@ -509,7 +489,7 @@ class Text(Iterator[Pair]):
 
     def _refuse(self, error: LineError) -> None:
         error.hint = error.hint or self._advise(error)
-        self.bad(error, self._starts[-1] + error.line)
+        self.bad(error)
 
     def _advise(self, error: LineError) -> str:
         """Return advice for a line without two fields, in addition to leaving it blank."""

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
 from align.core.text import LinePair
-from align.core.types import Choice, Pair
+from align.core.types import Choice, Origin, Pair
 from align.io.manifest import MAX_RECORD, Output, Record, Run, Stamp, differences, digest_of, dump_json, load_json
 from align.io.output import beside, link_target, open_output, replace_file, temporary_name
 
@@ -38,7 +38,7 @@ _FINISHED = re.compile(r"[0-9]{5,}(\.bad|\.json)?")
 _TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.[0-9a-f]{8}\.part")
 
 
-Describe: TypeAlias = Callable[[int], str]
+Describe: TypeAlias = Callable[[Origin], str]
 
 
 class DigestedPairs:
@@ -46,7 +46,7 @@ class DigestedPairs:
 
     Args:
         pairs: all of the input.
-        describe: returns what the output reports of a line in addition to its links, given its number.
+        describe: returns what the output reports of a line in addition to its links.
 
     Attributes:
         lines: number of lines read so far.
@@ -66,7 +66,7 @@ class DigestedPairs:
         source, target = " ".join(pair.source), " ".join(pair.target)
         if isinstance(pair, LinePair):
             source, target = pair.source_line, pair.target_line
-        texts = source, target, self._describe(pair.id)
+        texts = source, target, self._describe(pair.origin)
         self._digest.update("".join(f"{len(text)} {text}\n" for text in texts).encode())
         if self.lines % self.every == 0:
             self._digests.append((self.lines, self.digest))
@@ -115,7 +115,7 @@ class Blocks:
         self._settings: Mapping[str, Any] = {}
         self._records: list[Record] = []
         self._saved_counts: Counter[str] = Counter()
-        self._read = DigestedPairs(iter(()), str)
+        self._read = DigestedPairs(iter(()), lambda _: "")
         self._files = ExitStack()
         with suppress(FileExistsError):
             os.mkdir(self.folder)

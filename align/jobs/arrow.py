@@ -161,9 +161,9 @@ def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:
         return "", "", "not UTF-8"
 
 
-def status_of(alignment: Alignment, unread: str) -> str:
+def status_of(alignment: Alignment) -> str:
     """Return why a row has no links; "" if it was aligned."""
-    return unread or alignment.skipped or ("blank" if alignment.pair.blank else "")
+    return alignment.skipped or ("blank" if alignment.pair.blank else "")
 
 
 def schema_of(links: str) -> pa.Schema:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
 from align.core.aligner import Aligner
-from align.core.errors import DataError, LineError, PairError
+from align.core.errors import DataError, LineError
 from align.core.formats import to_json
 from align.core.stream import align_items
 from align.core.types import Pair
@@ -159,16 +159,10 @@ def _results(
     job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
 ) -> Iterator[Result]:
     """Yield the result of each row, and count them by status."""
-    try:
-        aligned = align_items(pairs, lambda pair: [pair], job.aligner)
-        with closing(aligned):
-            for _, (alignment,) in aligned:
-                number = alignment.pair.id
-                bad = rows.bad.errors.pop(number, None)
-                status = status_of(alignment, bad.reason if bad else "")
-                counts[status] += 1
-                yield Result(alignment, status, rows.ids.pop(number, None if rows.columns.id else number))
-                if on_rows and number % TELL_EVERY == 0:
-                    on_rows(number, rows.share)
-    except PairError as error:
-        raise error.in_file(rows.file.place) from None
+    with closing(align_items(pairs, lambda pair: [pair], job.aligner)) as aligned:
+        for pair, (alignment,) in aligned:
+            status = status_of(alignment)
+            counts[status] += 1
+            yield Result(alignment, status, pair.origin.item if rows.columns.id else pair.id)
+            if on_rows and pair.id % TELL_EVERY == 0:
+                on_rows(pair.id, rows.share)

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from align.core.errors import DataError, LineError, one_line, shorten
 from align.core.formats import to_json
 from align.core.stream import BUFFER
 from align.core.text import split_words
-from align.core.types import Pair
+from align.core.types import Origin, Pair
 from align.io.compression import OPENERS
 from align.io.reader import BadLines, read_bitext, read_lines
 from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
@@ -37,7 +37,7 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowPair(Pair):
-    """A pair of a row that has an id.
+    """A pair of a row; its origin carries the row's id, if that is a column.
 
     Attributes:
         id_bytes: size of the id, which is in memory until the links are written.
@@ -63,25 +63,22 @@ class Rows:
         share: their share of the file.
         start: share of a table's rows to begin after, or before that in the same row group.
         most_skipped: maximum number of rows of that row group to pass over.
-        bad: the policy for unreadable rows, and the rows that became blank.
-        ids: ids of rows, by number, until the writer removes them.
+        bad: the policy for unreadable rows.
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
         self.file, self.columns, self.bad = file, columns, BadLines(blank)
         self.read, self.share = 0, 0.0
         self.start, self.most_skipped = 0.0, 0
-        self.ids: dict[int, Any] = {}
 
     def refuse(self, number: int, reason: str, message: str, raw: Any) -> None:
         """Raise on an unreadable row, or note it."""
         self.bad(LineError(message, reason, file=self.file.place, line=number), raw=raw)
 
     def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
-        """Yield the pairs, and count them."""
-        for pair in lines:
-            self.read += 1
-            yield pair
+        """Yield the pairs with their row, and count them."""
+        for self.read, pair in enumerate(lines, 1):
+            yield replace(pair, origin=Origin(self.file.place, pair.id, self.bad.take(), pair.origin.item))
 
 
 def kind_of(name: str) -> str:
@@ -165,26 +162,29 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     objects = without = 0
     for number, line in enumerate(read_lines(lines, rows.file.place, on_bad), 1):
         source = target = ""
+        id = None
         if line.strip(" \t"):
             objects += 1
             try:
-                source, target = _sides(line, rows, number)
+                record = _object(line)
+                id = None if rows.columns.id is None else _id_of(record, rows.columns.id)
+                source, target = [_text(_value(record, name), name) for name in rows.columns[:2] if name]
             except ValueError as error:
                 reason, message = error.args
                 without += message.startswith("no field")
                 rows.refuse(number, reason, message, lines.shown)
-        id_bytes = len(line) if number in rows.ids else 0
-        yield RowPair(split_words(source), split_words(target), number, id_bytes)
+        id_bytes = len(line) if id is not None else 0
+        yield RowPair(split_words(source), split_words(target), number, id_bytes, origin=Origin(item=id))
     if without and without == objects:
         hint = "name them with ‹source_column› and ‹target_column›"
         raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
 
 
-def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
-    """Return source and target of an object.
+def _object(line: str) -> dict[str, Any]:
+    """Return the object of a line.
 
     Raises:
-        ValueError: it has none; its arguments are the reason in two words, and a full message.
+        ValueError: there is none; its arguments are the reason in two words, and a full message.
     """
     try:
         record = json.loads(line)
@@ -192,18 +192,22 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
         raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
     if not isinstance(record, dict):
         raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
-    if rows.columns.id is not None:
-        id = _value(record, rows.columns.id)
-        try:
-            to_json(id)
-        except ValueError:
-            message = f"{rows.columns.id!r} has a number that is NaN or infinite, which JSON has no form for"
-            raise ValueError("wrong fields", message) from None
-        rows.ids[number] = id
-    sides = []
-    for name in filter(None, rows.columns[:2]):
-        sides.append(_text(_value(record, name), name))
-    return sides[0], sides[1]
+    return record
+
+
+def _id_of(record: dict[str, Any], column: str) -> Any:
+    """Return the id of an object, which JSON can write.
+
+    Raises:
+        ValueError: there is none; its arguments are the reason in two words, and a full message.
+    """
+    id = _value(record, column)
+    try:
+        to_json(id)
+    except ValueError:
+        message = f"{column!r} has a number that is NaN or infinite, which JSON has no form for"
+        raise ValueError("wrong fields", message) from None
+    return id
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
@@ -274,14 +278,12 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
         ids = None if rows.columns.id is None else _ids(column_of(batch, rows.columns.id), rows)
         for number, row in enumerate(rows_of([column_of(batch, name) for name in names[:2]]), before + 1):
             source, target, why = read_sides(row)
-            id_bytes = 0
-            if ids is not None:
-                rows.ids[number] = id = next(ids)
-                id_bytes = 0 if pa.types.is_dictionary(id.type) else id.nbytes
+            id = None if ids is None else next(ids)
+            id_bytes = 0 if id is None or pa.types.is_dictionary(id.type) else id.nbytes
             if why:
                 raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
                 rows.refuse(number, why, f"{names[0]!r} or {names[1]!r} is {why}", raw)
-            yield RowPair(split_words(source), split_words(target), number, id_bytes)
+            yield RowPair(split_words(source), split_words(target), number, id_bytes, origin=Origin(item=id))
         before += batch.num_rows
         rows.share = before / total
     if before != table.metadata.num_rows:

@@ -34,11 +34,9 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
     count = min(FILES, len(files))
     for n in range(count):
         try:
-            with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (rows, pairs):
+            with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (_, pairs):
                 readable = (
-                    pair
-                    for pair in pairs
-                    if not rows.bad.errors.pop(pair.id, None) and not pair.blank and pair.memory() < LONGEST
+                    pair for pair in pairs if not pair.origin.error and not pair.blank and pair.memory() < LONGEST
                 )
                 yield from islice(readable, -(-CHOOSING_PAIRS // count))
         except DataError:  # reported when the file is aligned

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from align.core.aligner import Aligner
+from align.core.errors import LineError
 from align.core.stream import align_items, chunks
 from align.core.text import make_pair
-from align.core.types import Pair
+from align.core.types import Origin, Pair
 from align.jobs.arrow import (
     LinksAs,
     Named,
@@ -78,14 +79,12 @@ def align_table(
         raise TypeError(f"table is a pyarrow Table or RecordBatch; not of type {type(table).__name__}")
     named = None if id is None else Named(id, "id")
     check_columns(table.schema, Named(source, "source"), Named(target, "target"), named)
-    unread: dict[int, str] = {}
     sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
-    aligned = align_items(_pairs(sides, unread), lambda pair: [pair], for_rows(aligner))
+    aligned = align_items(_pairs(sides), lambda pair: [pair], for_rows(aligner))
     schema = schema_of(links)
     batches = []
     for chunk in chunks((alignment for _, (alignment,) in aligned), ROWS, lambda alignment: alignment.pair.memory()):
-        status = [status_of(alignment, unread.pop(alignment.pair.id, "")) for alignment in chunk]
-        batches.append(batch_of(chunk, status, schema))
+        batches.append(batch_of(chunk, list(map(status_of, chunk)), schema))
     results = pa.Table.from_batches(batches, schema)
     return results if id is None else results.add_column(0, field_of(table.schema, id), column_of(table, id))
 
@@ -107,20 +106,10 @@ def check_links(links: str) -> None:
         raise ValueError(f"links is one of {', '.join(get_args(LinksAs))}; not {links!r}")
 
 
-def _pairs(table: pa.Table, unread: dict[int, str]) -> Iterator[Pair]:
-    """Yield the rows of two columns as pairs numbered from 1; unreadable rows become blank.
-
-    Args:
-        table: a table of two columns.
-        unread: receives the reasons, by number.
-    """
-    for number, row in enumerate(_rows(table), 1):
+def _pairs(table: pa.Table) -> Iterator[Pair]:
+    """Yield the rows of a table of two columns as pairs numbered from 1; unreadable rows become blank."""
+    rows = (row for batch in table.to_batches(max_chunksize=ROWS) for row in rows_of(batch.columns))
+    for number, row in enumerate(rows, 1):
         source, target, reason = read_sides(row)
-        if reason:
-            unread[number] = reason
-        yield make_pair(source, target, number)
-
-
-def _rows(table: pa.Table) -> Iterator[tuple[bytes | None, ...]]:
-    for batch in table.to_batches(max_chunksize=ROWS):
-        yield from rows_of(batch.columns)
+        error = LineError(reason, reason, line=number) if reason else None
+        yield replace(make_pair(source, target, number), origin=Origin(line=number, error=error))

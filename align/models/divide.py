@@ -13,9 +13,9 @@ from collections.abc import Generator, Iterable, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from align.core.stream import OnBatch, OnChoice, align_items
+from align.core.stream import OnBatch, OnChoice
 from align.core.text import IdPair, normalize, to_form
 from align.core.types import Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
@@ -177,14 +177,6 @@ def _unmarked(piece: str) -> str:
     return piece.removesuffix(ENDING).removesuffix(CONTINUED)
 
 
-class _Divided(NamedTuple):
-    """A pair in its new words, the same pair as the models' input, and the units of both sides."""
-
-    pair: Pair
-    model_pair: Pair
-    sides: tuple[Division, Division]
-
-
 def align_unspaced(
     aligner: Aligner,
     pairs: Iterable[Pair],
@@ -208,15 +200,13 @@ def align_unspaced(
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
     recorders = [direction.recorder for direction in aligner.directions]
-    divided = (_divide(recorders, pair, words) for pair in pairs)
-    aligned = align_items(divided, lambda item: [item.model_pair], lambda sent: aligner(sent, on_choice, on_batch))
-    with closing(aligned):
-        yield from aligner.checked(_in_words(*item, alignment) for item, (alignment,) in aligned)
+    with closing(aligner((_divide(recorders, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
+        yield from aligner.checked(_in_words(alignment) for alignment in aligned)
 
 
-def _in_words(pair: Pair, _: Pair, sides: tuple[Division, Division], alignment: Alignment) -> Alignment:
+def _in_words(alignment: Alignment) -> Alignment:
     """Return an alignment of units as one of words: all words of a unit share its links."""
-    source, target = sides
+    pair, (source, target) = alignment.pair.origin.item
     scores = {
         (i, j): score
         for (u, v), score in alignment.scores.items()
@@ -237,10 +227,11 @@ def in_units(recorder: Recorder, pairs: Sequence[Pair]) -> Sequence[Pair]:
     lengths = [length for length in unspaced if length]
     if not lengths or sum(lengths) / len(lengths) < WORD_LENGTH:
         return pairs
-    return [_divide([recorder], pair, "pieces").model_pair for pair in pairs]
+    return [_divide([recorder], pair, "pieces") for pair in pairs]
 
 
-def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> _Divided:
+def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> Pair:
+    """Return a pair as the models' input, which carries the pair in its new words and the units of both sides."""
     given: tuple[list[list[Span]], list[list[Span]]] = [], []
     parts = pair.source, pair.target
     if words == "segmented":
@@ -252,13 +243,14 @@ def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> _Divided:
     source, target = (divide(parts[n], [sides[n] for sides in spelt], words, given[n]) for n in (0, 1))
     divided = source, target
     new = replace(pair, source=source.words, target=target.words)
+    origin = replace(pair.origin, item=(new, divided))
     if new.blank:
-        return _Divided(new, Pair((), (), pair.id), divided)
+        return Pair((), (), pair.id, origin=origin)
     forward, *reverse = (
         _as_ids(recorder, found, divided[::step], n, pair.id)
         for n, (recorder, found, step) in enumerate(zip(recorders, pieces, (1, -1), strict=False))
     )
-    return _Divided(new, replace(forward, reverse=reverse[0]) if reverse else forward, divided)
+    return replace(forward, reverse=next(iter(reverse), None), origin=origin)
 
 
 def _as_ids(recorder: Recorder, pieces: Pieces, sides: Sequence[Division], model: int, id: int) -> IdPair:

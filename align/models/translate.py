@@ -318,8 +318,8 @@ class _Translating:
                 queue.put_error(chunk)
                 break
             queue.put(chunk, chunk)
-            yield from (pair for _, pair in queue.ready())
-        yield from (pair for _, pair in queue.rest())
+            yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.ready())
+        yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.rest())
 
     def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
         """Return a translation with `<unk>` for unknown pieces, if the search allows it."""
@@ -386,8 +386,6 @@ class _Translating:
             return
         forward = f"the forward model ({self._forward.recorder.name})"
         name = "the model" if self.aligner.reverse is None else forward
-        raise PairError(
-            f"source has {length}, {name} takes {limit:,}",
-            line=pair.id,
-            hint=f"shorten it, or leave such lines without translation ({BLANK})",
-        )
+        hint = f"shorten it, or leave such lines without translation ({BLANK})"
+        message = f"source has {length}, {name} takes {limit:,}"
+        raise PairError(message, file=pair.origin.file, line=pair.origin.line or pair.id, hint=hint)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from align.core.stream import OnBatch, OnChoice, align_items
-from align.core.types import Alignment, Pair, Search
+from align.core.types import Alignment, Origin, Pair, Search
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair, translate
 from align.transfer.markup import Placement, place_markup
@@ -237,6 +238,7 @@ def translate_pages(
     on_batch: OnBatch | None = None,
     *,
     split: bool = False,
+    file: str = "",
 ) -> Generator[tuple[T, TranslatedPage], None, None]:
     """Translate pages, or lines with tags, with the forward model; yield them in order.
 
@@ -245,6 +247,7 @@ def translate_pages(
         pages: the pages, each with what it belongs to, which comes back with its translation.
         search: see `align.models.translate.translate`, as for the callbacks.
         split: whether a tag may appear more than once.
+        file: name of the pages' file in messages.
 
     Raises:
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
@@ -252,9 +255,11 @@ def translate_pages(
     """
     language = aligner.forward.recorder.languages[0]
     drafts = ((owner, Draft(page, language)) for owner, page in pages)
-    translated = align_items(
-        drafts, lambda item: item[1].pairs, lambda pairs: translate(aligner, pairs, search, on_choice, on_batch)
-    )
+
+    def pairs_of(item: tuple[T, Draft]) -> list[Pair]:
+        return [replace(pair, origin=Origin(file, pair.id)) for pair in item[1].pairs]
+
+    translated = align_items(drafts, pairs_of, lambda pairs: translate(aligner, pairs, search, on_choice, on_batch))
     with closing(translated):
         for (owner, draft), alignments in translated:
             yield owner, draft.place(alignments, split=split)

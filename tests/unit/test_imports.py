@@ -11,7 +11,7 @@ from pathlib import Path
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES = 3_150
+CORE_LINES = 3200
 
 
 def name_of(path: Path) -> str:
