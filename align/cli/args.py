@@ -20,9 +20,10 @@ from align.core.text import LinePair
 from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
+from align.io.checks import are_regular
 from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
-from align.io.resume import parts_of, record_of
+from align.io.shards import parts_of, record_of
 from align.models.divide import CUTS
 from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
 from align.models.model_toml import check_language
@@ -604,6 +605,8 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, tex
     check_words(parser, args)
     if args.resume and args.output in (None, "-"):
         parser.error("--resume requires -o FILE")
+    if args.resume and not are_regular(text.files):
+        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
         jobs = f"`extract-align jobs FILE … -o {args.output}`"
         parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")

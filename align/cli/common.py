@@ -7,16 +7,17 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, BinaryIO
 
 from align.core.errors import ARGUMENT, LONGEST_MESSAGE, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
-from align.core.types import Alignment
+from align.core.types import Alignment, Choice
 from align.evaluation.gold import LinksWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
+from align.io.session import Observer
 
 DESCRIBING = "extract-align models describe MODEL"
 """Command that takes the options of a model's text."""
@@ -204,7 +205,7 @@ class StatusLine:
             self._bar = None
 
 
-class Progress:
+class Progress(Observer):
     """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
 
     def __init__(self, program: str, quiet: bool) -> None:
@@ -215,6 +216,7 @@ class Progress:
         self._passes = 1
         self._expected: Callable[[], int | None] = lambda: None
         self._beside: Callable[[], str] = str
+        self._describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: ()
         self._start = self._shown = time.monotonic()
         self._bar: Any = None
 
@@ -225,6 +227,7 @@ class Progress:
         expected: Callable[[], int | None],
         waiting: str,
         beside: Callable[[], str] = str,
+        describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: (),
     ) -> None:
         """Say what the lines are.
 
@@ -234,14 +237,21 @@ class Progress:
             expected: how many there will be in all; None as long as that is not known.
             waiting: what is done before the first of them; nothing for no progress at all.
             beside: what else to say of how far it is.
+            describe: returns lines on layers and heads, once these are known.
         """
-        self._beside = beside
+        self._beside, self._describe = beside, describe
         self._silent = not waiting
         self.lines = self._before = before
         self._passes, self._expected = passes, expected
         if waiting and not self._quiet and (bar := draw_bar(before)) is not None:
             self._bar = bar
             self._bar.set_description_str(waiting)
+
+    def choose(self, choices: Sequence[Choice]) -> None:
+        """Describe the layers and heads of a text, and start the clock."""
+        for line in self._describe(choices):
+            self.write(f"{self._program}: {line}")
+        self.start()
 
     def start(self) -> None:
         """Start the clock, before the first line is done."""
@@ -252,10 +262,10 @@ class Progress:
         self._ahead += pairs / self._passes
         self._show()
 
-    def add(self, lines: int = 1) -> None:
+    def add(self, items: int = 1) -> None:
         """Count lines that are written."""
-        self.lines += lines
-        self._ahead = max(0.0, self._ahead - lines)
+        self.lines += items
+        self._ahead = max(0.0, self._ahead - items)
         self._show()
 
     @property

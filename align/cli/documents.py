@@ -12,14 +12,12 @@ from typing import Any
 
 from align.cli.about import direction
 from align.cli.common import Progress, open_output
-from align.cli.loading import Asked, Models, describe_choices, first_step, load_aligner
-from align.core.aligner import Aligner
+from align.cli.loading import Asked, Models, begin_session, load_aligner
 from align.core.errors import DataError, plural
 from align.core.formats import to_json
-from align.core.stream import align_items
-from align.core.types import Choice, Origin, Pair, TextWarning
+from align.core.types import Origin, Pair, TextWarning
 from align.io.reader import name_shown
-from align.io.signature import sign
+from align.io.session import Session
 from align.models.languages import base_language, is_group, named_language, same_language
 from align.transfer.documents import LARGEST, read_document
 from align.transfer.inline import Inline
@@ -59,13 +57,8 @@ class _Run:
             return None
         return inline if inline.missing else None
 
-    def complete(self, aligner: Aligner, progress: Progress) -> list[Choice]:
+    def complete(self, session: Session) -> None:
         """Align the segments whose translations lack tags, and place these."""
-        choices: list[Choice] = []
-
-        def announce(chosen: Sequence[Choice]) -> None:
-            choices[:] = chosen
-            progress.start()
 
         def pairs_of(item: tuple[int, Inline]) -> list[Pair]:
             n, inline = item
@@ -74,22 +67,17 @@ class _Run:
 
         read = ((n, self._read(n, self._segments[n].target or "")) for n in self.lacking)
         items = ((n, inline) for n, inline in read if inline)
-        aligned = align_items(items, pairs_of, lambda pairs: aligner(pairs, announce, progress.batch))
-        with closing(aligned):
-            for (n, inline), (alignment,) in aligned:
+        with closing(session.results(items, pairs_of)) as results:
+            for (n, inline), (alignment,) in results:
                 if alignment.skipped:
                     self._leave(n, alignment.skipped)
                 else:
                     target, placements = inline.place(alignment.scores)
                     self._note(n, target, placements, "completed")
-                progress.add()
-        return choices
 
-    def translate(self, aligner: Aligner, progress: Progress) -> list[Choice]:
+    def translate(self, session: Session) -> None:
         """Translate the segments without a translation."""
         from align.transfer.standins import translate_pages
-
-        choices: list[Choice] = []
 
         def pages() -> Iterator[tuple[int, Page]]:
             for n in self.empty:
@@ -101,20 +89,13 @@ class _Run:
                     continue
                 yield n, page
 
-        def announce(chosen: Sequence[Choice]) -> None:
-            choices[:] = chosen
-            progress.start()
-
-        translations = translate_pages(aligner, pages(), self._asked.search, announce, progress.batch, file=self._file)
-        with closing(translations):
+        with closing(translate_pages(session, pages(), file=self._file)) as translations:
             for n, translation in translations:
                 if translation.skipped:
                     self._leave(n, translation.skipped)
                 else:
                     placements = [row for rows in translation.report for row in rows]
                     self._note(n, translation.text, placements, "translated")
-                progress.add()
-        return choices
 
     def _leave(self, n: int, why: str) -> None:
         """Leave a segment as it is, and count why."""
@@ -225,7 +206,6 @@ def transfer_document(
     options = asked.models.forward.options
     document = read_document(data, shown, tags, (options.source_lang, options.target_lang))
     run = _Run(document.segments, asked, shown)
-    choices: list[Choice] = []
     signature = ""
     with closing(Progress(program, asked.quiet)) as progress:
         if run.lacking or (run.empty and asked.search):
@@ -235,14 +215,13 @@ def transfer_document(
             aligner = load_aligner(program, asked)
             if not (options.source_lang or options.target_lang):
                 warn_of_languages(aligner.forward.recorder.languages, languages, shown)
-            progress.begin(0, len(aligner.directions), lambda: None, first_step(aligner))
-            if run.lacking:
-                choices = run.complete(aligner, progress)
-            if run.empty and asked.search:
-                choices = run.translate(aligner, progress)
-            for line in describe_choices(aligner, choices):
-                progress.write(f"{program}: {line}")
-            signature = sign(aligner, choices, asked.search)
+            for wanted, do in ((run.lacking, run.complete), (run.empty if asked.search else (), run.translate)):
+                if wanted:
+                    translating = replace(asked, search=asked.search if do == run.translate else None)
+                    session = begin_session(translating, aligner, progress)
+                    do(session)
+            session.search = asked.search
+            signature = session.signature()
         if not asked.search:
             run.counts["without a translation"] += len(run.empty)
         run.leave_refused(document.refused(run.targets))

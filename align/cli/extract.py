@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from io import BytesIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -39,24 +41,22 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
-from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
+from align.cli.loading import Asked, begin_session, calibration_of, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import plural
 from align.core.formats import AGREEMENT
-from align.core.stream import OnBatch, align_items
-from align.core.symmetrize import DIRECTIONS, SOFT
-from align.core.types import Alignment, Choice, Origin, Pair, TextWarning
+from align.core.symmetrize import SOFT
+from align.core.types import Alignment, TextWarning
 from align.io.checks import open_text
-from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
-from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
+from align.io.session import Session
+from align.io.shards import BUFFERS, Shards, stamp
 from align.io.signature import sign
 from align.transfer.windows import FLOOR
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.stream import OnChoice
 
 PROGRAM = "extract-align"
 
@@ -192,51 +192,24 @@ UNLINKED = "without a link"
 """What there is to say of a line of words that has none."""
 
 
-class Files(NamedTuple):
-    """The file of results, and the list of bad lines, if there is one."""
-
-    out: BinaryIO
-    listing: BinaryIO | None
-
-
 class Results:
-    """Writes alignments, and lists bad lines.
+    """Writes alignments, and lists bad lines."""
 
-    Attributes:
-        blocks: with --resume, the finished parts of the result.
-    """
-
-    def __init__(self, files: Files | Blocks, options: Options) -> None:
-        self.blocks = files if isinstance(files, Blocks) else None
-        self._files, self._options = files, options
+    def __init__(self, options: Options, out: BinaryIO, listing: BinaryIO | None) -> None:
+        self._options, self.out, self.listing = options, out, listing
         self._write = write_translation if options.search else write_links
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
         origin = alignment.pair.origin
-        error = origin.error
-        if alignment.skipped and self._options.keyboard:
-            say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
-        self._write(self._files.out, alignment, self._options.format, self._options.scores)
-        if alignment.skipped and self._files.listing:
-            row = error.file if error else origin.file, str(origin.line), error.what if error else alignment.skipped
-            self._files.listing.write("\t".join(row).encode() + b"\n")
+        what = origin.error.what if origin.error else alignment.skipped
+        if what and self._options.keyboard:
+            say(f"{PROGRAM}: {what}")
+        self._write(self.out, alignment, self._options.format, self._options.scores)
+        if what and self.listing:
+            file = origin.error.file if origin.error else origin.file
+            self.listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
-
-    def flush(self) -> None:
-        """Pass on what is written, for a reader that waits for it."""
-        self._files.out.flush()
-
-
-@contextmanager
-def open_results(inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
-    """Open the output, which is written completely or not at all."""
-    with ExitStack() as stack:
-        if options.resume and options.output:
-            yield Results(stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
-            return
-        listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
-        yield Results(Files(stack.enter_context(open_output(options.output)), listing), options)
 
 
 class Extraction:
@@ -245,7 +218,8 @@ class Extraction:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._progress = Progress(PROGRAM, options.quiet)
-        self._results: Results | None = None
+        self._shards: Shards | None = None
+        self._begun = False  # whether there is an output to tell of
 
     def run(self) -> None:
         """Align all of the input, or report that it is done."""
@@ -253,82 +227,76 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign_results(load_aligner(PROGRAM, options), (), options).encode() + b"\n")
+                out.write(sign_results(Session(load_aligner(PROGRAM, options)), options).encode() + b"\n")
             return
-        inputs = [stamp(name) for name in options.input.files]
-        with open_text(options.input) as text:
-            if options.resume and options.output and (record := finished(options.output, options.bad_list)):
-                check_finished(record, inputs, text, options)
-                return
-            with open_results(inputs, options) as results:  # before the model, which takes long
-                self._results = results
-                self._align(text, results)
-        self._results = None
+        with open_text(options.input) as text, ExitStack() as stack:
+            # The output is opened before the model is loaded, which takes long.
+            if options.resume and options.output:
+                self._shards = stack.enter_context(Shards(options.output, options.bad_list))
+                results = Results(options, BytesIO(), None)
+            else:
+                listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
+                results = Results(options, stack.enter_context(open_output(options.output)), listing)
+            self._begun = True
+            self._align(text, results)
+        self._begun = False
 
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
-        options, progress, blocks = self._options, self._progress, results.blocks
+        options, progress, shards = self._options, self._progress, self._shards
         if options.ensemble:
             describe(options.ensemble)  # an error if a tool is missing
         aligner = load_aligner(PROGRAM, options)
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
-        pairs: Iterator[Pair] = text
-        if blocks:
-            aligner, pairs = resume(blocks, aligner, text, options)
-        counts = blocks.counts if blocks else Counter[str]()
-        choices: list[Choice] = [*blocks.choices] if blocks else []
+        before = 0
+        if shards:
+            shards.begin(what_is_run(aligner, options), BUFFERS * options.models.buffer)
+            if shards.complete:
+                progress.write(f"{PROGRAM}: {options.output} is complete: nothing to do")
+                return
+            results.out, results.listing, before = shards.out, shards.listing, shards.lines
+            aligner = aligner.reading_at(shards.choices) if shards.choices else aligner
+            if before:
+                progress.write(f"{PROGRAM}: {plural(before, 'line')} are done in {shards.folder}")
+        with ExitStack() as stack:
+            stack.callback(progress.close)
+            expected, shown = lambda: text.expected, not options.keyboard
+            session = begin_session(options, aligner, progress, options.words, before, expected, shown)
+            if options.ensemble:
+                encode, threads = aligner.forward.recorder.encode, options.models.threads or os.cpu_count() or 1
+                partners = stack.enter_context(open_partners(options.ensemble, options.input, encode, threads))
+                alone = session.align
 
-        def announce(chosen: Sequence[Choice]) -> None:
-            choices[:] = chosen
-            for line in describe_choices(aligner, chosen):
-                progress.write(f"{PROGRAM}: {line}")
-            progress.start()
+                def align_and_join(*pairs_and_callbacks: Any) -> Generator[Alignment, None, None]:
+                    return join(alone(*pairs_and_callbacks), text.name, partners, options.mean_threshold)
 
-        passes = (1 if options.method in DIRECTIONS else len(aligner.directions)) + bool(options.search)
-        waiting = "" if options.keyboard else first_step(aligner)
-        progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
-        try:
-            with ExitStack() as stack:
-                partners = None
-                if options.ensemble:
-                    encode, threads = aligner.forward.recorder.encode, options.models.threads or os.cpu_count() or 1
-                    partners = stack.enter_context(open_partners(options.ensemble, options.input, encode, threads))
+                session.align = align_and_join
+            if shards:
+                session.counts, session.choices = Counter(shards.counts), shards.choices
 
-                def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
-                    alignments = align_as(options, aligner, pairs, announce, progress.batch)
-                    return join(alignments, text.name, partners, options.mean_threshold) if partners else alignments
+            def save() -> None:
+                results.out.flush()  # for a reader that waits for it
+                if shards and progress.lines % shards.size == 0 and progress.lines > shards.lines:
+                    shards.save(session.counts, session.choices)
+                    results.out, results.listing = shards.out, shards.listing
 
-                aligned = align_items(pairs, lambda pair: [pair], align)
-                stack.enter_context(closing(aligned))  # at once: workers end with it
-                for _, (alignment,) in aligned:
-                    reason = results.write(alignment)
-                    counts[reason] += 1
-                    progress.add()
-                    if progress.lines % options.models.buffer == 0:
-                        results.flush()
-                        if blocks:
-                            blocks.save(progress.lines, choices)
-            results.flush()  # the results before what is said of them
-        finally:
-            progress.close()
+            session.run(islice(text, before, None), results.write, save, options.models.buffer)
         if not (options.bad_list or options.keyboard):
             text.bad.warn()
-        progress.write(f"{PROGRAM}: {summary(progress, counts)}")
-        progress.write(sign_results(aligner, choices, options))
+        progress.write(f"{PROGRAM}: {summary(progress, session.counts)}")
+        progress.write(sign_results(session, options))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
-        options, lines, results = self._options, self._progress.lines, self._results
-        by_error, done = isinstance(error, Exception), self._progress.done
-        if not results or (by_error and not lines):
+        options, lines, done = self._options, self._progress.lines, self._progress.done
+        if not self._begun or (isinstance(error, Exception) and not lines):
             return ""
-        if results.blocks:
-            lines = results.blocks.lines
+        if self._shards:
+            lines, size = self._shards.lines, f"({self._shards.size:,} at a time)"
             became = "the same command goes on" if lines else "nothing to go on with yet"
             if lines < done:
-                size = f"({results.blocks.size:,} at a time)"
                 became = f"{lines:,} of them are kept {size}; {became}" if lines else f"none is kept yet {size}"
         elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
             if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
@@ -340,27 +308,12 @@ class Extraction:
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
 
 
-def align_as(
-    options: Options, aligner: Aligner, pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch
-) -> Generator[Alignment, None, None]:
-    """Yield alignments of pairs, translated first or in units other than words between spaces, as the options say."""
-    if options.search:
-        from align.models.translate import translate
-
-        return translate(aligner, pairs, options.search, on_choice, on_batch)
-    if options.words != "spaces":
-        from align.models.divide import align_unspaced
-
-        return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
-    return aligner(pairs, on_choice, on_batch)
-
-
-def sign_results(aligner: Aligner, choices: Sequence[Choice], options: Options) -> str:
+def sign_results(session: Session, options: Options) -> str:
     """Return the signature of the output."""
+    session.search, session.words = options.search, options.words
     if not options.ensemble:
-        return sign(aligner, choices, options.search, options.words)
-    parts = {"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"}
-    return sign(aligner, choices, options.search, options.words, parts)
+        return session.signature()
+    return session.signature({"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"})
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:
@@ -374,18 +327,11 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
     return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
 
 
-def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options: Options) -> None:
-    """Check that the result is of these settings and this input, and report that nothing is left to do."""
-    assert options.output
-    check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
-    check_input(record, options.output, inputs, digested(text, options), text.name)
-    remove_joined(options.output, record)
-    if not options.quiet:
-        say(f"{PROGRAM}: {options.output} is there already: nothing to do")
-
-
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """Return what the output depends on, except the input."""
+    """Return what the output depends on.
+
+    The policy for bad lines is not part of it: lines that are done without it have none.
+    """
     source = options.input
     return {
         "settings": sign(aligner, (), options.search, options.words),
@@ -397,35 +343,10 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "batch-tokens": aligner.batch_tokens,
         "sides": "source" if source.one_side else "files" if source.parallel else "lines",
         "columns": ",".join(map(str, source.columns)) or "all",
-        "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
-        "files": ", ".join(map(name_shown, source.files)) if options.bad_list else None,  # the list names them
+        "files": ", ".join(map(name_shown, source.files)),
+        **{name_shown(name): stamp(name) for name in source.files},
     }
-
-
-def digested(text: Text, options: Options) -> DigestedPairs:
-    """Return the pairs of the input with a digest of all that the output depends on."""
-
-    def describe(origin: Origin) -> str:
-        place = [origin.file, str(origin.line)] if options.bad_list else []
-        return "\t".join([*place, origin.error.what if origin.error else ""])
-
-    return DigestedPairs(text, describe)
-
-
-def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
-    """Return an aligner that reads where the interrupted run did, and the pairs that are left to align."""
-    read = digested(text, options)
-    pairs = blocks.begin(what_is_run(aligner, options), read, text.name, options.models.buffer)
-    if not blocks.lines:
-        return aligner, pairs
-    try:
-        aligner = aligner.reading_at(blocks.choices) if blocks.choices else aligner
-    except ValueError as error:
-        raise ValueError(f"{blocks.folder}: {error}: {blocks.anew}") from None
-    if not options.quiet:
-        say(f"{PROGRAM}: {plural(blocks.lines, 'line')} are done in {blocks.folder}")
-    return aligner, pairs
 
 
 def main(arguments: Sequence[str] | None = None, parser: Parser | None = None) -> int:

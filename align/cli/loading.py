@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
-from align.cli.common import DESCRIBING, lacks_memory, say, show_log
+from align.cli.common import DESCRIBING, Progress, lacks_memory, say, show_log
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
-from align.core.symmetrize import SOFT
+from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import THRESHOLD, Choice, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
+from align.io.session import Session
 from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.stream import TooLong
+    from align.core.stream import OnBatch, OnChoice, TooLong
+    from align.core.types import Alignment, Pair
 
 NO_READER = "none"
 """Value of `--reader` for soft scores."""
@@ -276,6 +279,42 @@ def first_step(aligner: Aligner) -> str:
     """Return what progress says before the first line."""
     known = all(direction.known_choice for direction in aligner.directions)
     return "reading …" if known else "choosing layer and head …"
+
+
+def begin_session(
+    options: Asked,
+    aligner: Aligner,
+    progress: Progress,
+    words: str = "spaces",
+    before: int = 0,
+    expected: Callable[[], int | None] = lambda: None,
+    shown: bool = True,
+) -> Session:
+    """Return a session that translates and aligns as the options say, and begin to show its progress.
+
+    Args:
+        words: what is a word, one of `align.models.divide.CUTS`.
+        before: lines that an earlier run has done.
+        expected: how many lines there will be in all; None as long as that is not known.
+        shown: whether to show progress at all.
+    """
+    search = options.search
+
+    def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch) -> Generator[Alignment, None, None]:
+        if search:
+            from align.models.translate import translate
+
+            return translate(aligner, pairs, search, on_choice, on_batch)
+        if words != "spaces":
+            from align.models.divide import align_unspaced
+
+            return align_unspaced(aligner, pairs, words, on_choice, on_batch)
+        return aligner(pairs, on_choice, on_batch)
+
+    passes = (1 if aligner.method in DIRECTIONS else len(aligner.directions)) + bool(search)
+    waiting = first_step(aligner) if shown else ""
+    progress.begin(before, passes, expected, waiting, describe=partial(describe_choices, aligner))
+    return Session(aligner, align, search=search, words=words, observer=progress)
 
 
 def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:

@@ -38,14 +38,13 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
-from align.cli.loading import LANGUAGES, Asked, describe_choices, first_step, load_aligner, read_asked
+from align.cli.loading import LANGUAGES, Asked, begin_session, load_aligner, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
-from align.core.stream import align_items
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
-from align.core.types import THRESHOLD, Alignment, Choice, Origin, Pair, TextWarning
+from align.core.types import THRESHOLD, Alignment, Origin, Pair, TextWarning
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
@@ -60,8 +59,7 @@ from align.io.reader import (
     read_lines,
     refuse_numbers,
 )
-from align.io.signature import sign
-from align.models.divide import align_unspaced, split_words_at
+from align.models.divide import split_words_at
 from align.transfer.columns import (
     COLUMNS,
     ENTITY,
@@ -618,12 +616,13 @@ def transfer(options: Options) -> None:
         results = Results(options, out, report, review, progress)
         if options.strip:
             for item in items:
-                out.write(f"{item.source.plain}\n".encode())  # type: ignore[union-attr]
+                results.write_plain(item.source.plain)  # type: ignore[union-attr]
                 progress.add()
         elif options.links is not None:
             progress.begin(0, 1, lambda: None, "working …")
             for item in items:
                 results.write(item, item.scores)
+                progress.add()
         else:
             results.signature = _align(text, items, options, results, progress)
         if not options.strip:
@@ -636,41 +635,20 @@ def transfer(options: Options) -> None:
 
 def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
-    aligner = load_aligner(PROGRAM, options)
-    choices: list[Choice] = []
-
-    def announce(chosen: Sequence[Choice]) -> None:
-        choices[:] = chosen
-        for line in describe_choices(aligner, chosen):
-            progress.write(f"{PROGRAM}: {line}")
-        progress.start()
-
-    progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, first_step(aligner))
+    session = begin_session(options, load_aligner(PROGRAM, options), progress, options.words)
     if options.search and options.tags in KINDS:
         from align.transfer.standins import translate_pages
 
         pages = ((item, item.source) for item in items if isinstance(item.source, Page))
-        translations = translate_pages(
-            aligner, pages, options.search, announce, progress.batch, split=options.split, file=text.name
-        )
-        with closing(translations):
+        with closing(translate_pages(session, pages, split=options.split, file=text.name)) as translations:
             for item, translation in translations:
                 results.write_page(text, item, translation)
-        return sign(aligner, choices, options.search)
-
-    def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
-        if options.search:
-            from align.models.translate import translate
-
-            return translate(aligner, pairs, options.search, announce, progress.batch)
-        if options.words == "spaces":
-            return aligner(pairs, announce, progress.batch)
-        return align_unspaced(aligner, pairs, options.words, announce, progress.batch)
+        return session.signature()
 
     def pairs_of(item: Tagged) -> list[Pair]:
         return [replace(item.pair, origin=Origin(text.name, item.pair.id))]
 
-    with closing(align_items(items, pairs_of, align)) as aligned:
+    with closing(session.results(items, pairs_of)) as aligned:
         for item, (alignment,) in aligned:
             if alignment.skipped:
                 results.write(text.blank(item, alignment.skipped), {})
@@ -680,7 +658,7 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
                 results.write(item, item.scores)
                 continue
             results.write(_translated(item, alignment) if options.search else item, alignment.scores)
-    return sign(aligner, choices, options.search, options.words)
+    return session.signature()
 
 
 def _translated(item: Tagged, alignment: Alignment) -> Tagged:
@@ -698,6 +676,7 @@ class Results:
     ) -> None:
         self._options, self._out, self._report, self._progress = options, out, report, progress
         self._review = review
+        self._lines = 0
         self._counts: Counter[str] = Counter()
         self._texts: list[str] | None = [] if options.html_file else None
         self.signature = ""
@@ -706,6 +685,11 @@ class Results:
         """Write the page that the targets belong to, if they are blocks of one."""
         if page is not None and self._texts is not None and self._options.search is None:
             self._out.write(page.fill(self._texts).encode())
+
+    def write_plain(self, text: str) -> None:
+        """Write a source without its tags."""
+        self._out.write(f"{text}\n".encode())
+        self._lines += 1
 
     def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
         """Write a target with the tags of its source."""
@@ -755,6 +739,7 @@ class Results:
             texts = [(" ".join(segment.text for segment in translation.page.segments), content)]
         for number, (tags, pair) in enumerate(zip(rows, texts, strict=True), 1 if whole else item.pair.id):
             self._count(number, tags, pair)
+        self._progress.add(len(rows) - 1)  # a page has many
 
     def _count(
         self,
@@ -777,8 +762,8 @@ class Results:
             self._counts[REMARKS[name]] += len(texts)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
-        self._progress.add()
-        if self._progress.lines % self._options.models.buffer == 0:
+        self._lines += 1
+        if self._lines % self._options.models.buffer == 0:
             self._out.flush()
 
     def summary(self) -> str:
@@ -786,7 +771,7 @@ class Results:
         remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
-        return f"{plural(self._progress.lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
+        return f"{plural(self._lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
 
 
 def _labels(

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, TypeAlias
 from align.core.aligner import Aligner
 from align.core.errors import DataError, LineError
 from align.core.formats import to_json
-from align.core.stream import align_items
 from align.core.types import Pair
 from align.io.manifest import Record
+from align.io.session import Session
 from align.jobs.arrow import status_of
 from align.jobs.files import InputFile, digest_of, is_taken, join, remove, stat, whole_file
 from align.jobs.readers import Columns, Rows, kind_of, open_rows, table_head
@@ -159,7 +159,7 @@ def _results(
     job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
 ) -> Iterator[Result]:
     """Yield the result of each row, and count them by status."""
-    with closing(align_items(pairs, lambda pair: [pair], job.aligner)) as aligned:
+    with closing(Session(job.aligner).results(pairs, lambda pair: [pair])) as aligned:
         for pair, (alignment,) in aligned:
             status = status_of(alignment)
             counts[status] += 1

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, get_args
 
 from align.core.aligner import Aligner
 from align.core.errors import LineError
-from align.core.stream import align_items, chunks
+from align.core.stream import chunks
 from align.core.text import make_pair
 from align.core.types import Origin, Pair
+from align.io.session import Session
 from align.jobs.arrow import (
     LinksAs,
     Named,
@@ -80,7 +81,7 @@ def align_table(
     named = None if id is None else Named(id, "id")
     check_columns(table.schema, Named(source, "source"), Named(target, "target"), named)
     sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
-    aligned = align_items(_pairs(sides), lambda pair: [pair], for_rows(aligner))
+    aligned = Session(for_rows(aligner)).results(_pairs(sides), lambda pair: [pair])
     schema = schema_of(links)
     batches = []
     for chunk in chunks((alignment for _, (alignment,) in aligned), ROWS, lambda alignment: alignment.pair.memory()):

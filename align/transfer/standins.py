@@ -7,18 +7,15 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from align.core.stream import OnBatch, OnChoice, align_items
-from align.core.types import Alignment, Origin, Pair, Search
+from align.core.types import Alignment, Origin, Pair
+from align.io.session import Session
 from align.models.sentences import split_sentences
-from align.models.translate import CopyingPair, translate
+from align.models.translate import CopyingPair
 from align.transfer.markup import Placement, place_markup
 from align.transfer.pages import KEPT, Page, Segment
 from align.transfer.tags import ICU, PLACEHOLDER, Token, markup_of
-
-if TYPE_CHECKING:
-    from align.core.aligner import Aligner
 
 T = TypeVar("T")
 
@@ -231,21 +228,13 @@ class TranslatedPage(NamedTuple):
 
 
 def translate_pages(
-    aligner: Aligner,
-    pages: Iterable[tuple[T, Page]],
-    search: Search | None = None,
-    on_choice: OnChoice | None = None,
-    on_batch: OnBatch | None = None,
-    *,
-    split: bool = False,
-    file: str = "",
+    session: Session, pages: Iterable[tuple[T, Page]], *, split: bool = False, file: str = ""
 ) -> Generator[tuple[T, TranslatedPage], None, None]:
     """Translate pages, or lines with tags, with the forward model; yield them in order.
 
     Args:
-        aligner: of one model or two.
+        session: translates and aligns.
         pages: the pages, each with what it belongs to, which comes back with its translation.
-        search: see `align.models.translate.translate`, as for the callbacks.
         split: whether a tag may appear more than once.
         file: name of the pages' file in messages.
 
@@ -253,13 +242,12 @@ def translate_pages(
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
         LostItemError: a translation is missing.
     """
-    language = aligner.forward.recorder.languages[0]
+    language = session.aligner.forward.recorder.languages[0]
     drafts = ((owner, Draft(page, language)) for owner, page in pages)
 
     def pairs_of(item: tuple[T, Draft]) -> list[Pair]:
         return [replace(pair, origin=Origin(file, pair.id)) for pair in item[1].pairs]
 
-    translated = align_items(drafts, pairs_of, lambda pairs: translate(aligner, pairs, search, on_choice, on_batch))
-    with closing(translated):
+    with closing(session.results(drafts, pairs_of)) as translated:
         for (owner, draft), alignments in translated:
             yield owner, draft.place(alignments, split=split)

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from align.cli import extract, sweep
-from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -156,7 +154,7 @@ def test_sweep(run_main: Callable[..., Result], write: Callable[..., None], tmp_
 def test_a_run_that_goes_on_lists_the_same(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resume, "BUFFERS", 1)
+    monkeypatch.setattr(extract, "BUFFERS", 1)
     lines = [GOOD if n % 4 else BAD[n // 4 % 6][0] + b"\n" for n in range(40)]
     write(text=b"".join(lines))
     some: tuple[object, ...] = ("text", *BLANK, "--buffer", 3)
@@ -188,82 +186,9 @@ def test_a_run_that_goes_on_lists_the_same(
     assert Path("links").read_bytes() == Path("plain").read_bytes()
     assert Path("bad.tsv").read_bytes() == Path("plain.bad").read_bytes()
     assert run("-q", *some) == (0, b"", "")
-    listed = Path("bad.tsv").read_bytes()
-    for other, message in (
-        (listed[1:] + b"\n", "bad.tsv is not what it was when links.run.json was written: remove links to start again"),
-        (b"mine", f"bad.tsv has 4 bytes, and links.run.json says {len(listed):,}: remove links to start again"),
-    ):
-        Path("bad.tsv").write_bytes(other)
-        failed(run("-q", *some), message)
-        assert Path("bad.tsv").read_bytes() == other
     os.unlink("bad.tsv")
-    failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to start again")
-    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None; ")
-
-
-def test_a_list_that_is_a_device_is_not_recorded(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(text=GOOD + b"bad\n")
-    for _ in range(2):
-        assert run("-q", "text", *BLANK, "-o", "links", "--resume", "--bad-lines-file", "/dev/null").code == 0
-    assert [name for name, *_ in json.loads(Path("links.run.json").read_bytes())["outputs"]] == ["links"]
-
-
-def test_a_list_that_does_not_go_with_its_block(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume, "BUFFERS", 1)
-    write(text=BAD[0][0] + b"\n" + GOOD * 5 + BAD[0][0], cut=gzip.compress(b""))
-    arguments = ("-q", "text", "-o", "links", "--resume", "--buffer", 2, *BLANK, "--bad-lines-file", "bad")
-    with monkeypatch.context() as patch:
-        patch.setattr(extract.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.blocks.lines else None)
-        assert run(*arguments).code == 130
-    listed = Path("links.parts/00001.bad")
-    content = listed.read_bytes()
-    for other in (content.replace(b"\t1\t", b"\t2\t"), b""):
-        listed.write_bytes(other)
-        failed(run(*arguments), "links.parts/00001.bad is not what 00001.json says: remove links.parts to start again")
-    listed.unlink()
-    failed(run(*arguments), "links.parts/00001.bad is missing, or not a regular file: remove links.parts")
-    shutil.rmtree("links.parts")
-    assert run(*arguments).code == 0
-    assert Path("bad").read_text(encoding="utf-8").count("\n") == 2
-
-
-def test_a_bad_line_that_changed_is_another_input(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume, "BUFFERS", 1)
-    lines = [BAD[0][0] + b"\n" if n % 3 else GOOD for n in range(12)]
-    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK, "-f", "jsonl")
-    for end, message in ((-6, "the first 12 lines are not those that links.parts is of"), (None, "the lines are not")):
-        write(**{"text.gz": gzip.compress(b"".join(lines[:6])) + gzip.compress(b"".join(lines[6:]))[:end]})
-        assert run("text.gz", *arguments).code == (1 if end else 0)
-        for other in (b"\n", b"a ||| b ||| c\n"):
-            write(**{"text.gz": gzip.compress(b"".join([lines[0], other, *lines[2:]]))})
-            failed(run("text.gz", *arguments), message)
-
-
-def test_a_list_names_the_files_of_one_run(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume, "BUFFERS", 1)
-    lines = GOOD + b"das " * 40 + b"||| the\n" + b"bad\n" + GOOD
-    write(a=lines, b=GOOD, same=lines)
-    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK)
-    listed = (*arguments, "--bad-lines-file", "bad")
-    assert run("a", "b", *listed).code == 0
-    before = Path("bad").read_bytes()
-    for files, named in ((("same", "b"), "same, b"), (("./a", "b"), "./a, b")):
-        failed(run(*files, *listed), f"links is of another run (files was a, b, and is {named}): remove links")
-    write(b=lines[-len(GOOD) :] + GOOD, a=lines[: -len(GOOD)])  # the same lines, and one is in the other file
-    failed(run("a", "b", *listed), "the input: the lines are not those that links is of: remove links")
-    assert Path("bad").read_bytes() == before
-    os.unlink("links")
-    for end in (b"", b"\n"):  # without a list no name matters
-        write(a=lines + end)
-        assert run("a", *arguments).code == 0
-        assert run(*arguments, stdin=lines + end).code == 0
-        os.unlink("links")
+    failed(run("-q", *some), "links: exists, but bad.tsv is missing: ")
+    failed(run("-q", *some[:-2]), "links: was made with other settings (bad-lines-file: bad.tsv → None")
 
 
 # Columns
@@ -287,7 +212,7 @@ def test_columns(run: Callable[..., Result], write: Callable[..., None]) -> None
 def test_other_columns_are_another_run(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(text=b"das\tthe\tand\n")
     assert run("-q", "text", "-o", "links", "--resume", "--columns", "1,2").code == 0
-    failed(run("-q", "text", "-o", "links", "--resume", "--columns", "1,3"), "(columns was 1,2, and is 1,3)")
+    failed(run("-q", "text", "-o", "links", "--resume", "--columns", "1,3"), "(columns: 1,2 → 1,3)")
 
 
 # Several files
@@ -313,7 +238,7 @@ def test_options_may_stand_between_files(run: Callable[..., Result], write: Call
 def test_a_run_on_several_files_goes_on(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "BUFFERS", 1)
+    monkeypatch.setattr(extract, "BUFFERS", 1)
     write(a=GOOD * 7, b=b"und ||| and\n" * 7 + b"bad\n" + GOOD * 3)
     arguments = ("a", "b", "-o", "links", "--resume", "--buffer", 4)
     result = run("-q", *arguments)
@@ -321,54 +246,7 @@ def test_a_run_on_several_files_goes_on(
     assert result.err.splitlines()[-1] == (
         "extract-align: stopped after 14 lines; 12 of them are kept (4 at a time); the same command goes on"
     )
-    write(b=b"und ||| and\n" * 7 + GOOD * 4)
-    result = run(*arguments)
+    result = run(*arguments, *BLANK)
     assert (result.code, "12 lines are done in links.parts" in result.err) == (0, True)
-    assert Path("links").read_bytes() == run("-q", "a", "b").out
-    write(b=GOOD)
-    failed(run("-q", *arguments), "the input has 8 lines, and links is of 18: remove links to start again")
-
-
-def test_layer_and_head_are_chosen_once(
-    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path
-) -> None:
-    toy.save_model(tmp_path / "toy")
-    write(a=GOOD * 30, b=GOOD * 30)
-    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "links")
-    assert result.err.count("by lexical consistency over 60 pairs") == 1
-
-
-def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(de="das haus\n", en="the house\n")
-    failed(run("de", "en"), "de, line 1: no ||| and no TAB", "is each file one side of the text? -s de -t en")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
-        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
-        (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
-        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "another than that of -o"),
-        *(
-            (("a", *BLANK, "-o", "x", "--resume", "--bad-lines-file", name), f"--resume writes {name} itself")
-            for name in ("x.run.json", "./x.run.json", "x.parts", "x.parts/00001", "x.parts/list")
-        ),
-        (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
-        (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
-        (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
-        (("a", "--columns", "2,2"), "--columns takes two columns: source and target cannot be the same"),
-        (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
-        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns requires FILE, not -s and -t"),
-        (("a", "-", "-"), "only one of the files can be stdin"),
-        (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
-        (("a", "-o", "x/"), "-o x/ is a folder: `extract-align jobs FILE … -o x/` writes a file for each FILE"),
-    ],
-)
-def test_wrong_usage(
-    run: Callable[..., Result], write: Callable[..., None], arguments: tuple[str, ...], message: str
-) -> None:
-    write(a=GOOD)
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err
+    assert Path("links").read_bytes() == run("-q", "a", "b", *BLANK).out
+    failed(run("-q", "b", "a", *arguments[2:]), "(files: a, b → b, a)")

@@ -20,7 +20,6 @@ import torch
 from align import Search
 from align.cli import common, extract, loading
 from align.core import stream
-from align.io import resume
 from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
@@ -51,7 +50,7 @@ def run(
     """The command with a toy model, and slices of which a buffer has several."""
     monkeypatch.setattr(stream, "SLICE_WORDS", 1000)
     monkeypatch.setattr(translating, "SEARCH_WORDS", 1000)
-    monkeypatch.setattr(resume, "BUFFERS", 1)
+    monkeypatch.setattr(extract, "BUFFERS", 1)
     toy.save_model(tmp_path / "toys" / "de-en")
     toy.save_reverse_model(tmp_path / "toys" / "en-de")
     return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 500, "--device", "cpu")
@@ -110,17 +109,13 @@ def test_lines_before_a_bad_one_come_out(run: Callable[..., Result], at: int, ba
 
 def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tmp_path: Path) -> None:
     lines = random_lines(2600)
-    put(lines)
-    run("-q", "text", "--print-scores", "-o", "plain")
-    for at, count in ((1600, 2), (2200, 1), (2600, 2)):
-        put([*lines[: at - 1], "\udcff", *lines[at:]])
-        stdin = (tmp_path / "text").read_bytes()
-        again = ("-q", "--print-scores", "-o", "links", "--resume", "--workers", count)
-        failed(run(*again, stdin=stdin), f"line {at}: not UTF-8")
-        assert len(list((tmp_path / "links.parts").glob("0*.json"))) == (at - 1) // 500
-    put(lines)
-    result = run("--print-scores", "-o", "links", "--resume", "--workers", 2, stdin=(tmp_path / "text").read_bytes())
-    assert "2,500 lines are done in links.parts" in result.err
+    put([*lines[:1599], "bad", *lines[1600:2199], "bad", *lines[2200:]])
+    blank = ("--bad-lines", "blank")
+    run("-q", "text", "--print-scores", "-o", "plain", *blank)
+    again = ("text", "--print-scores", "-o", "links", "--resume")
+    failed(run("-q", *again, "--workers", 2), "line 1600: no ||| and no TAB")
+    assert len(list((tmp_path / "links.parts").glob("0*.json"))) == 3
+    assert "1,500 lines are done in links.parts" in run(*again, *blank, "--workers", 1).err
     assert Path("links").read_bytes() == Path("plain").read_bytes()
 
 
@@ -253,14 +248,13 @@ def test_signals_end_all_processes(tmp_path: Path, number: int, code: int, group
 
 @linux
 def test_killed_it_takes_its_workers_along_and_can_go_on_at_once(tmp_path: Path) -> None:
-    arguments = ("-o", "links", "--resume", "--buffer", "500")
-    with working(tmp_path, *arguments) as (process, _):
+    with working(tmp_path, "-o", "links", "--buffer", "500") as (process, _):
         process.kill()
         process.wait()
     text = (tmp_path / "text").read_bytes()
     for name in ("links", "plain"):
         command = [sys.executable, "-m", "align", "-q", "-m", "toy/checkpoint.pt", "--device", "cpu"]
-        command += [*arguments[2:], "-o", name, "--threads", "2", "--layer", "1", "--head", "1"]
+        command += ["--buffer", "500", "-o", name, "--threads", "2", "--layer", "1", "--head", "1"]
         subprocess.run(command, cwd=tmp_path, input=text, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
 

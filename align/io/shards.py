@@ -1,0 +1,216 @@
+"""Write a long result in shards, so that a run goes on after a stop: finished shards are kept until they are joined.
+
+`FILE.parts` holds `run.json`, what the result depends on, and for each finished shard its lines, `00001`, its list of
+bad lines, `00001.bad`, and its marker, `00001.json`, which is written last. `FILE.run.json` is a copy of `run.json`
+next to a complete result: by it the same command finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+from align.core.errors import DataError, printable, shorten
+from align.core.types import Choice
+from align.io.output import beside, link_target, open_output, replace_file
+from align.io.signature import read_choice
+
+BUFFERS = 5
+"""Buffers in a shard."""
+
+MAX_NAMED = 8
+"""Differences between two runs that a message names."""
+
+RUN, LOCK = "run.json", "lock"
+
+
+class Shards:
+    """A result that is written in shards; a context, which joins them if it ends without an error.
+
+    Args:
+        path: the result.
+        listing: the list of bad lines, if there is one.
+
+    Attributes:
+        folder: where the shards are.
+        size: lines of a shard; 0 before `begin`.
+        lines: lines in finished shards.
+        counts: these lines, by what the writer counts.
+        choices: layer and head of each direction in these lines.
+        out: the current shard.
+        listing: its list of bad lines.
+        complete: whether the result is there already.
+
+    Raises:
+        DataError: another run is writing the result, or a file of this name has no record.
+        OSError: the folder cannot be written.
+    """
+
+    def __init__(self, path: str, listing: str | None = None) -> None:
+        self.folder, self.size, self.lines, self.complete = parts_of(path), 0, 0, False
+        self.counts: Counter[str] = Counter()
+        self.choices: tuple[Choice, ...] = ()
+        self.listing: BinaryIO | None = None
+        self._files = [path, *filter(None, [listing])]
+        self._run: Mapping[str, Any] = {}
+        self._open = ExitStack()
+        if os.path.exists(path) and not os.path.exists(record_of(path)):
+            raise DataError("exists, but was not made with --resume", file=path, hint="remove it, or write elsewhere")
+        os.makedirs(self.folder, exist_ok=True)
+        self._lock = FileLock(os.path.join(self.folder, LOCK))
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise DataError("another run is writing it", file=path) from None
+
+    def begin(self, run: Mapping[str, Any], size: int) -> None:
+        """Find the finished shards, and open the next one, unless the result is complete.
+
+        Args:
+            run: what the result depends on, by name: settings, inputs with their sizes and times.
+            size: lines of a shard.
+
+        Raises:
+            DataError: the result or its shards are those of another run; says how it differs.
+        """
+        self._run, self.size = run, size
+        path = self._files[0]
+        if os.path.exists(path):
+            self._compare(record_of(path), path)
+            if missing := next((name for name in self._files if not os.path.exists(name)), None):
+                raise DataError(f"exists, but {missing} is missing", file=path, hint=anew(path))
+            self.complete = True
+            return
+        if self._has_shards():
+            self._compare(self._path(RUN), self.folder)
+        else:
+            _write(self._path(RUN), run)
+        while os.path.exists(self._path(f"{self._number:05}.json")):
+            marker = _read(self._path(f"{self._number:05}.json"))
+            self.counts.update(marker["counts"])
+            self.choices = tuple(map(read_choice, marker["choices"]))
+            self.lines += size
+        self._start()
+
+    def save(self, counts: Mapping[str, int], choices: Sequence[Choice]) -> None:
+        """Finish the current shard, all of whose lines are written, and start the next one.
+
+        Args:
+            counts: the lines of this run, by what the writer counts.
+            choices: layer and head of each direction, if they are known.
+        """
+        self._open.close()
+        before, self.counts = self.counts, Counter(counts)
+        self.choices = tuple(choices) or self.choices
+        marker = {"counts": self.counts - before, "choices": [asdict(choice) for choice in self.choices]}
+        _write(self._path(f"{self._number:05}.json"), marker)
+        self.lines += self.size
+        self._start()
+
+    def __enter__(self) -> Shards:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._open.__exit__(kind, error, trace)
+        try:
+            if self.size and not error and not self.complete:
+                self._join()
+                self.complete = True
+            if self.complete or not self._has_shards():
+                shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            self._lock.release()
+
+    def _has_shards(self) -> bool:
+        return os.path.exists(self._path("00001.json"))
+
+    @property
+    def _number(self) -> int:
+        """The number of the current shard."""
+        return self.lines // self.size + 1
+
+    def _names(self, number: int) -> list[str]:
+        return [self._path(f"{number:05}{end}") for end in ("", ".bad")[: len(self._files)]]
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _start(self) -> None:
+        self._open = ExitStack()
+        self.out, *rest = (self._open.enter_context(replace_file(name)) for name in self._names(self._number))
+        self.listing = rest[0] if rest else None
+
+    def _join(self) -> None:
+        with ExitStack() as stack:
+            # The result appears last: without it the shards and the record are those of a run that goes on.
+            outs = [stack.enter_context(open_output(name)) for name in self._files]
+            for number in range(1, self._number + 1):
+                for name, out in zip(self._names(number), outs, strict=True):
+                    with open(name, "rb") as shard:
+                        shutil.copyfileobj(shard, out, 1 << 20)
+            _write(record_of(self._files[0]), self._run)
+
+    def _compare(self, record: str, made: str) -> None:
+        """Check that a record is of this run.
+
+        Raises:
+            DataError: it is of another one.
+        """
+        if changes := differences(_read(record), self._run):
+            raise DataError(f"was made with other settings ({changes})", file=made, hint=anew(made))
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Describe how two runs differ in one line, as `buffer: 2000 → 100`."""
+    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    changes = []
+    for name in names[:MAX_NAMED]:
+        was, new = before.get(name), now.get(name)
+        if isinstance(was, str) and isinstance(new, str) and "|" in was and "|" in new:  # signatures
+            parts = Counter(was.split("|")), Counter(new.split("|"))
+            was, new = ("|".join((a - b).elements()) for a, b in (parts, parts[::-1]))
+        changes.append(f"{name}: {shorten(str(was), 300)} → {shorten(str(new), 300)}")
+    return printable("; ".join([*changes, f"and {len(names) - MAX_NAMED:,} more"] if names[MAX_NAMED:] else changes))
+
+
+def stamp(name: str) -> str:
+    """Return the size of a file and the time of its last change, which tell whether it is still the same."""
+    status = os.stat(name)
+    return f"{status.st_size:,} bytes, changed at {status.st_mtime_ns / 1e9:.6f}"
+
+
+def parts_of(path: str) -> str:
+    """Return the folder for the shards of a result."""
+    return beside(link_target(path), "", ".parts")
+
+
+def record_of(path: str) -> str:
+    """Return the name of the record of a complete result."""
+    return beside(link_target(path), "", ".run.json")
+
+
+def anew(made: str) -> str:
+    """Return advice for a result, or shards, of another run."""
+    return f"restore the settings, or remove {made} to start again"
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Read a record of this package; it is trusted to be one if it is a JSON object."""
+    try:
+        with open(path, "rb") as file:
+            return dict(json.load(file))
+    except (ValueError, TypeError):
+        raise DataError("is not a record of extract-align", file=path, hint="remove it") from None
+
+
+def _write(path: str, content: Any) -> None:
+    with replace_file(path) as out:
+        out.write(json.dumps(content, indent=1).encode() + b"\n")
