@@ -17,16 +17,14 @@ from align.core.formats import FORMATS, OUTPUT_FORMATS, WITH_LINES, WITH_WORDS
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
-from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
+from align.core.types import CUTS, DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
 from align.io.checks import are_regular
-from align.io.output import link_target, temporary_name
+from align.io.output import link_target, parts_of, record_of, temporary_name
 from align.io.reader import Input, regular_file
-from align.io.shards import parts_of, record_of
-from align.models.divide import CUTS
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
-from align.models.model_toml import check_language
+from align.models.defaults import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
+from align.models.languages import check_language
 
 T = TypeVar("T")
 

@@ -17,7 +17,6 @@ from align.core.types import Alignment, Choice
 from align.evaluation.gold import LinksWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
-from align.io.session import Observer
 
 DESCRIBING = "extract-align models describe MODEL"
 """Command that takes the options of a model's text."""
@@ -205,7 +204,7 @@ class StatusLine:
             self._bar = None
 
 
-class Progress(Observer):
+class Progress:
     """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
 
     def __init__(self, program: str, quiet: bool) -> None:

@@ -90,7 +90,7 @@ class Options(Asked):
 
     Attributes:
         keyboard: whether someone types it.
-        words: what is a word, one of `align.models.divide.CUTS`.
+        words: what is a word, one of `align.core.types.CUTS`.
         ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
         mean_threshold: links have a mean score above it.
     """

@@ -18,7 +18,8 @@ from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import THRESHOLD, Choice, Dtype, Null, Search, Settings
 from align.io.process import cpu_quota
 from align.io.session import Session
-from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for, in_direction
+from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
+from align.models.folder import in_direction
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -293,14 +294,14 @@ def begin_session(
     """Return a session that translates and aligns as the options say, and begin to show its progress.
 
     Args:
-        words: what is a word, one of `align.models.divide.CUTS`.
+        words: what is a word, one of `align.core.types.CUTS`.
         before: lines that an earlier run has done.
         expected: how many lines there will be in all; None as long as that is not known.
         shown: whether to show progress at all.
     """
     search = options.search
 
-    def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch) -> Generator[Alignment, None, None]:
+    def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch | None) -> Generator[Alignment, None, None]:
         if search:
             from align.models.translate import translate
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +93,12 @@ INPUTS = frozenset((
 ))  # fmt: skip
 """Options that name files to read, by their destination."""
 
+MODEL_FILES = re.compile(
+    r".*\.(pt|bin|npz|safetensors|spm|model|ya?ml|jinja|argosmodel|codes|json|toml)|vocab\.txt|merges\.txt"
+    r"|dict\.[^.]+\.txt|bpe\..*|codes?(\..*)?|bpecodes|(shared|source|target)_vocabulary\.txt"
+)
+"""Names of the files of models, which no output replaces in a model's folder."""
+
 MODELS = ("model", "reverse_model", "pieces", "finetune_from")
 """Options that name a model, by their destination."""
 
@@ -141,8 +148,6 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse_to_replace(self, args: argparse.Namespace) -> None:
         """Refuse to write over a file that an option names, or over one of a model, with exit code 2."""
-        from align.cli.model_files import files_of_model
-
         written = {dest: getattr(args, dest, None) for dest in OUTPUTS}
         read = {dest: value for dest, value in vars(args).items() if dest in INPUTS or dest in MODELS}
         for dest, output in written.items():
@@ -151,8 +156,12 @@ class Parser(argparse.ArgumentParser):
             for name in (name for value in read.values() for name in _file_names(value)):
                 if os.path.isfile(name) and os.path.samefile(name, output):
                     self.error(f"{OUTPUTS[dest]} would replace the input {name}")
+            if not MODEL_FILES.fullmatch(os.path.basename(output)):
+                continue
+            folder = os.path.dirname(os.path.realpath(output))
             for model in filter(os.path.exists, (name for dest in MODELS for name in _file_names(read.get(dest)))):
-                if any(file.is_file() and file.samefile(output) for file in files_of_model(Path(model))):
+                own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
+                if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
                     self.error(f"{OUTPUTS[dest]} would replace {output}, a file of the model {model}")
 
     @property

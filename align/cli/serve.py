@@ -33,7 +33,7 @@ from align.core.stream import BUFFER
 from align.core.types import Search, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
-from align.models.folder import ALIGNING_MODEL, DEFAULT_MODEL
+from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL
 from align.service.limits import Limits
 
 if TYPE_CHECKING:

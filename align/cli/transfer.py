@@ -161,7 +161,7 @@ class Options(Asked):
         keep: names of elements that are not translated.
         attributes: names of attributes that are translated.
         column: of CoNLL-U, which has the labels.
-        words: what is a word, one of `align.models.divide.CUTS`.
+        words: what is a word, one of `align.core.types.CUTS`.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """

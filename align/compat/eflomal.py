@@ -24,7 +24,7 @@ from align.core.stream import align_items
 from align.core.text import make_pair
 from align.core.types import Choice, Pair
 from align.io.output import packed
-from align.models.folder import DEFAULT_MODEL
+from align.models.defaults import DEFAULT_MODEL
 
 UNUSED = (
     *("model", "score_model", "n_iterations", "n_samplers", "rel_iterations", "null_prior"),

@@ -15,7 +15,7 @@ from machine.translation import WordAligner, WordAlignmentMatrix
 
 from align.compat.models import for_single_pairs, load_both
 from align.core.types import THRESHOLD
-from align.models.folder import ALIGNING_REVERSE
+from align.models.defaults import ALIGNING_REVERSE
 
 
 class ExtractAligner(WordAligner):

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from align.core.aligner import Aligner
-from align.models.folder import ALIGNING_MODEL, ALIGNING_REVERSE, forward_for
+from align.models.defaults import ALIGNING_MODEL, ALIGNING_REVERSE, forward_for
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 

@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 
 from align.compat.models import for_single_pairs, load_both, report_unused
 from align.core.types import THRESHOLD
-from align.models.folder import ALIGNING_REVERSE
+from align.models.defaults import ALIGNING_REVERSE
 
 Link = tuple[int, int]
 

@@ -324,6 +324,10 @@ def _table_word(word: str) -> str:
     return html.escape(shorten(printable(word), 24))
 
 
+CUTS = ("spaces", "segmented", "characters", "pieces", "icu")
+"""Kinds of words: text between spaces; the same, of scripts that a model reads without these spaces; single characters;
+pieces of the model; or words that ICU finds."""
+
 PositionChoice = Literal["input", "output", "both", "auto"]
 Null = Literal["eos", "mask", "none"]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from typing import Any, TypeAlias
 
 from align.core.errors import printable, shorten
 from align.core.types import Choice
+from align.io.output import lock
 from align.io.signature import read_choice
 
 BLOCK = 1 << 20
@@ -51,34 +50,6 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
     while block := file.read(BLOCK):
         digest.update(block)
     return str(digest.hexdigest())
-
-
-def lock(descriptor: int, *, shared: bool = False, wait: float | None = 0.0) -> bool:
-    """Lock an open file for as long as it is open in this process or in one that inherits it.
-
-    On file systems without locks this always succeeds.
-
-    Args:
-        descriptor: descriptor of the file.
-        shared: whether others may hold the lock too, if theirs is shared.
-        wait: seconds to wait for another process; None without limit.
-
-    Returns:
-        False if another process still holds the lock.
-    """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    end = None if wait is None else time.monotonic() + wait
-    while True:
-        try:
-            fcntl.flock(descriptor, kind if end is None else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if end is None or time.monotonic() >= end:
-                return False
-            time.sleep(0.1)
-            continue
-        except OSError:
-            pass
-        return True
 
 
 @contextmanager

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import io
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
 
 from align.io.compression import PACKERS
-from align.io.manifest import lock
 from align.io.process import unfinished
 
 NAME_MAX = 255
@@ -110,6 +111,44 @@ def longest_name(folder: str) -> int:
 def link_target(path: str) -> str:
     """Return the file that a symbolic link leads to, so that the link is preserved, and any other name unchanged."""
     return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def parts_of(path: str) -> str:
+    """Return the folder for the shards of a result."""
+    return beside(link_target(path), "", ".parts")
+
+
+def record_of(path: str) -> str:
+    """Return the name of the record of a complete result."""
+    return beside(link_target(path), "", ".run.json")
+
+
+def lock(descriptor: int, *, shared: bool = False, wait: float | None = 0.0) -> bool:
+    """Lock an open file for as long as it is open in this process or in one that inherits it.
+
+    On file systems without locks this always succeeds.
+
+    Args:
+        descriptor: descriptor of the file.
+        shared: whether others may hold the lock too, if theirs is shared.
+        wait: seconds to wait for another process; None without limit.
+
+    Returns:
+        False if another process still holds the lock.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    end = None if wait is None else time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(descriptor, kind if end is None else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if end is None or time.monotonic() >= end:
+                return False
+            time.sleep(0.1)
+            continue
+        except OSError:
+            pass
+        return True
 
 
 def open_locked(part: str, shown: str) -> int:

@@ -1,6 +1,6 @@
 """Run an aligner over the items of a text: commands, jobs and tables all align through here.
 
-A session needs no terminal. What watches it, such as a progress bar, is an `Observer`.
+A session needs no terminal. An `Observer` watches it, such as a progress bar.
 """
 
 from __future__ import annotations
@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from align.core.aligner import Aligner
 from align.core.stream import OnBatch, OnChoice, align_items
 from align.core.types import Alignment, Choice, Pair, Search
 from align.io.signature import Parts, sign
 
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+
 T = TypeVar("T")
 
-Align = Callable[[Iterator[Pair], OnChoice, OnBatch], Generator[Alignment, None, None]]
+Align = Callable[[Iterator[Pair], OnChoice, OnBatch | None], Generator[Alignment, None, None]]
 """Aligns a stream of pairs, as `Aligner.__call__` does."""
 
 
-class Observer:
-    """Watches a session; this one does nothing."""
+class Observer(Protocol):
+    """Watches a session, as a progress bar does."""
 
     def choose(self, choices: Sequence[Choice]) -> None:
         """Receive the layer and head of each direction."""
@@ -61,7 +63,7 @@ class Session:
     ) -> None:
         self.aligner, self.search, self.words = aligner, search, words
         self.align: Align = align or aligner
-        self._observer = observer or Observer()
+        self._observer = observer
         self.choices: tuple[Choice, ...] = ()
         self.counts: Counter[str] = Counter()
 
@@ -76,7 +78,8 @@ class Session:
         with closing(self._aligned(items, pairs_of)) as results:
             for result in results:
                 yield result
-                self._observer.add()
+                if self._observer:
+                    self._observer.add()
 
     def run(
         self, pairs: Iterable[Pair], write: Callable[[Alignment], str], save: Callable[[], object], every: int
@@ -89,7 +92,8 @@ class Session:
         with closing(self._aligned(pairs, lambda pair: [pair])) as results:
             for number, (_, (alignment,)) in enumerate(results, 1):
                 self.counts[write(alignment)] += 1
-                self._observer.add()
+                if self._observer:
+                    self._observer.add()
                 if number % every == 0:
                     save()
         save()
@@ -97,8 +101,9 @@ class Session:
     def _aligned(
         self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]
     ) -> Generator[tuple[T, list[Alignment]], None, None]:
-        # Closed at once, since worker processes end with it.
-        return align_items(items, pairs_of, lambda pairs: self.align(pairs, self._choose, self._observer.batch))
+        # Callers close it at once, since worker processes end with it.
+        on_batch = self._observer.batch if self._observer else None
+        return align_items(items, pairs_of, lambda pairs: self.align(pairs, self._choose, on_batch))
 
     def signature(self, after: Parts | None = None) -> str:
         """Return the signature of the results; `after` are parts that follow the version."""
@@ -106,4 +111,5 @@ class Session:
 
     def _choose(self, choices: tuple[Choice, ...]) -> None:
         self.choices = choices
-        self._observer.choose(choices)
+        if self._observer:
+            self._observer.choose(choices)

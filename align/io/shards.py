@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from align.core.errors import DataError, printable, shorten
 from align.core.types import Choice
-from align.io.output import beside, link_target, open_output, replace_file
+from align.io.output import open_output, parts_of, record_of, replace_file
 from align.io.signature import read_choice
 
 BUFFERS = 5
@@ -185,16 +185,6 @@ def stamp(name: str) -> str:
     """Return the size of a file and the time of its last change, which tell whether it is still the same."""
     status = os.stat(name)
     return f"{status.st_size:,} bytes, changed at {status.st_mtime_ns / 1e9:.6f}"
-
-
-def parts_of(path: str) -> str:
-    """Return the folder for the shards of a result."""
-    return beside(link_target(path), "", ".parts")
-
-
-def record_of(path: str) -> str:
-    """Return the name of the record of a complete result."""
-    return beside(link_target(path), "", ".run.json")
 
 
 def anew(made: str) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from align.core.errors import DataError
-from align.io.manifest import lock
-from align.io.output import cannot_write
+from align.io.output import cannot_write, lock
 from align.jobs.files import RUN, is_local, join, locate
 
 PATIENCE = 5.0

@@ -11,7 +11,7 @@ from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
-from align.models.folder import forward_for
+from align.models.defaults import forward_for
 from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 

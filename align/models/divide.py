@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from align.core.stream import OnBatch, OnChoice
 from align.core.text import IdPair, normalize, to_form
-from align.core.types import Alignment, Pair, Pieces, Span
+from align.core.types import CUTS, Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.backend import Recorder
 
-
-CUTS = ("spaces", "segmented", "characters", "pieces", "icu")
-"""Kinds of words: text between spaces; the same, of scripts that a model reads without these spaces; single characters;
-pieces of the model; or words that ICU finds."""
 
 _is_unspaced = re.compile(f"[{UNSPACED}]").match
 

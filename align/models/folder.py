@@ -10,9 +10,10 @@ from itertools import islice
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
-from align.core.types import THRESHOLD, Cell, Position, PositionChoice, Score, Settings
+from align.core.types import Cell, Position, Score
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
+from align.models.defaults import OPPOSITE
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.huggingface.vocabulary import has_vocabulary
@@ -22,20 +23,8 @@ from align.models.preprocess import TextRules
 from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
 
 BUNDLED = Path(__file__).parent / "bundled"
-DEFAULT_MODEL = "de-en"
-ALIGNING_MODEL = "de-en-fast"
-"""The default of programs that only align: it was distilled for that, and cannot translate."""
-ALIGNING_REVERSE = "en-de-fast"
-"""The same for English to German."""
-
 READER = "reader.safetensors"
 """Name of a trained reader next to a model."""
-
-AUTO = "auto"
-"""Means the trained reader next to the model, if there is one."""
-
-OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
-"""Bundled models of the same kind in the other direction."""
 
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
 FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
@@ -180,19 +169,6 @@ class ModelFolder:
         return (kinds[0] if len(kinds) == 1 else "none"), None
 
 
-def default_model(settings: Settings, position: PositionChoice | None) -> str:
-    """Return the model that is loaded where none is named.
-
-    The distilled model aligns better, in half of the time, but has one layer and one position.
-
-    Args:
-        settings: how to read the model.
-        position: the requested one; None where it is open.
-    """
-    chosen = position is not None or replace(settings, threshold=THRESHOLD) != Settings()
-    return DEFAULT_MODEL if chosen else ALIGNING_MODEL
-
-
 def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
     """Return a default model, or its opposite for the requested languages, and options without these languages.
 
@@ -209,13 +185,6 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
     if re.fullmatch("([a-z]{2,3})-(?!\\1$)[a-z]{2,3}", languages):
         hint = f'name one, perhaps ‹model="Helsinki-NLP/opus-mt-{languages}"›, or {hint}'
     raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
-
-
-def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
-    """Return the forward model for a reverse model, where none is named; None where that of `default_model` will do."""
-    if reverse in (None, ALIGNING_REVERSE):
-        return None
-    return OPPOSITE.get(os.fspath(reverse or ""), DEFAULT_MODEL)
 
 
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 
+from align.core.errors import show_value
+
 ALIASES = {"pob": "pt", "ns": "nso", "nb": "no", "pbt": "ps", "fuv": "ff"}
 """Codes of published models that are in no standard, and members of a macrolanguage that langcodes keeps apart."""
 
@@ -64,3 +66,18 @@ def find_language(code: str, codes: Iterable[str]) -> str | None:
         return code
     matches = [candidate for candidate in listed if same_language(code, candidate)]
     return matches[0] if len(matches) == 1 else None
+
+
+LANGUAGE_CODE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
+"""A language code, which becomes part of file names."""
+
+
+def check_language(code: object) -> str:
+    """Return a language code, which consists of letters, digits, `_`, `.` and `-`.
+
+    Raises:
+        ValueError: it is not a language code, but for example a path.
+    """
+    if isinstance(code, str) and LANGUAGE_CODE.fullmatch(code):
+        return code
+    raise ValueError(f"{show_value(code)} is not a language code such as 'de'")

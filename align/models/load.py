@@ -22,18 +22,10 @@ from align.io.pool import processes
 from align.models.causal.model import CausalRecorder
 from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
 from align.models.ctranslate2.model import load_ctranslate2
+from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import (
-    AUTO,
-    BUNDLED,
-    FAIRSEQ_FILES,
-    READER,
-    ModelFolder,
-    default_model,
-    find_model,
-    in_direction,
-)
+from align.models.folder import BUNDLED, FAIRSEQ_FILES, READER, ModelFolder, find_model, in_direction
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
 from align.models.language_check import LanguageCheck

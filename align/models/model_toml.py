@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Cell, Position, Score
+from align.models.languages import LANGUAGE_CODE, check_language
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
 if sys.version_info >= (3, 11):
@@ -25,9 +26,6 @@ MOST_POINTS = 1000
 """Maximum number of points in a file: the parser's cost grows with the square of the parts of a dotted name."""
 
 TOML_BYTES = 1 << 16
-
-_LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
-"""A language code, which becomes part of file names."""
 
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
@@ -83,17 +81,6 @@ class ModelOptions:
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
             hint = "give one ‹subword_files› for both sides, or two, the source's first"
             raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
-
-
-def check_language(code: object) -> str:
-    """Return a language code, which consists of letters, digits, `_`, `.` and `-`.
-
-    Raises:
-        ValueError: it is not a language code, but for example a path.
-    """
-    if isinstance(code, str) and _LANGUAGE.fullmatch(code):
-        return code
-    raise ValueError(f"{show_value(code)} is not a language code such as 'de'")
 
 
 Calibrations = dict[str, dict[tuple[Score, Position], Cell]]
@@ -157,7 +144,7 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
 def _is_pair(name: object) -> bool:
     """Tell whether a name is a pair of languages, such as `deu_Latn to eng_Latn`."""
     codes = name.split(BETWEEN) if isinstance(name, str) else []
-    return len(codes) == 2 and all(map(_LANGUAGE.fullmatch, codes))
+    return len(codes) == 2 and all(map(LANGUAGE_CODE.fullmatch, codes))
 
 
 def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:

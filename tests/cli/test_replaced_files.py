@@ -9,7 +9,6 @@ import pytest
 
 from align.cli import baseline, extract
 from align.cli.manual import pages
-from align.cli.model_files import files_of_model
 from align.cli.parser import INPUTS, MODELS, OUTPUTS
 from tests import toy
 from tests.cli.conftest import Result
@@ -31,26 +30,25 @@ LAYOUTS = {
     "causal": ("model.safetensors.index.json", "model-1.safetensors", "tokenizer.json", "chat_template.jinja"),
     "ctranslate2": ("model.bin", "config.json", "../source.spm", "../metadata.json", "../bpe.model"),
     "argos": ("model/model.bin", "model/shared_vocabulary.json", "sentencepiece.model", "metadata.json"),
-    "marian": ("model.npz", "decoder.yml", "words.src", "words.trg"),
-    "firefox": ("model.deen.intgemm.alphas.bin", "srcvocab.deen.spm", "trgvocab.deen.x"),
-    "adapter": ("adapter_config.json", "adapter_model.safetensors", "../base/model.safetensors"),
+    "marian": ("model.npz", "decoder.yml", "vocab.de.spm"),
+    "firefox": ("model.deen.intgemm.alphas.bin", "srcvocab.deen.spm", "trgvocab.deen.spm"),
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_files_of_a_model(layout: str, tmp_path: Path) -> None:
+def test_files_of_a_model(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "model"
     for name in (*LAYOUTS[layout], "links", "notes.txt"):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    if layout == "marian":
-        (folder / "decoder.yml").write_text("vocabs: [words.src, words.trg]\n")
-    if layout == "adapter":
-        (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "a/base"}')
-    found = {path.resolve() for path in files_of_model(folder)}
-    assert {(folder / name).resolve() for name in LAYOUTS[layout]} <= found
-    assert not {folder / "links", folder / "notes.txt"} & found
+    parser = extract.build_parser()
+    for name in LAYOUTS[layout]:
+        with pytest.raises(SystemExit):
+            parser.parse_command(["-m", str(folder), "text", "-o", str(folder / name)])
+        assert f"a file of the model {folder}" in capsys.readouterr().err
+    for name in ("links", "notes.txt"):
+        parser.parse_command(["-m", str(folder), "text", "-o", str(folder / name)])
 
 
 @pytest.fixture

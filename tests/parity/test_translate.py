@@ -11,10 +11,11 @@ import torch
 
 from align import Aligner, Direction, Pair, PairError, load, translate, two_way
 from align.core.types import Search
+from align.models.defaults import DEFAULT_MODEL
 from align.models.detokenize import UNKNOWN
 from align.models.fairseq.own_model import load_own_model
 from align.models.fairseq.translator import FairseqTranslator, PackedModule, pack
-from align.models.folder import DEFAULT_MODEL, find_model
+from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from tests import toy
 from tests.conftest import example_pairs, plain

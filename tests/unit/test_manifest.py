@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.types import Cell, Choice, Place
-from align.io.manifest import Record, Run, differences, digest_of, dump_json, load_json, lock
+from align.io.manifest import Record, Run, differences, digest_of, dump_json, load_json
+from align.io.output import lock
 
 NUMBERS = st.integers(0, 2**63 - 1)
 PLAIN = st.dictionaries(st.text(), st.none() | st.text() | NUMBERS)

@@ -26,8 +26,7 @@ from align.models.engine.search import EngineTranslator
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json
-from align.models.languages import find_language
-from align.models.model_toml import check_language
+from align.models.languages import check_language, find_language
 from align.models.preprocess import Preprocessor, TextRules
 from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
 

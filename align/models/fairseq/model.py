@@ -18,7 +18,7 @@ from align.models.fairseq.checkpoint import load_checkpoint, model_settings, pla
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
 from align.models.fairseq.translator import FairseqTranslator
 from align.models.folder import BUNDLED, ModelFolder
-from align.models.model_toml import check_language
+from align.models.languages import check_language
 from align.models.preprocess import Preprocessor, TextRules
 from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
 

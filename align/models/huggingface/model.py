@@ -31,8 +31,8 @@ from align.models.huggingface.files import model_weight_files, read_model_weight
 from align.models.huggingface.text import Text, language_piece, prepare_text
 from align.models.huggingface.translator import HuggingFaceTranslator
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
-from align.models.languages import find_language
-from align.models.model_toml import ModelOptions, check_language
+from align.models.languages import check_language, find_language
+from align.models.model_toml import ModelOptions
 from align.models.recorder import Framework, ModelRecorder, file_digest, fingerprint, remember
 
 VOCABULARIES = (
