@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -27,21 +26,19 @@ from align.cli.args import (
     options_of,
     whole_number,
 )
-from align.cli.common import FAILED, Progress, message_of, open_output, run, say_error, show_warnings, with_options
+from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
 from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
 from align.cli.parser import Parser
-from align.core.errors import DataError, one_line, plural, printable
+from align.core.errors import DataError, one_line, plural
 from align.core.types import Choice, TextWarning
 from align.io.process import keep_freed_memory
-from align.io.signature import sign
+from align.io.signature import read_choice, sign
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.io.manifest import Run
     from align.jobs.files import InputFile
     from align.jobs.job import Job
     from align.jobs.local import Event, Failed
-    from align.jobs.locks import Part
     from align.jobs.readers import Columns
 
 PROGRAM = "extract-align jobs"
@@ -73,7 +70,6 @@ class Options(Asked):
         blank: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
         workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
-        plan: whether to print what would be done instead of doing it.
     """
 
     files: tuple[InputFile, ...]
@@ -81,10 +77,9 @@ class Options(Asked):
     output: str
     links: str
     blank: bool
-    part: Part | None
+    part: tuple[int, int] | None
     engine: str
     workers: int | None
-    plan: bool
 
 
 def build_parser() -> Parser:
@@ -159,16 +154,11 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
         "list it in DIR/_run/FILE.bad.jsonl and write no links",
     )
     group.add_argument(
-        "--plan",
-        action="store_true",
-        help="print what is to be done and about how long it takes, from a sample of rows, and write nothing",
-    )
-    group.add_argument(
         "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
     )
 
 
-def part_of(text: str) -> Part:
+def part_of(text: str) -> tuple[int, int]:
     """Parse K/N, a part and the number of parts."""
     number, _, count = text.partition("/")
     if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
@@ -187,8 +177,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         raise ModuleNotFoundError(f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", name=error.name) from None
     if args.engine == "ray" and not find_spec("ray"):
         raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
-    if args.plan and args.engine == "ray" and not args.workers:
-        parser.error("--plan with --engine ray needs --workers: the cluster is not asked")
     columns = Columns(args.source_column, args.target_column, args.id_column)
     if (columns.source is None) != (columns.target is None):
         parser.error("--source-column and --target-column go together")
@@ -196,7 +184,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--source-column and --target-column cannot be the same")
     files = tuple(find(args.input))
     _check_files(parser, files, columns, args.output)
-    _check_names(parser, files, args.output)
     blank = args.bad_lines == "blank"
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
     return options_of(
@@ -235,27 +222,6 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
         parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")
 
 
-def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
-    """Refuse files whose names are too long for those of their records, a line for each, with exit code 2."""
-    from align.io.output import longest_name
-    from align.jobs.files import RUN, is_local, locate
-    from align.jobs.records import bad_rows_name
-
-    if not is_local(output):
-        return
-    most = longest_name(locate(output)[1]) - len(bad_rows_name("").removeprefix(f"{RUN}/"))
-    lengths = {file.place: len(os.fsencode(file.name)) for file in files}
-    messages = [
-        f"{place}: its name has {length} bytes, and the job has room for {most}: rename it"
-        for place, length in lengths.items()
-        if length > most
-    ]
-    for message in messages[:-1]:
-        say_error(parser.prog, message)
-    if messages:
-        parser.error(messages[-1])
-
-
 MOST_NAMED = 5
 """Files that are not done that the last message names."""
 
@@ -275,80 +241,29 @@ class Shards:
     def run(self) -> None:
         """Do all files that are not finished."""
         from align.jobs.files import RUN, join, make_folder
+        from align.jobs.job import Job, open_run
         from align.jobs.local import share_of
-        from align.jobs.locks import running
+        from align.jobs.sample import choose, sample
 
-        options = self._options
+        options, progress = self._options, self._progress
         keep_freed_memory()
         files = share_of(options.files, *options.part) if options.part else list(options.files)
         self._all, self._bytes = len(files), sum(file.size for file in files)
-        if options.plan:
-            self._plan(options, files)
-        else:
-            make_folder(join(options.output, RUN))
-            with running(options.output, options.part):
-                self._align(options, files)
-        if self._failed:
-            names = ", ".join(self._failed[:MOST_NAMED]) + (", …" if self._failed[MOST_NAMED:] else "")
-            raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
-
-    def _open(self, options: Options) -> Job:
-        """Load the models, and read or choose layer and head; nothing is written for a plan."""
-        from align.jobs.job import Job
-
-        progress, loaded = self._progress, load_aligner(PROGRAM, options)
+        make_folder(join(options.output, RUN))
+        loaded = load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, first_step(loaded), self._beside)
-        note = read_job(options, loaded) if options.plan else open_job(options, loaded)
-        aligner = replace(read_where(loaded, note, options), check=None)  # its sample has been checked
-        for line in describe_choices(loaded, note.choices):
+
+        def choose_place() -> Sequence[Choice]:
+            return choose(loaded, sample(options.files, options.columns))
+
+        names = [file.name for file in options.files]
+        settings = what_is_run(loaded, options)
+        record = open_run(options.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
+        choices = list(map(read_choice, record["choices"]))
+        aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
+        for line in describe_choices(loaded, choices):
             progress.write(f"{PROGRAM}: {line}")
-        return Job(aligner, note.signature, options.output, options.columns, options.links, options.blank)
-
-    def _plan(self, options: Options, files: Sequence[InputFile]) -> None:
-        """Print what would be done, and about how long it would take."""
-        from align.jobs.files import join
-        from align.jobs.job import check_free, finished
-        from align.jobs.plan import look, measure, most_rows
-
-        try:
-            job = self._open(options)
-        finally:
-            self._progress.close()
-        left: list[InputFile] = []
-        for file in files:
-            try:
-                if not finished(job, file, digests=False):
-                    check_free(join(options.output, file.name))
-                    left.append(file)
-            except DataError as error:
-                self._failed.append(file.name)
-                say_error(PROGRAM, error.told(with_options))
-        complete = len(files) - len(left) - len(self._failed)
-        seen = look(left, options.columns, options.models.buffer)
-        for file in left:
-            if unreadable := seen.errors.get(file.place):
-                self._failed.append(file.name)
-                say_error(PROGRAM, unreadable.told(with_options))
-        left = [file for file in left if file.place not in seen.errors]
-        workers = min(workers_of(job, options), len(left))
-        speed = measure(job.aligner, seen.pairs, workers)
-        rows, about = round(sum(seen.rows.values())), "" if seen.exact else "about "
-        size = sum(file.size for file in left)
-        lines = {
-            "files": f"{len(files):,}, of which {complete:,} finished",
-            "to do": f"{plural(len(left), 'file')}, {plural(size, 'byte')}, {about}{plural(rows, 'row')}",
-            "output": options.output,
-        }
-        if speed:
-            seconds = most_rows(seen.rows, left, workers) / speed.rows_s
-            by = f"{plural(workers, 'worker')}, from {plural(speed.timed, 'row')}"
-            lines["speed"] = f"about {speed.rows_s * workers:,.0f} rows/s by {by}"
-            lines["time"] = f"about {seconds / 3600:,.2f} hours ({timedelta(seconds=round(seconds))})"
-        with open_output(None) as out:
-            out.write("".join(f"{name:<8}{printable(text)}\n" for name, text in lines.items()).encode())
-
-    def _align(self, options: Options, files: Sequence[InputFile]) -> None:
-        progress, job = self._progress, self._open(options)
+        job = Job(aligner, record["signature"], options.output, options.columns, options.links, options.blank)
         progress.start()
         try:
             with closing(begin(job, files, options)) as events:
@@ -357,15 +272,19 @@ class Shards:
             progress.close()
         progress.write(f"{PROGRAM}: {self._summary()}")
         progress.write(job.signature)
+        if self._failed:
+            names = self._failed[:MOST_NAMED] + ["…"] * bool(self._failed[MOST_NAMED:])
+            raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {', '.join(names)}")
 
     def _follow(self, events: Iterator[Event]) -> None:
         """Count what is done, and report what fails."""
-        from align.jobs.local import Failed, Going
+        from align.jobs.local import Failed
+        from align.jobs.local import Progress as FileProgress
 
         for event in events:
             file = event.file
             before = self._rows.pop(file.place, (0, 0.0))[0]
-            if isinstance(event, Going):
+            if isinstance(event, FileProgress):
                 self._rows[file.place] = event.rows, event.share
                 self._progress.add(event.rows - before)
                 continue
@@ -381,8 +300,8 @@ class Shards:
                 self._bytes -= file.size
                 self._done_bytes -= file.size
             else:
-                self._progress.add(event.record.rows - before)
-                self._counts.update(event.record.counts)
+                self._progress.add(event.marker["rows"] - before)
+                self._counts.update(event.marker["counts"])
 
     def _expected(self) -> int | None:
         """Estimate the number of rows from the bytes of the rows done so far."""
@@ -440,57 +359,6 @@ def what_went_wrong(failed: Failed) -> str:
     message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
     named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
     return message if named else f"{failed.file.place}: {message}"
-
-
-def open_job(options: Options, aligner: Aligner) -> Run:
-    """Open the record of the job, which the first job in the output folder writes for all others."""
-    from align.jobs.locks import one_at_a_time
-    from align.jobs.records import open_run
-    from align.jobs.sample import choose, sample
-
-    def choose_place() -> tuple[Choice, ...]:
-        return choose(aligner, sample(options.files, options.columns))
-
-    names = [file.name for file in options.files]
-    with one_at_a_time(options.output):
-        return open_run(
-            options.output,
-            what_is_run(aligner, options),
-            choose_place,
-            lambda choices: sign(aligner, choices),
-            names,
-        )
-
-
-def read_job(options: Options, aligner: Aligner) -> Run:
-    """Return the record of the job, or what it would be; nothing is written."""
-    from align.io.manifest import Run
-    from align.jobs.records import read_run
-    from align.jobs.sample import choose, sample
-
-    settings = what_is_run(aligner, options)
-    if note := read_run(options.output, settings, [file.name for file in options.files]):
-        return note
-    choices = choose(aligner, sample(options.files, options.columns))
-    return Run(settings, choices, sign(aligner, choices))
-
-
-def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
-    """Return the same aligner, reading at the layers and heads of the record in the output folder."""
-    from align.jobs.files import join
-    from align.jobs.records import RUN_FILE
-
-    try:
-        if not note.choices:
-            raise ValueError("no layer and no head")
-        aligner = aligner.reading_at(note.choices)
-        if note.signature != sign(aligner, note.choices):
-            raise ValueError("its signature is not that of its settings and choices")
-    except ValueError as error:
-        raise DataError(
-            f"is not a record of this program, or is damaged ({one_line(error)})", file=join(options.output, RUN_FILE)
-        ) from None
-    return aligner
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:

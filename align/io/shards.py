@@ -7,7 +7,6 @@ next to a complete result: by it the same command finds nothing left to do.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -18,16 +17,14 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from align.core.errors import DataError, printable, shorten
+from align.core.errors import DataError
 from align.core.types import Choice
+from align.io.manifest import differences, dump_json, load_json
 from align.io.output import open_output, parts_of, record_of, replace_file
 from align.io.signature import read_choice
 
 BUFFERS = 5
 """Buffers in a shard."""
-
-MAX_NAMED = 8
-"""Differences between two runs that a message names."""
 
 RUN, LOCK = "run.json", "lock"
 
@@ -168,19 +165,6 @@ class Shards:
             raise DataError(f"was made with other settings ({changes})", file=made, hint=anew(made))
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe how two runs differ in one line, as `buffer: 2000 → 100`."""
-    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
-    changes = []
-    for name in names[:MAX_NAMED]:
-        was, new = before.get(name), now.get(name)
-        if isinstance(was, str) and isinstance(new, str) and "|" in was and "|" in new:  # signatures
-            parts = Counter(was.split("|")), Counter(new.split("|"))
-            was, new = ("|".join((a - b).elements()) for a, b in (parts, parts[::-1]))
-        changes.append(f"{name}: {shorten(str(was), 300)} → {shorten(str(new), 300)}")
-    return printable("; ".join([*changes, f"and {len(names) - MAX_NAMED:,} more"] if names[MAX_NAMED:] else changes))
-
-
 def stamp(name: str) -> str:
     """Return the size of a file and the time of its last change, which tell whether it is still the same."""
     status = os.stat(name)
@@ -196,11 +180,11 @@ def _read(path: str) -> dict[str, Any]:
     """Read a record of this package; it is trusted to be one if it is a JSON object."""
     try:
         with open(path, "rb") as file:
-            return dict(json.load(file))
+            return dict(load_json(file.read()))
     except (ValueError, TypeError):
         raise DataError("is not a record of extract-align", file=path, hint="remove it") from None
 
 
 def _write(path: str, content: Any) -> None:
     with replace_file(path) as out:
-        out.write(json.dumps(content, indent=1).encode() + b"\n")
+        out.write(dump_json(content))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from align.core.errors import DataError, shorten
 from align.core.types import Alignment
@@ -21,95 +20,65 @@ TEXT = ("string", "large_string", "string_view", "null")
 """Types of columns that are read, and of the values of dictionary columns; all values of `null` are null."""
 
 
-class Named(NamedTuple):
-    """A column, and the argument that names it."""
-
-    name: str
-    argument: str
-
-
 BATCH_BYTES = 1 << 26
 """Maximum number of bytes of rows that are Python objects at a time, unless one row has more."""
 
 
-def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | None) -> None:
-    """Check that a table has each column once, strings in the first two, and no name conflict with the result.
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column; `a.b` is the field b of a column of structs a, and null where a is.
+
+    Raises:
+        KeyError: there is none, or more than one of this name.
+    """
+    import pyarrow as pa
+
+    while name not in table.schema.names:
+        structs = [
+            field.name for field in table.schema if name.startswith(f"{field.name}.") and pa.types.is_struct(field.type)
+        ]
+        if not structs:
+            break
+        table = table.select(structs).flatten()
+    return table[name]
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """Return the field of a column that `column_of` returns."""
+    import pyarrow as pa
+
+    if name in schema.names:
+        return schema.field(name)
+    return pa.field(name, column_of(schema.empty_table(), name).type)
+
+
+def check_columns(schema: pa.Schema, columns: Mapping[str, str | None]) -> None:
+    """Check that a table has each column once, strings in source and target, and no name conflict with the result.
+
+    Args:
+        columns: names of the columns source, target and, if there is one, id, by the argument that names each.
 
     Raises:
         DataError: a check failed; the message lists the columns.
     """
-    _check_text(schema, *source)
-    _check_text(schema, *target)
-    if id is not None:
-        _check_column(schema, *id)
-        if id.name in RESULTS:
-            raise DataError(f"column {id.name!r}: what comes out has another of that name", hint="rename it")
-
-
-def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
-    """Check that there is exactly one column of this name."""
-    count = len(_find(schema, name))
-    if count != 1:
-        message = f"{count} columns {name!r}" if count else f"no column {name!r}"
-        there = shorten(", ".join(map(repr, islice(_names(schema), 80)))) or "none"
-        raise DataError(f"{message}: the table has {there}", hint=f"name one with ‹{argument}›")
-
-
-def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[int, ...], pa.Field]]:
-    """Return columns of a name with their paths: `a.b` is a column of that name, or else the field b of a struct a."""
     import pyarrow as pa
 
-    numbered = list(enumerate(fields))
-    if columns := [((n,), field) for n, field in numbered if field.name == name]:
-        return columns
-    structs = [
-        (n, field) for n, field in numbered if pa.types.is_struct(field.type) and name.startswith(f"{field.name}.")
-    ]
-    return [
-        ((n, *way), inner)
-        for n, field in structs
-        for way, inner in _find(field.type, name.removeprefix(f"{field.name}."))
-    ]
-
-
-def _names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator[str]:
-    """Yield the names of columns, with those of its fields instead of a struct's, unless they are deeply nested."""
-    import pyarrow as pa
-
-    for field in fields:
-        name = before + field.name
-        if pa.types.is_struct(field.type) and field.type.num_fields and name.count(".") < 9:
-            yield from _names(field.type, f"{name}.")
-        else:
-            yield name
-
-
-def field_of(schema: pa.Schema, name: str) -> pa.Field:
-    """Return the field of a column; one within structs has its full name, and is nullable, as the structs may be."""
-    way, field = _find(schema, name)[0]
-    return field if len(way) == 1 else field.with_name(name).with_nullable(True)
-
-
-def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
-    """Return the values of a column, also of one within structs: null where a struct is null."""
-    import pyarrow.compute as pc
-
-    (column, *way), _ = _find(table.schema, name)[0]
-    return pc.struct_field(table.column(column), way) if way else table.column(column)
-
-
-def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
-    """Check that a column exists and holds strings."""
-    import pyarrow as pa
-
-    _check_column(schema, name, argument)
-    kind = field_of(schema, name).type
-    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
-        fields = ", ".join(map(repr, islice(_names(kind, f"{name}."), 9))) if pa.types.is_struct(kind) else ""
-        advice_text = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
-        advice = advice_text.replace("{", "{{").replace("}", "}}")
-        hint = f"{advice} with ‹{argument}›"
-        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", hint=hint)
+    for role, (argument, name) in zip(("source", "target", "id"), columns.items(), strict=True):
+        if name is None:
+            continue
+        try:
+            kind = column_of(schema.empty_table(), name).type
+        except KeyError:
+            count = schema.names.count(name)
+            there = shorten(", ".join(map(repr, schema.names[:80]))) or "none"
+            message = f"{count or 'no'} column{'s' * (count > 1)} {name!r}: the table has {there}"
+            raise DataError(message, hint=f"name one with ‹{argument}›") from None
+        if role == "id" and name in RESULTS:
+            raise DataError(f"column {name!r}: the result has a column of that name", hint="rename it")
+        if role != "id" and str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
+            fields = [f"{name}.{field.name}" for field in kind] if pa.types.is_struct(kind) else []
+            hint = f"name one of its fields, such as {fields[0]}," if fields else "cast it, or name another"
+            message = f"column {name!r} is of type {shorten(str(kind))}, expected strings"
+            raise DataError(message, hint=f"{hint} with ‹{argument}›")
 
 
 def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:

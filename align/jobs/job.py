@@ -1,23 +1,37 @@
-"""Align one file of a job, and write its output and its record, independently of the worker and of earlier attempts."""
+"""Align one file of a job, a shard of it, and write its output and then its marker, whichever worker does it."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, TypeAlias
+
+from filelock import FileLock, Timeout
 
 from align.core.aligner import Aligner
 from align.core.errors import DataError, LineError
 from align.core.formats import to_json
-from align.core.types import Pair
-from align.io.manifest import Record
+from align.core.types import Choice, Pair
+from align.io.manifest import differences
 from align.io.session import Session
 from align.jobs.arrow import status_of
-from align.jobs.files import InputFile, digest_of, is_taken, join, remove, stat, whole_file
-from align.jobs.readers import Columns, Rows, kind_of, open_rows, table_head
-from align.jobs.records import bad_rows_name, check_record, read_record, write_record
+from align.jobs.files import (
+    RUN,
+    InputFile,
+    exists,
+    is_local,
+    join,
+    locate,
+    read_record,
+    remove,
+    stat,
+    whole_file,
+    write_record,
+)
+from align.jobs.readers import Columns, Rows, id_field, kind_of, open_rows
 from align.jobs.writers import WRITERS, Head, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
@@ -25,6 +39,9 @@ OnRows: TypeAlias = Callable[[int, float], None]
 
 TELL_EVERY = 500
 """Rows between two calls of the callback."""
+
+PATIENCE = 5.0
+"""Seconds to wait for a file that another worker has claimed: those of a killed job end a moment after it."""
 
 
 @dataclass(frozen=True)
@@ -48,109 +65,129 @@ class Job:
     blank: bool = False
 
 
-def finished(job: Job, file: InputFile, digests: bool = True) -> Record | None:
-    """Return the record of a finished file; None if it is not finished.
+def open_run(
+    folder: str,
+    settings: Mapping[str, Any],
+    choose: Callable[[], Sequence[Choice]],
+    sign: Callable[[Sequence[Choice]], str],
+    names: Sequence[str],
+) -> dict[str, Any]:
+    """Return the record of the job in a folder; the first run there chooses layer and head, and writes it.
 
     Args:
-        job: what to do with the file.
-        file: file to look up.
-        digests: whether to read the output; else its size has to do.
+        folder: folder of the results.
+        settings: what the results depend on, by name.
+        choose: chooses where each direction is read, which takes a while.
+        sign: returns the signature at these choices.
+        names: names of all outputs.
+
+    Returns:
+        `settings`, `choices` and `signature`.
 
     Raises:
-        DataError: the file is finished, but the input or the output has changed since.
+        DataError: the folder has other settings, or has files of these names that are not of a job.
     """
-    if not is_taken(join(job.output, file.name)):
-        return None
-    record = read_record(job.output, file.name)
-    if record:
-        check_record(job.output, stat(file.place), record, job.signature, digests)
-    return record
+    place = join(folder, RUN, "run.json")
+    with claimed(folder, "run.json", wait=-1):
+        if run := read_record(place):
+            if changes := differences(run["settings"], settings):
+                hint = "restore the settings, or take another folder"
+                raise DataError(f"its files were made with other settings ({changes})", file=folder, hint=hint)
+            return run
+        if there := next((name for name in names if exists(join(folder, name))), None):
+            raise DataError("exists already, and no job wrote it", file=join(folder, there), hint="take another folder")
+        choices = choose()
+        run = {"settings": settings, "choices": [asdict(choice) for choice in choices], "signature": sign(choices)}
+        write_record(place, run)
+        return run
 
 
-def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Record:
-    """Align a file that is not finished; its record is written, and then its output appears, all at once.
+@contextmanager
+def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[bool]:
+    """Keep other workers from a file of a job until the context ends; a remote store has no locks.
 
-    So an output without a record is never of a job.
+    Args:
+        wait: seconds to wait for another worker; None for PATIENCE, -1 without limit.
+
+    Returns:
+        Whether there was an earlier attempt, which was killed.
+
+    Raises:
+        DataError: another worker has it.
+    """
+    if not is_local(folder):
+        yield True
+        return
+    path = locate(join(folder, RUN, f"{name}.lock"))[1]
+    killed = os.path.exists(path)
+    try:
+        with FileLock(path, timeout=PATIENCE if wait is None else wait):
+            try:
+                yield killed
+            finally:
+                with suppress(OSError):  # whoever has waited for it finds the file done
+                    os.unlink(path)
+    except Timeout:
+        raise DataError("another run is doing it", file=join(folder, name)) from None
+
+
+def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tuple[dict[str, Any], bool]:
+    """Align a file, unless it is finished: its output appears, all at once, and then its marker in `_run`.
 
     Args:
         job: what to do with the file.
         file: file to align.
         on_rows: callback for the progress.
 
+    Returns:
+        The marker, which has the numbers of `rows`, and of rows without links by reason (`counts`); and whether the
+        file was finished before.
+
     Raises:
-        DataError: the file or a row of it cannot be read, or has changed in the meantime, or its output is there.
+        DataError: the file or a row of it cannot be read, or has changed since it was finished, or in the meantime.
         OSError: the output cannot be written.
     """
-    file = stat(file.place)
-    output = join(job.output, file.name)
-    check_free(output)
-    digest = digest_of(file.place)
-    head = _head(job, file, digest)
-    counts: Counter[str] = Counter()
-    records: list[Record] = []
-
-    def finish(part: str) -> None:
-        """Write the record of the output, which has a temporary name still."""
-        record = Record(
-            run={"signature": job.signature},
-            inputs=[[*file]],
-            digest=digest,
-            rows=rows.read,
-            counts={status: number for status, number in sorted(counts.items()) if status},
-            outputs=[[file.name, stat(part).size, digest_of(part)]],
-        )
-        write_record(job.output, file.name, record)
-        records.append(record)
-
-    with ExitStack() as stack:
-        rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
-        out = stack.enter_context(whole_file(job.output, file.name, finish))
-        rows.bad.on_blank = stack.enter_context(_Rejects(job.output, file.name)).add
-        WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
-        if counts.total() != rows.read:
-            raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
-        if stat(file.place) != file:
-            raise DataError("changed while it was read; it is not done", file=file.place)
-    return records[0]
-
-
-def check_free(output: str) -> None:
-    """Check that nothing has the name of an output that is not finished.
-
-    Raises:
-        DataError: something has.
-    """
-    if is_taken(output):
-        raise DataError("exists already, and this job did not write it", file=output, hint="move or remove it")
-
-
-def _head(job: Job, file: InputFile, digest: str) -> Head:
-    """Return the description of the output, for formats that store one."""
-    metadata = {"signature": job.signature, "input": file.place, "input-size": str(file.size), "input-digest": digest}
-    if kind_of(file.name) != ".parquet":
-        return Head(job.links, None, metadata)
-    field, rows = table_head(file, job.columns)
-    return Head(job.links, field, {**metadata, "rows": str(rows)})
+    output, marker_place = join(job.output, file.name), join(job.output, RUN, f"{file.name}.json")
+    with claimed(job.output, file.name) as killed:
+        file = stat(file.place)
+        marker = read_record(marker_place)
+        if marker and exists(output):
+            if marker["input"] != [*file]:
+                hint = f"remove {output} to have it done again"
+                raise DataError(f"has changed since {output} was made", file=file.place, hint=hint)
+            return marker, True
+        if not marker and not killed and exists(output):
+            raise DataError("exists already, and this job did not write it", file=output, hint="move or remove it")
+        remove(marker_place)
+        counts: Counter[str] = Counter()
+        with ExitStack() as stack:
+            rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
+            out = stack.enter_context(whole_file(output))
+            rows.bad.on_blank = stack.enter_context(_Rejects(join(job.output, RUN, f"{file.name}.bad.jsonl"))).add
+            about = {"signature": job.signature, "input": file.place, "input-size": str(file.size)}
+            head = Head(job.links, id_field(file, job.columns), about)
+            WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
+            if stat(file.place) != file:
+                raise DataError("changed while it was read; it is not done", file=file.place)
+        statuses = {status: number for status, number in sorted(counts.items()) if status}
+        marker = {"input": [*file], "rows": rows.read, "counts": statuses}
+        write_record(marker_place, marker)
+        return marker, False
 
 
 class _Rejects(ExitStack):
-    """The list of unreadable rows, in `_run`; it is not written if there are none.
+    """The list of unreadable rows; it is not written if there are none."""
 
-    Args:
-        folder: folder of the results.
-        name: name of the file.
-    """
-
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(self, place: str) -> None:
         super().__init__()
-        self._folder, self._name = folder, bad_rows_name(name)
+        self._place = place
         self._out: BinaryIO | None = None
-        remove(join(folder, self._name))  # from an earlier attempt
+        remove(place)  # from an earlier attempt
 
     def add(self, error: LineError, raw: Any) -> None:
         """Add a row to the list."""
         if self._out is None:
-            self._out = self.enter_context(whole_file(self._folder, self._name))
+            self._out = self.enter_context(whole_file(self._place))
         record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}
         self._out.write(to_json(record).encode() + b"\n")
 

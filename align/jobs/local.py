@@ -8,19 +8,17 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from align.core.aligner import Aligner
 from align.core.types import TextWarning
-from align.io.manifest import Record
 from align.io.pool import Workers
 from align.io.process import keep_freed_memory
-from align.jobs.files import InputFile, can_be_forked
-from align.jobs.job import Job, align_file, finished
+from align.jobs.files import InputFile, is_local
+from align.jobs.job import Job, align_file
 
 ATTEMPTS = 3
 """Attempts per file after worker crashes."""
 
 
-class Going(NamedTuple):
+class Progress(NamedTuple):
     """Progress of a file: finished rows, and their share of the file."""
 
     file: InputFile
@@ -29,10 +27,10 @@ class Going(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A finished file: finished now, or before by an earlier job or by a worker that died before it could report."""
+    """A finished file, its marker, and whether it was finished before."""
 
     file: InputFile
-    record: Record
+    marker: dict[str, Any]
     before: bool
 
 
@@ -43,7 +41,7 @@ class Failed(NamedTuple):
     error: Exception
 
 
-Event: TypeAlias = Going | Done | Failed
+Event: TypeAlias = Progress | Done | Failed
 
 
 def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[Event, None, None]:
@@ -58,11 +56,13 @@ def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[E
         The progress of each file, and in the end that it is done, or why not.
     """
     progress: deque[Event] = deque()
-    tasks = {"align": partial(_align, job)}
-    method = start_method(job.aligner)
+    tasks = {"align": partial(align_in_worker, job)}
+    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
+    # The state of a GPU cannot be forked, nor the threads of a client of a remote store.
+    method = None if on_cpu and all(map(is_local, (job.output, *(file.place for file in files)))) else "spawn"
     with Workers(workers, tasks, progress.append, at_once=1, attempts=ATTEMPTS, method=method) as pool:
         pool.share(least=1)
-        waiting = {pool.submit("align", file): file for file in _largest_first(files)}
+        waiting = {pool.submit("align", file): file for file in largest_first(files)}
         while waiting:
             done = pool.hear_done()
             while progress:
@@ -72,26 +72,20 @@ def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[E
                 yield Failed(file, task.error) if task.error else Done(file, *task.outcomes)
 
 
-def start_method(aligner: Aligner) -> str | None:
-    """Return how the workers of a job are started, None being the default: the state of a GPU cannot be forked."""
-    on_cpu = all(direction.recorder.device == "cpu" for direction in aligner.directions)
-    return None if on_cpu and can_be_forked() else "spawn"
-
-
-def _align(job: Job, file: InputFile, on_progress: Callable[[Going], None]) -> list[Any]:
-    """Align a file in a worker; return its record, and whether it was finished before."""
+def align_in_worker(job: Job, file: InputFile, on_progress: Callable[[Progress], None] | None = None) -> list[Any]:
+    """Align a file in a worker; return its marker and whether it was finished before."""
     keep_freed_memory()  # a spawned process does not inherit that
     warnings.simplefilter("ignore", TextWarning)  # the parent has shown the warnings of the text as a whole
-    if record := finished(job, file):
-        return [record, True]
 
     def report(rows: int, share: float) -> None:
-        on_progress(Going(file, rows, share))
+        if on_progress:
+            on_progress(Progress(file, rows, share))
 
-    return [align_file(job, file, report), False]
+    return [*align_file(job, file, report)]
 
 
-def _largest_first(files: Sequence[InputFile]) -> list[InputFile]:
+def largest_first(files: Sequence[InputFile]) -> list[InputFile]:
+    """Return files in the order in which workers do them."""
     return sorted(files, key=lambda file: (-file.size, file.place))
 
 
@@ -103,4 +97,4 @@ def share_of(files: Sequence[InputFile], number: int, count: int) -> list[InputF
         number: number of the part, from 1.
         count: number of parts.
     """
-    return _largest_first(files)[number - 1 :: count]
+    return largest_first(files)[number - 1 :: count]

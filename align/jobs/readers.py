@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from align.core.text import split_words
 from align.core.types import Origin, Pair
 from align.io.compression import OPENERS
 from align.io.reader import BadLines, read_bitext, read_lines
-from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
+from align.jobs.arrow import TEXT, check_columns, column_of, field_of, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file
 
 
@@ -61,15 +61,12 @@ class Rows:
     Attributes:
         read: number of rows read so far.
         share: their share of the file.
-        start: share of a table's rows to begin after, or before that in the same row group.
-        most_skipped: maximum number of rows of that row group to pass over.
         bad: the policy for unreadable rows.
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
         self.file, self.columns, self.bad = file, columns, BadLines(blank)
         self.read, self.share = 0, 0.0
-        self.start, self.most_skipped = 0.0, 0
 
     def refuse(self, number: int, reason: str, message: str, raw: Any) -> None:
         """Raise on an unreadable row, or note it."""
@@ -211,42 +208,22 @@ def _id_of(record: dict[str, Any], column: str) -> Any:
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
-    """Return the value of a field: `a.b` is a field of that name, or else b of the object a, and null if a is null.
+    """Return the value of a field; `a.b` is the field b of an object a, and null where a is.
 
     Raises:
-        ValueError: there is none, or more than one; its arguments are the reason in two words, and a full message.
+        ValueError: there is none; its arguments are the reason in two words, and a full message.
     """
-    values = _find(record, name)
-    if len(values) > 1:
-        values = [value for value in values if value is not None] or [None]
-    if len(values) != 1:
-        message = f"{len(values)} fields {name!r}" if values else f"no field {name!r}"
-        there = shorten(", ".join(map(repr, islice(_names(record), 80)))) or "none"
-        raise ValueError("wrong fields", f"{message}: the object has {there}")
-    return values[0]
-
-
-def _find(record: dict[str, Any], name: str) -> list[Any]:
-    """Return the values that a name may refer to."""
-    if name in record:
-        return [record[name]]
-    values: list[Any] = []
-    for end in (n for n, character in enumerate(name) if character == "."):
-        inner = record.get(name[:end], 0)
-        if inner is None:
-            values.append(None)
-        elif isinstance(inner, dict):
-            values += _find(inner, name[end + 1 :])
-    return values
-
-
-def _names(record: dict[str, Any]) -> Iterator[str]:
-    """Yield the names in an object, with those in an inner object instead of that object's name."""
-    for name, value in record.items():
-        if isinstance(value, dict) and value:
-            yield from (f"{name}.{inner}" for inner in value)
-        else:
-            yield name
+    value: Any = record
+    rest = name
+    while isinstance(value, dict) and rest not in value and rest.partition(".")[0] in value:
+        outer, _, rest = rest.partition(".")
+        value = value[outer]
+    if value is None:
+        return None
+    if isinstance(value, dict) and rest in value:
+        return value[rest]
+    there = shorten(", ".join(map(repr, islice(record, 80)))) or "none"
+    raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
 
 
 def _text(value: Any, name: str) -> str:
@@ -267,60 +244,35 @@ def _text(value: Any, name: str) -> str:
 
 
 def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
-    """Read two columns of strings, a batch of rows at a time."""
-    names = [name for name in rows.columns if name is not None]
+    """Read two columns of strings, and the ids, a batch of rows at a time.
+
+    Strings stay dictionaries if they are in the file, which may hold one long string that all rows share.
+    """
     table = _open_table(stream, rows.file, rows.columns)
-    total = max(1, table.metadata.num_rows)
-    groups, before, skip = _begin(table.metadata, rows)
-    for batch in _batches(table, stream, names, groups):
-        passed = min(skip, batch.num_rows)
-        batch, before, skip = batch.slice(passed), before + passed, skip - passed
-        ids = None if rows.columns.id is None else _ids(column_of(batch, rows.columns.id), rows)
-        for number, row in enumerate(rows_of([column_of(batch, name) for name in names[:2]]), before + 1):
-            source, target, why = read_sides(row)
-            id = None if ids is None else next(ids)
-            id_bytes = 0 if id is None or pa.types.is_dictionary(id.type) else id.nbytes
+    source, target, id = rows.columns
+    assert source
+    assert target
+    total, numbers, number = max(1, table.metadata.num_rows), count(1), 0
+    schema = table.schema_arrow
+    texts = [n for n in (source, target) if n in schema.names and str(schema.field(n).type) in TEXT[:3]]
+    reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
+    names = list(dict.fromkeys(name for name in rows.columns if name))
+    for batch in reader.iter_batches(BUFFER, columns=names, use_threads=False):
+        part = pa.Table.from_batches([batch])
+        ids = iter(()) if id is None else _ids(column_of(part, id).combine_chunks(), rows)
+        sides_of = [column_of(part, name).combine_chunks() for name in (source, target)]
+        for row, number in zip(rows_of(sides_of), numbers, strict=False):
+            source_text, target_text, why = read_sides(row)
+            row_id = next(ids, None)
+            id_bytes = 0 if row_id is None or pa.types.is_dictionary(row_id.type) else row_id.nbytes
             if why:
                 raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
-                rows.refuse(number, why, f"{names[0]!r} or {names[1]!r} is {why}", raw)
-            yield RowPair(split_words(source), split_words(target), number, id_bytes, origin=Origin(item=id))
-        before += batch.num_rows
-        rows.share = before / total
-    if before != table.metadata.num_rows:
-        raise DataError(f"{before:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
-
-
-def _begin(metadata: Any, rows: Rows) -> tuple[list[int], int, int]:
-    """Return the row groups to read, the number of rows before them, and how many of theirs to pass over."""
-    sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
-    first, before, skip = 0, 0, int(rows.start * metadata.num_rows)
-    while first < len(sizes) - 1 and skip >= sizes[first]:
-        skip, before, first = skip - sizes[first], before + sizes[first], first + 1
-    if skip > rows.most_skipped:
-        skip %= rows.most_skipped
-    return [*range(first, len(sizes))], before, skip
-
-
-def _batches(table: Any, stream: Any, names: list[str], groups: list[int]) -> Iterator[Any]:
-    """Yield columns of row groups, some rows at a time.
-
-    Strings stay dictionaries if they are in the file, which may hold one long string that all rows share. Ids of
-    types without a size limit are read one row at a time, and so are strings within structs, which Arrow may not read
-    as dictionaries.
-    """
-    schema = table.schema_arrow
-    bounded = all(_is_small(field_of(schema, name).type) for name in names[2:])
-    bounded = bounded and all(name in schema.names for name in names)
-    texts = [name for name in names[:2] if name in schema.names and str(schema.field(name).type) in TEXT[:3]]
-    reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
-    columns = list(dict.fromkeys(names))
-    yield from reader.iter_batches(BUFFER if bounded else 1, groups, columns=columns, use_threads=False)
-
-
-def _is_small(kind: Any) -> bool:
-    """Check that all values of a type have few bytes, or are shared by their rows."""
-    types = pa.types
-    return any((types.is_primitive(kind), types.is_null(kind), types.is_decimal(kind), types.is_dictionary(kind)))
+                rows.refuse(number, why, f"{source!r} or {target!r} is {why}", raw)
+            sides = split_words(source_text), split_words(target_text)
+            yield RowPair(*sides, number, id_bytes, origin=Origin(item=row_id))
+        rows.share = number / total
+    if number != table.metadata.num_rows:
+        raise DataError(f"{number:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
 
 
 def _ids(column: Any, rows: Rows) -> Any:
@@ -363,23 +315,24 @@ def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
             table = pq.ParquetFile(stream)
         except pa.ArrowException as error:
             raise DataError(f"no Parquet file: {one_line(error)}", file=file.place) from None
-    source, target, id = (name and Named(name, f"{role}_column") for role, name in columns._asdict().items())
+    source, target, id = columns
     try:
-        check_columns(table.schema_arrow, source, target, id)
+        check_columns(table.schema_arrow, {"source_column": source, "target_column": target, "id_column": id})
     except DataError as error:
         raise error.in_file(file.place) from None
     return table
 
 
-def table_head(file: InputFile, columns: Columns) -> tuple[Any, int]:
-    """Return the Arrow field of a Parquet file's id column, if one is named, and its number of rows.
+def id_field(file: InputFile, columns: Columns) -> Any:
+    """Return the Arrow field of a Parquet file's id column; None if there is none.
 
     Raises:
         DataError: a column is missing, or it is not a Parquet file.
     """
+    if kind_of(file.name) != ".parquet" or columns.id is None:
+        return None
     with open_file(file.place) as stream:
-        table = _open_table(stream, file, columns)
-        return columns.id and field_of(table.schema_arrow, columns.id), table.metadata.num_rows
+        return field_of(_open_table(stream, file, columns).schema_arrow, columns.id)
 
 
 READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {

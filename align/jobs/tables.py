@@ -14,7 +14,6 @@ from align.core.types import Origin, Pair
 from align.io.session import Session
 from align.jobs.arrow import (
     LinksAs,
-    Named,
     batch_of,
     check_columns,
     column_of,
@@ -52,8 +51,8 @@ def align_table(
         table: has the sentences in two columns of strings.
         aligner: an aligner of one model or two.
         source: column of the source sentences; "translation.de" is the field de of a column of structs.
-        target: column of their translations, in the same form.
-        id: column to copy to the result, in the same form; None for none.
+        target: column of their translations.
+        id: column to copy to the result; None for none.
         links: "structs", or "pharaoh" for strings such as "0-0 1-1".
 
     Returns:
@@ -78,8 +77,7 @@ def align_table(
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         raise TypeError(f"table is a pyarrow Table or RecordBatch; not of type {type(table).__name__}")
-    named = None if id is None else Named(id, "id")
-    check_columns(table.schema, Named(source, "source"), Named(target, "target"), named)
+    check_columns(table.schema, {"source": source, "target": target, "id": id})
     sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
     aligned = Session(for_rows(aligner)).results(_pairs(sides), lambda pair: [pair])
     schema = schema_of(links)

@@ -63,7 +63,7 @@ DAMAGED = {
     "empty.parquet": (b"", "no Parquet file"),
     "count.parquet": (MISCOUNTED, "2 rows, where it says 3"),
     "column.parquet": (table(de=WORDS, fr=WORDS, id=WORDS), "no column 'en': the table has 'de', 'fr', 'id'"),
-    "type.parquet": (table(de=WORDS, en=[1, 2], id=WORDS), "column 'en' is of type int64, where"),
+    "type.parquet": (table(de=WORDS, en=[1, 2], id=WORDS), "column 'en' is of type int64, expected strings"),
     "ids.parquet": (table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])), "column 'id' cannot be read: Invalid UTF8"),
 }
 """What files hold, and why they cannot be read, whatever is said of rows."""
@@ -132,7 +132,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     assert gzip.decompress(done["two.tsv.gz"]) == done["good.tsv"]
     assert pa.CompressedInputStream(pa.BufferReader(done["two.tsv.zst"]), "zstd").read() == done["good.tsv"]
     assert (done["none.tsv"], gzip.decompress(done["none.tsv.gz"])) == (b"", b"")
-    assert "expected: cast it, or name another with --target-column" in result.err
+    assert "expected strings: cast it, or name another with --target-column" in result.err
     empty = pq.read_table(pa.BufferReader(done["none.parquet"]))
     assert (empty.num_rows, empty.schema.names) == (0, ["id", "links", "agreement", "status"])
 
@@ -193,7 +193,7 @@ def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:
     Path("in/good.tsv").write_bytes(GOOD)
     for name, why in (
         ("in/folder.tsv", "in/folder.tsv: is a folder"),
-        ("in/gone.tsv", "in/gone.tsv: no such file"),
+        ("in/gone.tsv", "in/gone.tsv: cannot be read: No such file"),
         ("in/loop.tsv", "in/loop.tsv: "),
         ("in/good.tsv/x.tsv", "in/good.tsv/x.tsv: "),
         ("nowhere/*.tsv", "nowhere/*.tsv: no file is named so"),

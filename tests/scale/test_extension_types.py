@@ -20,10 +20,10 @@ pytest.importorskip("ray.data", reason="needs ray[data]")
 OPEN = """
 import sys, ray.data, pyarrow.parquet as pq
 from align.jobs.files import InputFile
-from align.jobs.readers import Columns, table_head
+from align.jobs.readers import Columns, id_field
 for file in sys.argv[2:]:
     if sys.argv[1] == "ours":
-        print(table_head(InputFile(file, 0, 0), Columns("de", "en", "id")))
+        print(id_field(InputFile(file, 0), Columns("de", "en", "id")))
     else:
         print(pq.ParquetFile(file).schema_arrow)
 """

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
 from align.io import output
-from align.io.manifest import Record
 from align.io.output import NamedFile, put_in_place
-from align.jobs import job, local, locks
-from align.jobs.files import InputFile
+from align.jobs import job, local
+from align.jobs.files import InputFile, write_record
 from align.jobs.job import align_file
-from align.jobs.records import write_record
 from align.jobs.writers import WRITERS, Head, Result
 from tests.cli.conftest import Result as Printed
 from tests.scale.jobs import drive, lines, sentences, tree
@@ -48,12 +45,13 @@ def once(name: str) -> bool:
 def test_a_worker_that_is_killed_is_replaced_and_its_file_done_again(
     run: Callable[..., Printed], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def at_the_record(folder: str, name: str, record: Record) -> None:
-        if (name == "1.tsv" and once("a")) or (name == "2.tsv" and (once("b") or once("c"))):
+    def at_the_marker(place: str, marker: Any) -> None:
+        name = Path(place).name
+        if (name == "1.tsv.json" and once("a")) or (name == "2.tsv.json" and (once("b") or once("c"))):
             os.kill(os.getpid(), signal.SIGKILL)
-        write_record(folder, name, record)
+        write_record(place, marker)
 
-    monkeypatch.setattr(job, "write_record", at_the_record)
+    monkeypatch.setattr(job, "write_record", at_the_marker)
     result = run(*JOB)
     assert result.code == 0, result.err
     assert "4 of 4 files; 150 rows, 15 blank" in result.err
@@ -66,7 +64,7 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
 ) -> None:
     begun = Path("begun")
 
-    def deadly(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Record:
+    def deadly(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Any:
         if file.name == "2.tsv":
             with begun.open("a") as out:
                 out.write("x")
@@ -83,21 +81,7 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
     assert begun.read_text() == "xxx"
 
 
-def nobody_left(folder: str = "out", seconds: float = 5.0) -> bool:
-    """Whether all processes of a job end within so long: each of them has inherited its lock."""
-    end = time.monotonic() + seconds
-    with open(f"{folder}/_run/lock", "rb") as lock:
-        while time.monotonic() < end:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(0.05)
-            else:
-                return True
-    return False
-
-
-MOMENTS = ("in the middle", "before the record", "before the output", "behind the output")
+MOMENTS = ("in the middle", "before the output", "before the marker", "behind the marker")
 
 
 def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> None:
@@ -120,15 +104,15 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
 
         write_text(some(), out, head)
 
-    def at_the_record(folder: str, name: str, record: Record) -> None:
-        struck(name)
-        write_record(folder, name, record)
+    def at_the_marker(place: str, marker: Any) -> None:
+        struck(Path(place).name.removesuffix(".json"))
+        write_record(place, marker)
 
     def at_the_output(file: NamedFile, part: str, target: str, mode: int | None) -> None:
         struck(Path(target).name)
         put_in_place(file, part, target, mode)
 
-    def behind_it(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Record:
+    def behind_it(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Any:
         record = align_file(task, file, on_rows)
         struck(file.name)
         return record
@@ -137,9 +121,9 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
         monkeypatch.setitem(WRITERS, ".tsv", in_the_middle)
         return
     module, name, other = {
-        "before the record": (job, "write_record", at_the_record),
         "before the output": (output, "put_in_place", at_the_output),
-        "behind the output": (local, "align_file", behind_it),
+        "before the marker": (job, "write_record", at_the_marker),
+        "behind the marker": (local, "align_file", behind_it),
     }[moment]
     monkeypatch.setattr(module, name, other)
 
@@ -150,7 +134,6 @@ def test_a_job_that_is_killed_goes_on_with_the_same_command(
 ) -> None:
     strike(monkeypatch, moment, signal.SIGKILL)
     assert drive(*JOB) == -signal.SIGKILL
-    assert nobody_left()
     there = tree("out")
     assert there.items() <= expected.items()
     result = run(*JOB)
@@ -174,7 +157,6 @@ def test_signals_end_a_job_at_once_and_lose_the_files_at_work_only(
     begun = time.monotonic()
     assert drive(*JOB, "--workers", "1") == code
     assert time.monotonic() - begun < 20  # the worker would sleep for longer
-    assert nobody_left()
     assert len(tree("out")) == 3
     said = capfdbinary.readouterr().err.decode().splitlines()[-1]
     assert said == "extract-align jobs: interrupted after 3 of 4 files; the same command goes on"
@@ -182,30 +164,19 @@ def test_signals_end_a_job_at_once_and_lose_the_files_at_work_only(
     assert tree("out") == expected
 
 
-def test_a_second_job_in_a_folder_is_told_so(
+def test_a_file_that_another_run_does_is_left_to_it(
     run: Callable[..., Printed], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    monkeypatch.setattr(job, "PATIENCE", 0.1)
     Path("out/_run").mkdir(parents=True)
-
-    def refused(why: str, *options: str) -> None:
-        result = run(*JOB, "-q", *options)
+    with job.claimed("out", "1.tsv"):
+        result = run(*JOB, "-q")
         assert result.code == 1
-        assert result.err == f"extract-align jobs: error: out: {why}; wait for it to end, or take another folder\n"
-
-    with locks.running("out", None):
-        refused("another job is running there")
-        refused("a job that does all files is running there", "--part", "1/2")
-    with locks.running("out", (1, 2)):
-        refused("another job is running there")
-        refused("part 1/2 is running", "--part", "1/2")
-        refused("parts of 2 are running there", "--part", "1/3")
-        assert run(*JOB, "-q", "--part", "2/2").code == 0
-    some = tree("out")
-    assert len(some) == 2
-    assert run(*JOB, "-q", "--part", "1/2").code == 0
+        assert result.err.startswith("extract-align jobs: error: out/1.tsv: another run is doing it\n")
+        assert "1 of 4 files not done: 1.tsv" in result.err
+    assert "4 of 4 files (3 before)" in run(*JOB, "--part", "1/1").err
     assert tree("out") == expected
-    assert "4 of 4 files (4 before)" in run(*JOB, "--part", "1/1").err
+    assert {path.suffix for path in Path("out/_run").iterdir()} == {".json"}
 
 
 def test_parts_side_by_side_choose_once(run: Callable[..., Printed], expected: dict[str, bytes]) -> None:

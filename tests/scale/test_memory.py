@@ -64,16 +64,10 @@ def test_columns_are_unfolded_as_far_as_the_budget_allows(monkeypatch: pytest.Mo
         assert len(batches) == max(1, round(sum(batches) / arrow.BATCH_BYTES + 0.4))
 
 
-@pytest.mark.parametrize("within", ["", "a."])
-@pytest.mark.parametrize("column", ["source", "id"])
-def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: str, within: str) -> None:
-    columns = {**{name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}, column: repeated("a" * LONG)}
-    struct = pa.StructArray.from_arrays([*columns.values()], [*columns])
-    store_schema = (column == "source") == bool(within)
-    parquet.write_table(
-        pa.table({"a": struct} if within else columns), "in/a.parquet", compression="zstd", store_schema=store_schema
-    )
-    named = (f"--{name}-column={within}{name}" for name in ("source", "target", "id"))
+def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result]) -> None:
+    columns = {"source": repeated("a" * LONG), "target": pa.array(["das"] * ROWS), "id": pa.array(["das"] * ROWS)}
+    parquet.write_table(pa.table(columns), "in/a.parquet", compression="zstd", store_schema=False)
+    named = (f"--{name}-column={name}" for name in columns)
     job = ("jobs", "-q", "in/a.parquet", *named, "--output", "out", "--workers", 1)
     assert drive(*job, before=limit_memory) == 0
     assert [*tree("out")] == ["a.parquet"]

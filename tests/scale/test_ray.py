@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from align.io.output import temporary_name
 from tests import toy
 from tests.cli.test_current_folder import SOME, plant
 from tests.conftest import ROOT
@@ -25,7 +26,10 @@ JOB = ("extract-align", "jobs", *SHARED, *PLACE, "--workers", "2", "in/*.tsv")
 LOCAL = ("--output", "out")
 """More options of the same job without Ray, which goes on where Ray stopped."""
 
-ACTOR = "ray::MapWorker(MapBatches(FileAligner))"
+PART = temporary_name("out/0.tsv")
+"""The output of the largest file while it is written."""
+
+WORKER = "ray::_align"
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +93,14 @@ def finish(process: subprocess.Popen[bytes], *said: str) -> int:
 
 def when_writing() -> None:
     """Wait until the large file is under way."""
-    part, end = Path("out/_run/0.tsv.part"), time.monotonic() + 180
+    part, end = Path(PART), time.monotonic() + 180
     while not (part.exists() and part.stat().st_size):
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def actors() -> list[int]:
-    """Actors of this cluster that are at work, who are children of ours."""
+def workers() -> list[int]:
+    """Workers of this cluster that align a file, who are children of ours."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -105,16 +109,16 @@ def actors() -> list[int]:
             line = (status.parent / "cmdline").read_bytes().decode()
         except (OSError, IndexError):  # it has ended
             continue
-        if grandparent == os.getpid() and line.startswith(ACTOR):
+        if grandparent == os.getpid() and line.startswith(WORKER):
             found.append(int(status.parent.name))
     return found
 
 
-def kill_actors(writing: str = "") -> None:
-    """Kill all actors, or the one that writes a file."""
-    killed = [actor for actor in actors() if not writing or writing in files_of(actor)]
-    for actor in killed:
-        os.kill(actor, signal.SIGKILL)
+def kill_workers(writing: str = "") -> None:
+    """Kill all workers, or the one that writes a file."""
+    killed = [worker for worker in workers() if not writing or writing in files_of(worker)]
+    for worker in killed:
+        os.kill(worker, signal.SIGKILL)
     assert killed
 
 
@@ -136,20 +140,20 @@ def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(job: list[s
     assert finish(start(*LOCAL, "bad.tsv"), "4 of 4 files (3 before); 1 row,") == 0
 
 
-def test_an_actor_that_is_killed_is_replaced_and_its_file_done_again(job: list[str]) -> None:
+def test_a_worker_that_is_killed_is_replaced_and_its_file_done_again(job: list[str]) -> None:
     process = start(*job)
     when_writing()
-    kill_actors()
-    assert finish(process, "3 of 3 files") == 0  # "(1 before)" where an actor died between a file's end and its report
+    kill_workers()
+    assert finish(process, "3 of 3 files") == 0  # "(1 before)" where a worker died between a file's end and its report
     assert tree("out") == tree("local")
 
 
-def test_a_file_that_three_actors_die_of_is_given_up(job: list[str]) -> None:
+def test_a_file_that_three_workers_die_of_is_given_up(job: list[str]) -> None:
     process = start(*job)
     for _ in range(3):
         when_writing()
-        kill_actors(writing="0.tsv.part")  # no other one: two files would be given up
-        Path("out/_run/0.tsv.part").unlink()
+        kill_workers(writing=Path(PART).name)  # no other one: two files would be given up
+        Path(PART).unlink()
     assert finish(process, "in/0.tsv: 3 workers have died of it", "1 of 3 files not done: 0.tsv") == 1
     assert [*tree("out")] == ["1.tsv", "2.tsv"]
 
@@ -169,7 +173,7 @@ def test_a_job_whose_cluster_ends_says_so(job: list[str], monkeypatch: pytest.Mo
     assert len(killed) == 1
     out, err = process.communicate(timeout=120)
     assert out == b""
-    if process.returncode:  # else the actors finished their files before they noticed
+    if process.returncode:  # else the workers finished their files before they noticed
         assert (process.returncode, b"extract-align jobs: error: " in err) == (1, True), err.decode()
         assert finish(start(*LOCAL), "3 of 3 files") == 0
     assert tree("out") == tree("local")
