@@ -9,12 +9,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common import Text, letters, paths_of, read_train
-
 from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.backend import Recorder
 from align.core.types import Links, Pair
 from align.evaluation.link_formats import parse_pharaoh
+from eval.common import Text, letters, paths_of, read_train
 
 _THREADS = {"giza": 2}
 """One for each direction of GIZA++; others get a single one, so that links depend on no number of threads."""

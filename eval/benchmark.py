@@ -1,206 +1,187 @@
-"""How fast is extraction? Ratios of times, and shares of the whole: eval/results/benchmark.tsv.
+"""Is this tree faster than another commit? Whole programs in turn, round by round: eval/results/benchmark_against.tsv.
 
-    .venv/bin/python eval/run.py benchmark -s SOURCE -t TARGET [--lines 20000] [--against REV]
+    .venv/bin/python eval/run.py benchmark --against REV -s SOURCE -t TARGET [--lines 20000] [--rounds 3]
 
-Times are ratios of things done in turn on the same batches in one process, medians over rounds, so that a machine that
-is busy now and then does not decide. With --against, whole programs of this tree and of another commit, in turn:
-eval/results/benchmark_against.tsv.
+The same extraction by both, files to Pharaoh lines, with layers and heads fixed where this tree chooses to read the
+text: in one direction and in both, in float32 and, by this tree, in the other kinds of arithmetic. Start-up is the time
+until the links of a single line come out; what is left of the time that the text takes is its rate.
 """
 
 from __future__ import annotations
 
-import io
 import statistics
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from itertools import islice, pairwise
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import NamedTuple
 
-import benchmark_against
-import torch
-from common import chosen, swapped
-from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
+from align import Choice, load, read_text
+from align.core.types import Place
+from align.evaluation.tables import Column, Value, interval
+from eval.common import chosen, swapped, write_table
+from eval.programs import EXTRACT, ROOT, absolute, checkout, first_lines, machine, read_output, revision, run_program
 
-from align import Aligner, Direction, Pair, Settings, load, two_way
-from align.core.backend import Recorder
-from align.core.formats import FORMATS
-from align.core.stream import chunks
-from align.core.types import Cell
-from align.io.reader import open_lines, read_lines, read_parallel
+BASE = "float32"
+"""What the other commit computes in."""
 
-LAYER, HEAD = 1, 1
-"""What lexical consistency takes for the bundled model."""
-
-CHUNK = 1000
-"""Pairs that go through one direction and both in turn."""
-
-SINGLE_LINES = 200
-"""Pairs that are aligned one at a time, drawn from the whole text at equal distances."""
-
-HEADS = ("all heads", "one head")
-STAGES = ("text", "model", "extraction maths", "output")
-
-P = ParamSpec("P")
-T = TypeVar("T")
+ONE, BOTH = DIRECTIONS = ("one direction", "both directions")
 
 
-def times(aligner: Aligner, pairs: list[Pair], naive_lines: int, rounds: int) -> list[Row]:
-    """Parts a, b and d: ways to score, and the model's own forward pass, in turn on the same batches."""
-    recorder = aligner.forward.recorder
-    everything, one_head = Cell(LAYER, "all"), Cell(LAYER, HEAD)
-    data = batches(aligner, pairs)
-    ways = {
-        "weight, all heads": word_scores(recorder, "weight", everything),
-        "norm, all heads": word_scores(recorder, "norm", everything),
-        "weight, one head": word_scores(recorder, "weight", one_head),
-        "norm, one head": word_scores(recorder, "norm", one_head),
-        "full": full_forward(recorder),
+class Way(NamedTuple):
+    """A program to be measured: in one direction or both, of which tree, in which arithmetic."""
+
+    directions: str
+    tree: Path
+    dtype: str
+
+
+class Measured(NamedTuple):
+    """A round of a way: seconds until the links of one line, seconds that the whole text takes, its links."""
+
+    start_up: float
+    seconds: float
+    links: list[str]
+
+    def rate(self) -> float:
+        """Lines a second, start-up left out."""
+        return len(self.links) / (self.seconds - self.start_up)
+
+
+class Bench:
+    """Runs the ways on a text.
+
+    Args:
+        texts: the text, and its first line alone, as files of both sides.
+        lines: of the text.
+        models: the model, and the reverse one.
+        places: where they read.
+        threads: of a program, in all.
+        folder: for what they write.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[tuple[Path, Path]],
+        lines: int,
+        models: tuple[str, str],
+        places: tuple[Place, Place],
+        threads: int,
+        folder: Path,
+    ) -> None:
+        self._text, self._line = texts
+        self._lines, self._threads, self._folder = lines, threads, folder
+        self._forward = ["-m", models[0], *cell_options(places[0])]
+        self._reverse = ["--reverse-model", models[1], *cell_options(places[1], "--reverse-")]
+
+    def measure(self, way: Way) -> Measured:
+        """One round of a way."""
+        options = ["-q", "--bad-lines", "blank", "--threads", self._threads, "--dtype", way.dtype, *self._forward]
+        options += self._reverse if way.directions == BOTH else []
+        run = partial(run_program, EXTRACT, *options, tree=way.tree)
+        start_up = run("-s", self._line[0], "-t", self._line[1]).first
+        output = self._folder / "links"
+        seconds = run("-s", self._text[0], "-t", self._text[1], "-o", output).seconds
+        links = read_output(output, self._lines)
+        output.unlink()
+        return Measured(start_up, seconds, links)
+
+
+def cell_options(place: Place, prefix: str = "--") -> list[str]:
+    """What makes extract-align read here: `--layer 1,2 --head 1,all`, or those of the reverse model."""
+    cells = list(place.cells().values())
+    layers, heads = (",".join(str(getattr(cell, part)) for cell in cells) for part in ("layer", "head"))
+    return [f"{prefix}layer", layers, f"{prefix}head", heads]
+
+
+def spread(values: Sequence[float]) -> tuple[Value, Value]:
+    """The median over rounds, and the lowest and the highest."""
+    return round(statistics.median(values), 3), interval(round(min(values), 3), round(max(values), 3))
+
+
+COLUMNS = [
+    Column("directions", "directions"),
+    Column("revision", "revision"),
+    Column("dtype", "dtype"),
+    Column("start_up", "start-up, s"),
+    Column("seconds", "whole, s"),
+    Column("rate", "lines/s"),
+    *(
+        column
+        for key, head in (("rate", "lines/s"), ("start_up", "start-up"), ("seconds", "whole"))
+        for column in (Column(f"{key}_ratio", f"{head}, ratio"), Column(f"{key}_spread", "min–max"))
+    ),
+    Column("other", "lines with other links"),
+]
+
+
+def row(way: Way, found: list[Measured], base: list[Measured], name: str) -> dict[str, Value]:
+    """A way beside the other commit in the same directions: ratios say how many times as fast it is."""
+    pairs = list(zip(found, base, strict=True))
+    ratios = {
+        "rate": [one.rate() / other.rate() for one, other in pairs],
+        "start_up": [other.start_up / one.start_up for one, other in pairs],
+        "seconds": [other.seconds / one.seconds for one, other in pairs],
     }
-    in_turn(ways, data[:20], 1)  # warm up
-    seconds = in_turn(ways, data, rounds)
-    few = data[:: max(1, len(pairs) // naive_lines)]
-    naive = in_turn({"gram": ways["norm, all heads"], "naive": naive_word_scores(recorder, LAYER)}, few, rounds)
-    return [
-        *(("a", f"word scores, norm / weight, {h}", ratio(seconds, f"norm, {h}", f"weight, {h}"), "x") for h in HEADS),
-        *(("b", f"norm scores / full forward pass, {h}", ratio(seconds, f"norm, {h}", "full"), "x") for h in HEADS),
-        ("d", "norm scores, naive vectors / Gram matrices, all heads", ratio(naive, "naive", "gram"), "x"),
-    ]
-
-
-class Stopwatch:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.spent: dict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time inside as this stage's."""
-        start = time.perf_counter()
-        yield
-        self.spent[name] += time.perf_counter() - start
-
-    def wrap(self, name: str, function: Callable[P, T]) -> Callable[P, T]:
-        """A function whose time is counted."""
-
-        def timed(*args: P.args, **named: P.kwargs) -> T:
-            with self.stage(name):
-                return function(*args, **named)
-
-        return timed
-
-
-STAGE_OF = {"encode": "text", "record": "model"}
-"""What a recorder's methods are part of."""
-
-
-class TimedRecorder:
-    """Passes for a recorder, and counts the time of its methods."""
-
-    def __init__(self, recorder: Recorder, watch: Stopwatch) -> None:
-        self._recorder, self._watch = recorder, watch
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._recorder, name)
-        if name not in STAGE_OF:
-            return found
-        return self._watch.wrap(STAGE_OF[name], lambda *args, **named: _at_once(found(*args, **named)))
-
-
-def _at_once(found: Any) -> Any:
-    """What is made only as it is asked for, made now."""
-    return iter(list(found)) if isinstance(found, Iterator) else found
-
-
-def stages(model: str, source: str, target: str, lines: int) -> dict[str, float]:
-    """Share of wall time by stage, from files to Pharaoh lines: all defaults, the choice included, caches cold."""
-    watch = Stopwatch()
-    recorder: Any = TimedRecorder(load(model, device="cpu").forward.recorder, watch)
-    aligner = Aligner(Direction(recorder))
-    out = io.BytesIO()
-    count = 0
-    start = time.perf_counter()
-    with open_lines(source) as a, open_lines(target) as b:
-        pairs = islice(read_parallel(read_lines(a, source), read_lines(b, target), (source, target)), lines)
-        read_next: Callable[[], Pair | None] = watch.wrap("text", lambda: next(pairs, None))
-        for alignment in aligner(pair for pair in iter(read_next, None) if pair):
-            with watch.stage("output"):
-                out.write(FORMATS["pharaoh"](alignment, False).encode() + b"\n")
-            count += 1
-    total = time.perf_counter() - start
-    found = {stage: watch.spent[stage] / total for stage in ("text", "model", "output")}
-    return {**found, "extraction maths": 1 - sum(found.values()), "lines/s": count / total}
-
-
-def whole(model: str, source: str, target: str, lines: int, rounds: int) -> list[Row]:
-    """Part c: what takes how much of the time, and how fast it all is."""
-    runs = [stages(model, source, target, lines) for _ in range(rounds)]
-    medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    rows: list[Row] = [("c", f"share of wall time, {name}", 100 * medians[name], "%") for name in STAGES]
-    return [*rows, ("c", "whole pipeline", medians["lines/s"], "lines/s")]
-
-
-def both_ways(forward: Aligner, reverse: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
-    """Part f: what both positions cost, and then both directions, from words to links, places chosen."""
-    one = replace(forward, forward=replace(forward.forward, choice=chosen(forward, pairs)))
-    both = two_way(one, replace(reverse, forward=replace(reverse.forward, choice=chosen(reverse, swapped(pairs)))))
-    read_only = Aligner(Direction(forward.forward.recorder, Settings(position="input")))
-    read_only = replace(read_only, forward=replace(read_only.forward, choice=chosen(read_only, pairs)))
-    data = list(chunks(pairs, CHUNK))
-    ways: dict[str, Callable[[list[Pair]], object]] = {
-        "input position": lambda some: list(read_only(some)),
-        "both positions": lambda some: list(one(some)),
-        "both directions": lambda some: list(both(some)),
-    }
-    in_turn(ways, data[:1], 1)  # warm up
-    seconds = in_turn(ways, data, rounds)
-    return [
-        ("f", f"{name} / {other}, from words to links", ratio(seconds, name, other), "x")
-        for other, name in pairwise(ways)
-    ]
-
-
-def single_lines(model: str, reverse_model: str, pairs: list[Pair]) -> list[Row]:
-    """Part e: what a service waits for a line, where models have just been loaded and most words are new to them."""
-    one, forward, reverse = (load(name, device="cpu") for name in (model, model, reverse_model))
-    data = pairs[:: max(1, len(pairs) // SINGLE_LINES)][:SINGLE_LINES]
-    rows: list[Row] = []
-    for name, aligner in (("one model", one.fixed()), ("two models", two_way(forward, reverse).fixed())):
-        seconds = []
-        for pair in data:
-            start = time.perf_counter()
-            aligner.align(pair.source, pair.target)
-            seconds.append(time.perf_counter() - start)
-        rows.append(("e", f"aligner.align, one line at a time, {name}", 1000 * statistics.median(seconds), "ms"))
-    return rows
+    values: dict[str, Value] = {"directions": way.directions, "revision": name, "dtype": way.dtype}
+    values["start_up"] = round(statistics.median(one.start_up for one in found), 2)
+    values["seconds"] = round(statistics.median(one.seconds for one in found), 2)
+    values["rate"] = round(statistics.median(one.rate() for one in found))
+    for key, ratio in ratios.items():
+        values[f"{key}_ratio"], values[f"{key}_spread"] = spread(ratio)
+    values["other"] = sum(a != b for a, b in zip(found[-1].links, base[-1].links, strict=True))
+    return values
 
 
 def run(
     source: str,
     target: str,
     model: str,
+    reverse_model: str,
     lines: int,
     rounds: int,
-    reverse_model: str,
-    naive_lines: int,
-    against: str | None,
+    against: str,
     dtypes: list[str],
     threads: int,
     output: Path,
 ) -> None:
-    """Measure all, print it, write it; or measure whole programs beside those of another commit."""
-    if against:
-        benchmark_against.run(source, target, model, reverse_model, lines, rounds, against, dtypes, threads, output)
-        return
-    torch.set_num_threads(threads)
-    forward, reverse = (load(name, device="cpu") for name in (model, reverse_model))
-    pairs = read(source, target, lines)
-    rows = [*times(forward, pairs, naive_lines, rounds), *both_ways(forward, reverse, pairs, rounds)]
-    rows += [*whole(model, source, target, lines, rounds), *single_lines(model, reverse_model, pairs)]
-    arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
-    about = f"{forward.forward.recorder.name}, {reverse.forward.recorder.name}, layer:{LAYER}, head:{HEAD}"
-    write_rows(rows, output / "benchmark.tsv", *arguments, about=about)
+    """Measure; print and write what is known after each round."""
+    models = absolute(model), absolute(reverse_model)
+    places, names = where_to_read(source, target, models, lines)
+    command = (
+        f"python eval/run.py benchmark --against {against} -s {Path(source).name} -t {Path(target).name} "
+        f"--dtypes {' '.join(dtypes)} --lines {lines}"
+    )
+    with checkout(against) as old, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text, line = (first_lines(source, target, count, folder) for count in (lines, 1))
+        bench = Bench((text, line), lines, models, places, threads, folder)
+        bases = {directions: Way(directions, old, BASE) for directions in DIRECTIONS}
+        ways = [
+            way
+            for directions, base in bases.items()
+            for way in (base, *(Way(directions, ROOT, dtype) for dtype in dtypes))
+        ]
+        found: dict[Way, list[Measured]] = {way: [] for way in ways}
+        revisions = {old: revision(old), ROOT: revision()}
+        for number in range(rounds):
+            turn = number % len(ways)
+            for way in ways[turn:] + ways[:turn]:
+                found[way].append(bench.measure(way))
+                last = f"{way.directions}, {way.dtype}: {found[way][-1].seconds:.1f} s"
+                print(f"round {number + 1}, {revisions[way.tree]}, {last}", file=sys.stderr)
+            rows = [row(way, some, found[bases[way.directions]], revisions[way.tree]) for way, some in found.items()]
+            sign = f"{command} --rounds {number + 1}; {', '.join(names)}; {machine(threads)}; medians over rounds"
+            write_table(COLUMNS, rows, sign, output / "benchmark_against.tsv")
+
+
+def where_to_read(
+    source: str, target: str, models: tuple[str, str], lines: int
+) -> tuple[tuple[Place, Place], list[str]]:
+    """Where both models read the text by this tree's choice, and what the signature says of it."""
+    pairs = read_text(source, target)[:lines]
+    aligners = [load(model, device="cpu") for model in models]
+    choices: list[Choice] = [chosen(a, some) for a, some in zip(aligners, (pairs, swapped(pairs)), strict=True)]
+    names = [f"{a.forward.recorder.name} ({choice.place})" for a, choice in zip(aligners, choices, strict=True)]
+    return (choices[0].place, choices[1].place), names

@@ -3,9 +3,8 @@
     .venv/bin/python eval/run.py benchmark-peers -s SOURCE -t TARGET [--systems ...] [--pairs ...] [--resume]
 
 Statistical aligners train on the text and align it in both directions, symmetrised by grow-diag-final-and; ours does
-what it does by default, start-up and the choice of layer and head included. Beside them the forward pass of an encoder
-of mBERT's size, the least that aligners on one cost. Each system and size has a row of its own, written after every
-run: parts can be measured one by one, and --resume adds what lacks. A plot of time over pairs lies beside the table.
+what it does by default, start-up and the choice of layer and head included. Each system and size has a row of its own,
+written after every run: parts can be measured one by one, and --resume adds what lacks. A plot lies beside the table.
 """
 
 from __future__ import annotations
@@ -18,10 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from common import read_rows, write_table
-from encoder import forward_seconds
 from matplotlib.figure import Figure
-from programs import (
+
+from align import __version__
+from align.baselines.tools import TOOLS, describe_tool
+from align.evaluation.tables import Column, Value, as_tsv
+from align.view.plots import in_style, save
+from eval.common import read_rows, write_table
+from eval.programs import (
     EXTRACT,
     Timed,
     absolute,
@@ -30,17 +33,7 @@ from programs import (
     read_output,
     revision,
     run_program,
-    run_python,
 )
-from timing import read
-
-from align import __version__
-from align.baselines.tools import TOOLS, describe_tool
-from align.evaluation.tables import Column, Value, as_tsv
-from align.view.plots import in_style, save
-
-LINES = {"one": "-", "both": "-", "encoder-8": ":", "encoder-12": "--"}
-"""Lines of systems, by their names or what these begin with; others are drawn as dashes and dots."""
 
 MARKERS = {"float32": "o", "bfloat16": "^", "int8": "s"}
 """By arithmetic."""
@@ -51,14 +44,13 @@ COLOURS = {
     "giza": "tab:brown",
     "one": "tab:blue",
     "both": "tab:orange",
-    "encoder": "black",
 }
 """Their colours."""
 
 
 @in_style
 def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
-    """Draw a line for each system, and for what was measured on a sample a dotted one of its rate.
+    """Draw a line for each system.
 
     Args:
         rows: of the table: `system`, `name`, `pairs`, `seconds`.
@@ -71,20 +63,15 @@ def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
         system: sorted((int(str(row["pairs"])), float(str(row["seconds"]))) for row in rows if row["system"] == system)
         for system in systems
     }
-    sizes = sorted({size for system, points in measured.items() if "encoder" not in system for size, _ in points})
     for system, points in measured.items():
         kind, arithmetic = system.partition("-")[0], system.rpartition("-")[2]
-        filled = kind not in ("one", "both") or "distilled" in system
-        if system == "fast_align-training":
-            continue
-        if kind == "encoder":
-            sample, seconds = points[-1]
-            points = [(size, size * seconds / sample) for size in sizes or [sample]]
+        ours = kind in ("one", "both")
         axes.plot(
-            *zip(*points, strict=True), LINES.get(system, LINES.get(kind, "-.")), color=COLOURS[kind],
-            marker=MARKERS.get(arithmetic, "."), markerfacecolor=None if filled else "white", markersize=4,
-            linewidth=1, label=systems[system],
+            *zip(*points, strict=True), "-" if ours else "-.", color=COLOURS[kind],
+            marker=MARKERS.get(arithmetic, "."), markersize=4, linewidth=1, label=systems[system],
+            markerfacecolor="white" if ours and "distilled" not in system else None,
         )  # fmt: skip
+    sizes = sorted({size for points in measured.values() for size, _ in points})
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes], minor=False)
@@ -94,16 +81,6 @@ def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
     axes.grid(visible=True, which="major", linewidth=0.3)
     figure.legend(loc="outside right center", frameon=False)
     return save(figure, path)
-
-
-TRAIN = """
-import sys, systran_align
-with open(sys.argv[1]) as source, open(sys.argv[2]) as target, open(sys.argv[3], "w") as text:
-    text.writelines(f"{s.strip().lower()} ||| {t.lower()}" for s, t in zip(source, target))
-systran_align.generate_alignment_probabilities(
-    *sys.argv[3:6], favor_diagonal=True, optimize_tension=True, variational_bayes=True)
-"""
-"""fast_align's own part, by the library that is built of its code: training both directions."""
 
 
 NAMES = {"giza": "MGIZA"}
@@ -119,12 +96,11 @@ class Text(NamedTuple):
 
 
 class System(NamedTuple):
-    """What is measured: what pages call it, its version, and how it is run; a sample where it does not take it all."""
+    """What is measured: what pages call it, its version, and how it is run."""
 
     name: str
     version: Callable[[], str]
     run: Callable[[Text], Timed]
-    sample: bool = False
 
 
 def run_statistical(tool: str, text: Text) -> Timed:
@@ -147,18 +123,6 @@ def run_whole(text: Text, *options: str) -> Timed:
     return found
 
 
-def run_training(text: Text) -> Timed:
-    """fast_align's library by itself, without links."""
-    return run_python(["-c", TRAIN, *text.files, *(text.folder / name for name in ("text", "forward", "reverse"))])
-
-
-def run_encoder(layers: int, text: Text) -> Timed:
-    """An encoder's forward pass in this process."""
-    pairs = read(str(text.files[0]), str(text.files[1]), text.pairs)
-    seconds = forward_seconds(pairs, layers, text.threads)
-    return Timed(seconds, seconds, float("nan"))
-
-
 def known_systems(model: str, reverse_model: str) -> dict[str, System]:
     """All that can be measured, by the names that --systems takes."""
 
@@ -172,9 +136,6 @@ def known_systems(model: str, reverse_model: str) -> dict[str, System]:
         tool: System(NAMES.get(tool, tool), partial(tool_version, tool), partial(run_statistical, tool))
         for tool in TOOLS
     }
-    found["fast_align-training"] = System(
-        "fast_align, training alone", partial(tool_version, "fast_align"), run_training
-    )
     own = (("", "", model, reverse_model), ("-distilled", " distilled,", "de-en-fast", "en-de-fast"))
     for kind, about, forward, back in own:
         for dtype in ("float32", "bfloat16", "int8"):
@@ -185,9 +146,6 @@ def known_systems(model: str, reverse_model: str) -> dict[str, System]:
                 options = ["-m", absolute(forward), *map(absolute, more), "--dtype", dtype]
                 label = f"extract-align,{about} {name}, {dtype}"
                 found[f"{key}{kind}-{dtype}"] = System(label, ours, partial(run_ours, options))
-    for layers in (8, 12):
-        label = f"{layers} layers of mBERT's size, forward pass alone"
-        found[f"encoder-{layers}"] = System(label, lambda: "random weights", partial(run_encoder, layers), True)
     return found
 
 
@@ -218,7 +176,7 @@ def add(rows: Rows, key: str, system: System, pairs: int, version: str, run: Tim
         "pairs": pairs,
         "seconds": f"{seconds:.4g}",
         "rate": f"{pairs / seconds:.4g}",
-        "cpu": "" if run.cpu != run.cpu else f"{run.cpu:.1f}",
+        "cpu": f"{run.cpu:.1f}",
         "version": version,
         "runs": " ".join(f"{one:.4g}" for one in runs),
     }
@@ -233,7 +191,6 @@ def run(
     rounds: int,
     systems: list[str],
     threads: int,
-    sample: int,
     resume: bool,
     name: str,
     output: Path,
@@ -248,12 +205,7 @@ def run(
     sign = f"python eval/run.py benchmark-peers {text}; {machine(threads)}; medians over runs"
     rows: Rows = {(str(row["system"]), int(str(row["pairs"]))): row for row in read_rows(path, sign)}
     versions = {system: known[system].version() for system in systems}
-    wanted = [
-        (system, size)
-        for size in sorted({*pairs, sample})
-        for system in systems
-        if (size == sample if known[system].sample else size in pairs)
-    ]
+    wanted = [(system, size) for size in sorted({*pairs}) for system in systems]
     if not resume:
         rows = {key: row for key, row in rows.items() if key not in wanted}
     with tempfile.TemporaryDirectory(prefix="align-") as folder:

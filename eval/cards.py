@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from defaults import DEFAULT
 from huggingface_hub import EvalResult, ModelCard
 
 from align import load
 from align.core.types import THRESHOLD
+from eval.defaults import DEFAULT
 
 READ = {"score": "norm", "heads": "any", "position": "both", "links": DEFAULT, "threshold": f"{THRESHOLD:g}"}
 """The default way to read a model, as a row of the table names it."""

@@ -138,21 +138,6 @@ def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
     return text
 
 
-def read_lines_of(about: dict[str, Any], data: Path) -> list[Pair]:
-    """The training text as it is, all of it."""
-    files = zip(paths_of(about, "source", data), paths_of(about, "target", data), strict=True)
-    return [pair for source, target in files for pair in align.read_text(str(source), str(target))]
-
-
-def read_labels(about: dict[str, Any], data: Path) -> list[str]:
-    """Where each pair of the training text is from; none where it does not say."""
-    lines: list[str] = []
-    for path in paths_of(about, "labels", data):
-        with path.open(encoding="utf-8", newline="\n") as stream:
-            lines.extend(line.rstrip("\n") for line in stream)
-    return lines
-
-
 class Tokens:
     """Moses tokens of one side, lower-cased."""
 

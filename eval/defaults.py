@@ -13,18 +13,6 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from common import (
-    Text,
-    chosen,
-    find_experiment,
-    load_model,
-    read_config,
-    read_text,
-    score_columns,
-    score_row,
-    swapped,
-    write_table,
-)
 from torch import Tensor
 
 from align import Aligner, Pair, Settings, two_way
@@ -36,6 +24,18 @@ from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.transfer.windows import FLOOR
+from eval.common import (
+    Text,
+    chosen,
+    find_experiment,
+    load_model,
+    read_config,
+    read_text,
+    score_columns,
+    score_row,
+    swapped,
+    write_table,
+)
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 BETWEEN = 0.45

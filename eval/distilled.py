@@ -1,19 +1,32 @@
-"""Compare distilled models with their teachers: error rates, and time from words to links.
+"""Compare models, distilled models, and all of these with trained readers: error rates, and time from words to links.
 
-One model and two, with all defaults, of either kind; see `eval/run.py distil`. Times are medians over rounds in which
-the same pairs of the training text pass through all systems in turn, in units of two teachers.
+One model and two, with all defaults; `recipes/distil.py` makes distilled models, `recipes/labels.py` what readers learn
+from. p is that of a paired test: of distilled models against as many others, of readers against the same models without
+one. Times are medians over rounds in which the same pairs of the training text pass through all systems in turn, in
+units of two models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import torch
-from common import (
+
+from align import Aligner, Pair, Settings, load, two_way
+from align.core.stream import chunks
+from align.evaluation.metrics import Counts, count_all
+from align.evaluation.tables import Column, Value
+from align.io.signature import signature
+from align.models.folder import BUNDLED, READER
+from align.models.trained_reader import read_reader
+from eval.common import (
     chosen,
     find_experiment,
     load_directions,
@@ -25,48 +38,67 @@ from common import (
     swapped,
     write_table,
 )
-from programs import machine
-from timing import in_turn, ratio
-
-from align import Aligner, Pair, Settings, load, two_way
-from align.core.stream import chunks
-from align.evaluation.metrics import Counts, count_all
-from align.evaluation.tables import Column, Value
-from align.io.signature import signature
+from eval.programs import machine
 
 CHUNK = 1000
 """Pairs that pass through all systems in turn."""
 
+T = TypeVar("T")
 
-def systems_of(teachers: tuple[Aligner, Aligner], students: tuple[Aligner, Aligner]) -> dict[str, Aligner]:
-    """Return what is compared, by name."""
-    defaults = [replace(model, forward=replace(model.forward, settings=Settings())) for model in teachers]
-    return {
-        "one model": defaults[0],
-        "two models": two_way(defaults[0], defaults[1]),
-        "one distilled model": students[0],
-        "two distilled models": two_way(*students),
-    }
+
+def in_turn(ways: dict[str, Callable[[T], object]], data: list[T], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each way for all parts of the data in each round; each part goes through all in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
+    for round_number in range(rounds):
+        spent = dict.fromkeys(names, 0.0)
+        for number, part in enumerate(data):
+            turn = (number + round_number) % len(names)
+            for name in names[turn:] + names[:turn]:
+                start = time.perf_counter()
+                ways[name](part)
+                spent[name] += time.perf_counter() - start
+        for name in names:
+            seconds[name].append(spent[name])
+    return seconds
 
 
 def times_of(systems: dict[str, Aligner], pairs: list[Pair], rounds: int) -> dict[str, float]:
     """Return the time of each system in units of two models', where layers and heads are chosen already."""
-    fixed = {}
+    ways: dict[str, Callable[[list[Pair]], object]] = {}
     for name, aligner in systems.items():
         sides = (pairs, swapped(pairs))[: len(aligner.directions)]
         choices = [chosen(Aligner(direction), side) for direction, side in zip(aligner.directions, sides, strict=True)]
-        fixed[name] = aligner.reading_at(choices)
-    ways: dict[str, Callable[[list[Pair]], object]] = {
-        name: partial(lambda aligner, part: list(aligner(part)), aligner) for name, aligner in fixed.items()
-    }
+        ways[name] = partial(lambda fixed, part: list(fixed(part)), aligner.reading_at(choices))
     data = list(chunks(pairs, CHUNK))
     in_turn(ways, data[:1], 1)  # warm up
     seconds = in_turn(ways, data, rounds)
-    return {name: ratio(seconds, name, "two models") for name in ways}
+    ratios = {name: zip(seconds[name], seconds["two models"], strict=True) for name in ways}
+    return {name: statistics.median(one / two for one, two in of_rounds) for name, of_rounds in ratios.items()}
+
+
+def with_readers(systems: dict[str, Aligner], readers: dict[str, Path]) -> dict[str, Aligner]:
+    """Return systems by name, each followed by itself with each reader."""
+    found = {}
+    for name, aligner in systems.items():
+        found[name] = aligner
+        settings = replace(aligner.forward.settings, threshold=aligner.threshold)
+        for reader, path in readers.items():
+            direction = replace(aligner.forward, scorer=read_reader(path), settings=settings)
+            found[f"{name}, {reader}"] = replace(aligner, forward=direction)
+    return found
 
 
 def run(
-    data: Path, config: Path, experiment: str, students: list[str], lines: int, rounds: int, threads: int, output: Path
+    data: Path,
+    config: Path,
+    experiment: str,
+    students: Sequence[str],
+    readers: Sequence[Path],
+    lines: int,
+    rounds: int,
+    threads: int,
+    output: Path,
 ) -> None:
     """Measure, print, write.
 
@@ -77,19 +109,36 @@ def run(
     settings = read_config(config)
     about = find_experiment(settings, experiment)
     text = read_text(settings, about["gold"], data)
-    forward, reverse = (load(name, device="cpu", too_long="blank", reader=None) for name in students)
-    systems = systems_of(load_directions(about, data, too_long="blank"), (forward, reverse))
+    teachers = [
+        replace(model, forward=replace(model.forward, settings=Settings()))
+        for model in load_directions(about, data, too_long="blank")
+    ]
+    models = {"one model": teachers[0], "two models": two_way(teachers[0], teachers[1])}
+    named = {f"reader {number}": path for number, path in enumerate(readers, 1)}
+    folder = data / about["models"][0] if "/" in about["models"][0] else BUNDLED / about["models"][0]
+    systems = with_readers(models, named or own_reader(folder))
+    if students:
+        forward, reverse = (load(name, device="cpu", too_long="blank", reader=None) for name in students)
+        distilled = {"one distilled model": forward, "two distilled models": two_way(forward, reverse)}
+        folder = Path(students[0]) if "/" in students[0] else BUNDLED / students[0]
+        systems |= with_readers(distilled, own_reader(folder))
     train = read_train(settings["train"][about["train"][0]], data)
     times = times_of(systems, list(islice((pair for pair in train if not pair.blank), lines)), rounds)
     counts: dict[str, Counts] = {}
     rows: list[dict[str, Value]] = []
     for name, aligner in systems.items():
-        counts[name] = count_all([frozenset(alignment.scores) for alignment in aligner(text.pairs)], text.gold)
-        teacher = counts.get(name.replace("distilled ", "")) if "distilled" in name else None
-        rows.append({"system": name, "time": f"{times[name]:.2f}", **score_row(counts[name], text, teacher)})
+        counts[name] = count_all([alignment.links for alignment in aligner(text.pairs)], text.gold)
+        base = name.partition(",")[0] if "," in name else name.replace("distilled ", "")
+        row = score_row(counts[name], text, None if base == name else counts[base])
+        rows.append({"system": name, "time": f"{times[name]:.2f}", **row})
     columns = [Column("system", "system"), Column("time", "time"), *score_columns(text)]
-    pairs_of_models = (systems["two models"], systems["two distilled models"])
+    pairs_of_models = [systems[name] for name in ("two models", "two distilled models") if name in systems]
     names = [direction.recorder.name for aligner in pairs_of_models for direction in aligner.directions]
     measured = f"lines:{lines}|rounds:{rounds}|machine:{machine(threads)}"
     sign = f"{signature({'model': names}, 'distilled')}|{measured}"
     write_table(columns, rows, sign, output / f"{experiment}.distilled.tsv")
+
+
+def own_reader(folder: Path) -> dict[str, Path]:
+    """Return the reader that a model comes with, if there is one."""
+    return {"own reader": folder / READER} if (folder / READER).exists() else {}

@@ -11,7 +11,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from common import (
+from align import Aligner, Pair, load, two_way
+from align.core.types import DTYPES, Links
+from align.evaluation.metrics import count_all
+from align.evaluation.tables import Column, Value
+from align.io.signature import signature
+from eval.common import (
     Text,
     chosen,
     find_experiment,
@@ -24,12 +29,6 @@ from common import (
     swapped,
     write_table,
 )
-
-from align import Aligner, Pair, load, two_way
-from align.core.types import DTYPES, Links
-from align.evaluation.metrics import count_all
-from align.evaluation.tables import Column, Value
-from align.io.signature import signature
 
 
 def ways(name: str, data: Path, plain: Aligner) -> Iterator[tuple[str, Aligner]]:

@@ -13,9 +13,6 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from baselines import Baselines
-from common import Text, find_experiment, load_directions, read_config, read_text, score_columns, score_row, write_table
-
 from align import Aligner, two_way
 from align.core.types import THRESHOLD, Settings
 from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
@@ -23,6 +20,17 @@ from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.transfer.windows import FLOOR
+from eval.baselines import Baselines
+from eval.common import (
+    Text,
+    find_experiment,
+    load_directions,
+    read_config,
+    read_text,
+    score_columns,
+    score_row,
+    write_table,
+)
 
 Partners = Mapping[str, Sequence[MeanScores]]
 """Scores of the links of each pair, by the name of who linked them."""

@@ -20,21 +20,6 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
-from baselines import Baselines
-from common import (
-    PERMUTATIONS,
-    Text,
-    chosen_cell,
-    files_of,
-    find_experiment,
-    load_model,
-    read_config,
-    read_text,
-    score_columns,
-    score_row,
-    swapped,
-    write_table,
-)
 from numpy.typing import NDArray
 
 from align import Aligner, Alignment, Direction, two_way
@@ -48,6 +33,21 @@ from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Column, Rows, Value, interval, percent
 from align.io.signature import signature
 from align.view.sweep_tables import draw, rule_table
+from eval.baselines import Baselines
+from eval.common import (
+    PERMUTATIONS,
+    Text,
+    chosen_cell,
+    files_of,
+    find_experiment,
+    load_model,
+    read_config,
+    read_text,
+    score_columns,
+    score_row,
+    swapped,
+    write_table,
+)
 
 COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = {
     "norm and weight, input": (("norm", "input"), ("weight", "input")),
@@ -269,8 +269,7 @@ def run(
     settings = read_config(config)
     for name in experiments:
         find_experiment(settings, name)
-    spaced = [name for name, experiment in settings["experiment"].items() if not experiment.get("unspaced")]
-    for name in experiments or spaced:
+    for name in experiments or settings["experiment"]:
         missing = [path for path in files_of(settings, find_experiment(settings, name), data) if not path.exists()]
         if missing:
             more = f" and {len(missing) - 1} more" if missing[1:] else ""

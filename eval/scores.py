@@ -17,7 +17,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import Tokens, write_table
 from numpy.typing import NDArray
 
 from align import Aligner, Pair, load, read_text, translate, two_way
@@ -27,6 +26,7 @@ from align.core.types import Search
 from align.evaluation.metrics import SAMPLES, SEED
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
+from eval.common import Tokens, write_table
 
 Words = tuple[str, ...]
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from common import Text, find_experiment, load_directions, read_config, read_text, read_train, swapped, write_table
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
@@ -21,6 +20,7 @@ from align.baselines.tools import REFERENCE, describe_tool, reference_links
 from align.evaluation.sweep import sweep
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
+from eval.common import Text, find_experiment, load_directions, read_config, read_text, read_train, swapped, write_table
 
 COMPETING = 50.0
 """Percent of AER below which systems compete."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests import corpora, toy
-from tests.conftest import ROOT
 
 CONFIG = """
 [gold.toy]
@@ -50,8 +49,9 @@ class Result(NamedTuple):
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """Sentences whose words are translated one by one, in order, and as much training text that teaches nonsense."""
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: words that are translated one by one, and as much training text that teaches nonsense."""
+    monkeypatch.chdir(tmp_path)
     for model in ("one", "two"):
         toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
     toy.save_reverse_model(tmp_path / "models" / "back")
@@ -76,15 +76,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module eval/run.py, and its folder among those that modules come from, as for the script."""
-    monkeypatch.syspath_prepend(str(ROOT / "eval"))
-    return importlib.import_module("run")
-
-
-@pytest.fixture
-def command(door: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Runs a command, with the folder "results" for its output."""
+    door: Any = importlib.import_module("eval.run")
 
     def call(*arguments: object) -> Result:
         capfd.readouterr()

@@ -15,7 +15,7 @@ DOCUMENTS = [
     *ROOT.glob("research/**/*.md"),
     ROOT / "align/models/bundled/README.md",
 ]
-PATH = re.compile(r"(?<![\w/.-])(?:align|docs|eval|examples|research|scripts|tests)/[\w./*-]*")
+PATH = re.compile(r"(?<![\w/.-])(?:align|docs|eval|examples|recipes|research|scripts|tests)/[\w./*-]*")
 FILE = re.compile(r"`(\w+\.py)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 NAME_IN_FILE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")

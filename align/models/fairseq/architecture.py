@@ -19,7 +19,7 @@ from align.models.fairseq.dictionary import EOS, PAD
 from align.models.recorder import TransformerAttention
 
 DISTILLED = "align_distilled"
-"""Name of models that were distilled to align (`eval/run.py distil`), which fairseq does not know."""
+"""Name of models that were distilled to align (`recipes/distil.py`), which fairseq does not know."""
 
 SINUSOIDS = 100_000
 """Maximum number of positions that fairseq computes."""

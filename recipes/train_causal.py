@@ -1,5 +1,7 @@
 """Train the decoder-only model of `eval/run.py causal`: a small Llama that translates both ways; it can be interrupted.
 
+    .venv/bin/python -m recipes.train_causal FOLDER --data DATA
+
 The model reads `<s> <de> source <en> target </s>`, or the same with the languages swapped, in lower-cased Moses tokens.
 Its vocabulary joins the sentencepiece pieces of the bundled models. The loss is that of the target's pieces, so that
 nothing but translation makes its heads attend to the source. The learning rate is constant after a warm-up, and falls
@@ -9,6 +11,7 @@ bfloat16.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import time
@@ -19,13 +22,14 @@ from random import Random
 from typing import Any
 
 import torch
-from common import Tokens, find_experiment, read_config, read_train
 from torch import Tensor
 
 from align import read_text
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
+from eval.common import Tokens, find_experiment, read_config, read_train
+from recipes.labels import parser_of
 
 SPECIAL = ("<unk>", "<s>", "</s>", "<de>", "<en>")
 UNKNOWN, BEGIN, END, *_ = range(len(SPECIAL))
@@ -229,6 +233,23 @@ def rate_at(update: int, updates: int, decay: int) -> float:
     return min((update + 1) / WARM_UP, 1.0, max(0.0, (updates - update) / max(1, decay)))
 
 
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser."""
+    parser = parser_of("recipes.train_causal", str(__doc__))
+    parser.add_argument("folder", type=Path, help="of the model; a training that is there goes on")
+    parser.add_argument("--begin", type=Path, metavar="FOLDER", help="start from this model's weights")
+    parser.add_argument("--updates", type=int, default=20_000)
+    parser.add_argument("--decay", type=int, default=2_000, help="updates over which the learning rate falls")
+    parser.add_argument("--tokens", type=int, default=4_000, help="pieces of a batch")
+    parser.add_argument("--rate", type=float, default=0.003)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=256, help="of the states")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--device", default="cpu", help="where to train: cpu, cuda")
+    parser.add_argument("--save-every", type=int, default=250, metavar="UPDATES", help="also between measurements")
+    return parser
+
+
 def run(
     folder: Path,
     data: Path,
@@ -246,12 +267,10 @@ def run(
     width: int,
     dropout: float,
     save_every: int,
-    output: Path,
 ) -> None:
     """Train, or go on training, and write the model to a folder.
 
     Raises:
-        argparse.ArgumentError: there is no such experiment.
         DataError: the text is missing or damaged.
     """
     import transformers
@@ -321,3 +340,7 @@ def run(
             os.replace(f"{state}.new", state)
             total, count, began = torch.zeros_like(total), 0, time.monotonic()
     model.to(torch.bfloat16).save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    run(**vars(build_parser().parse_args()))

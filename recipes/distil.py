@@ -1,10 +1,11 @@
 """Distil two translation models and MGIZA into a small model that only aligns; it can be interrupted.
 
+    .venv/bin/python -m recipes.distil FOLDER --data DATA [--reverse]
+
 The student begins as a part of the first model: the lower encoder layers, and the first decoder layer up to the most
 consistent head of its cross-attention. It is trained so that its soft scores in the input position, by the norms of
-that head, equal those of both models, and in the last third of the updates the mean of these and the share of MGIZA's
-two directions on pieces. The loss is the binary cross-entropy of each pair of words. Gold is not used, and pairs that
-are in a gold set are left out.
+that head, equal the labels of `recipes/labels.py`. The loss is the binary cross-entropy of each pair of words. Gold is
+not used, and pairs that are in a gold set are left out.
 
 Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on. The
 result is `forward/model` or `reverse/model` in it, a model folder for `extract-align -m`.
@@ -12,13 +13,13 @@ result is `forward/model` or `reverse/model` in it, a model folder for `extract-
 
 from __future__ import annotations
 
+import argparse
 import io
 import math
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -26,21 +27,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import find_experiment, letters, load_directions, read_config, read_text, read_train, swapped
 from torch import Tensor
 from torch.nn import functional
 
-from align import Aligner, Direction, Pair, two_way
-from align.baselines.tools import align_with, lower_case
-from align.core.backend import Recorder
+from align import Direction, Pair, two_way
 from align.core.choice import Calibration, consistency_of
 from align.core.consistency import CHOOSING_PAIRS
-from align.core.formats import format_pharaoh
 from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, merge_sources, merge_targets
 from align.core.scores import _powers as powers
 from align.core.stream import BUFFER, batches, encode
-from align.core.types import Batch, Cell, Settings
-from align.evaluation.ensemble import mean_links, share_of_directions
+from align.core.types import Batch, Cell
+from align.evaluation.ensemble import mean_links
 from align.evaluation.link_formats import parse_scored
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids
@@ -50,15 +47,8 @@ from align.models.fairseq.dictionary import PAD as PAD_ID
 from align.models.folder import ModelFolder
 from align.models.model_toml import ModelOptions, format_model_toml
 from align.models.recorder import ModelRecorder
-
-LONGEST = 80
-"""Words of either side of a training pair."""
-
-PART = 10_000
-"""Pairs whose labels are computed and stored together."""
-
-FAINT = 0.02
-"""Soft scores above this are stored; others count as 0."""
+from eval.common import find_experiment, read_config, swapped
+from recipes.labels import FAINT, parser_of, teachers_of, training_pairs, write_labels, write_partner
 
 POOL = 8_000
 """Pairs that are sorted by length to be cut into batches."""
@@ -204,42 +194,6 @@ def claims(products: Tensor) -> Tensor:
     """
     both = products.sum(2, keepdim=True) * products.sum(1, keepdim=True)
     return products / both.clamp(min=1e-24).sqrt()
-
-
-def training_pairs(settings: dict[str, Any], about: dict[str, Any], data: Path, seed: int) -> list[Pair]:
-    """Return the pairs of an experiment's training text in random order, without those of its gold sets."""
-    tested = {letters(lower_case(pair)) for pair in read_text(settings, about["gold"], data).pairs}
-    text = read_train(settings["train"][about["train"][0]], data)
-    pairs = [pair for pair in text if not pair.blank and letters(pair) not in tested]
-    Random(seed).shuffle(pairs)
-    short = [pair for pair in pairs if max(len(pair.source), len(pair.target)) <= LONGEST]
-    return [replace(pair, id=number) for number, pair in enumerate(short, 1)]
-
-
-def write_labels(folder: Path, pairs: Sequence[Pair], teachers: Aligner) -> None:
-    """Write the models' soft scores of all pairs, as far as they are missing: a line of links for each pair."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for begin in range(0, len(pairs), PART):
-        path = folder / f"{begin // PART:03}.txt"
-        if not path.exists():
-            alignments = teachers(pairs[begin : begin + PART])
-            write_lines(path, [format_pharaoh(alignment, True) for alignment in alignments])
-            print(f"labels from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
-
-
-def write_partner(path: Path, pairs: Sequence[Pair], recorder: Recorder) -> None:
-    """Write the share of MGIZA's two directions that have a link, on pieces; a file that is there stays."""
-    if not path.exists():
-        links = align_with("giza", pairs, threads=2, cut=recorder.encode)
-        shares = (share_of_directions(*both).items() for both in links)
-        write_lines(path, [" ".join(f"{i}-{j}:{share}" for (i, j), share in of_pair) for of_pair in shares])
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write lines to a file, which is there once it is whole."""
-    part = path.with_suffix(".part")
-    part.write_text("".join(f"{line}\n" for line in lines))
-    part.replace(path)
 
 
 def read_labelled(
@@ -430,6 +384,21 @@ def write_model(folder: Path, student: Student, layers: int, recorder: ModelReco
     (folder / "model.toml").write_text(format_model_toml(options, {"": calibration}), encoding="utf-8")
 
 
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser."""
+    parser = parser_of("recipes.distil", str(__doc__))
+    parser.add_argument("folder", type=Path, help="of labels, training and model; a training that is there goes on")
+    parser.add_argument("--reverse", action="store_true", help="begin with the reverse model")
+    parser.add_argument("--layers", type=int, default=2, help="of the encoder")
+    parser.add_argument("--updates", type=int, default=4_000)
+    parser.add_argument("--rate", type=float, default=0.001)
+    parser.add_argument("--tokens", type=int, default=2_500, help="pieces of a batch, of the longer side")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too")
+    parser.add_argument("--device", default="cpu", help="for training")
+    return parser
+
+
 def run(
     data: Path,
     config: Path,
@@ -445,18 +414,12 @@ def run(
     seed: int,
     device: str,
     threads: int,
-    output: Path,
 ) -> None:
-    """Label, train, write the model.
-
-    Raises:
-        argparse.ArgumentError: there is no such experiment.
-    """
+    """Label, train, write the model."""
     torch.set_num_threads(threads)
     settings = read_config(config)
     about = find_experiment(settings, experiment)
-    directions = load_directions(about, data, too_long="blank")
-    forward, back = (replace(model, forward=replace(model.forward, settings=Settings())) for model in directions)
+    forward, back = teachers_of(about, data)
     direction = (back if reverse else forward).forward
     recorder: Any = direction.recorder
     place = folder / ("reverse" if reverse else "forward")
@@ -481,3 +444,7 @@ def run(
         torch.set_float32_matmul_precision("high")
     train(student, Batches(labelled, recorder.pad, tokens, device), place, updates, rate, seed)
     write_model(place / "model", student, layers, recorder)
+
+
+if __name__ == "__main__":
+    run(**vars(build_parser().parse_args()))

@@ -1,0 +1,98 @@
+"""The programs of recipes/ train toy models that align, and go on where they were stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from align import load, read_text
+from align.core.scores import collate
+from align.evaluation.link_formats import parse_scored
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
+from tests.eval.conftest import Result, read_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+EXPERIMENT = "--data . --config experiments.toml --experiment toy"
+
+
+def train(recipe: str, arguments: str) -> Any:
+    module = import_module(f"recipes.{recipe}")
+    module.run(**vars(module.build_parser().parse_args([*arguments.split(), *EXPERIMENT.split(), "--threads", "1"])))
+    return module
+
+
+def loss_on(model: str) -> float:
+    """Return the mean distance of a model's soft scores from the labels of the toy text."""
+    labels, common = import_module("recipes.labels"), import_module("eval.common")
+    settings = common.read_config(Path("experiments.toml"))
+    pairs = labels.training_pairs(settings, common.find_experiment(settings, "toy"), Path("."), 1)
+    distances = []
+    aligner = load(model, device="cpu", threshold=0.0)
+    for alignment, line in zip(aligner(pairs), Path("work/labels/000.txt").read_text().splitlines(), strict=True):
+        label = parse_scored(line)
+        links = {*label, *alignment.scores}
+        distances += [abs(label.get(link, 0.0) - alignment.scores.get(link, 0.0)) for link in links]
+    return float(np.mean(distances))
+
+
+def test_a_distilled_model_learns_labels_and_reads_in_the_input_position(data: Path) -> None:
+    distil = "work --layers 1 --partner 0 --dropout 0 --updates"
+    train("distil", f"{distil} 0")
+    before = loss_on("work/forward/model")
+    train("distil", f"{distil} 60")
+    assert loss_on("work/forward/model") < before
+    train("distil", f"{distil} 1 --reverse")
+    both = [load(f"work/{way}/model", device="cpu") for way in ("forward", "reverse")]
+    assert [model.forward.settings.position for model in both] == ["input", "input"]
+    assert [model.forward.recorder.languages for model in both] == [("de", "en"), ("en", "de")]
+
+
+def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path) -> None:
+    distil = import_module("recipes.distil")
+    recorder = load_fairseq(find_model("models/one", ModelOptions()))
+    weights = load_checkpoint(Path("models/one/checkpoint.pt"))["model"]
+    student = distil.Student(weights, 1, recorder.heads, 1, recorder.start[0], 0.0, "cpu")
+    distil.write_model(Path("student"), student, 1, recorder)
+    aligner = load("./student", device="cpu", threshold=0.0, head=2)
+    for alignment in islice(aligner(read_text("gold.de", "gold.en")), 20):
+        shares = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad))
+        scores = distil.soft(shares, shares)[0].detach().numpy()
+        written = np.zeros_like(scores)
+        for (i, j), score in alignment.scores.items():
+            written[j, i] = score
+        np.testing.assert_allclose(scores, written, atol=0.01)
+
+
+def test_labels_are_those_that_readers_learn_from(data: Path) -> None:
+    labels = train("labels", "labels --partner 0 --pairs 60")
+    assert Path("labels/text.source").read_text().count("\n") == 60
+    of_pairs = list(labels.labels_of(Path("labels"), 60))
+    for name, turn in (("links", 1), ("links.swapped", -1)):
+        for line, links in zip(Path("labels", name).read_text().splitlines(), of_pairs, strict=True):
+            expected = {link[::turn]: score for link, score in links.items()}
+            assert parse_scored(line) == pytest.approx(expected, abs=1e-4)
+    assert max(map(len, of_pairs)) > 0
+
+
+def test_a_decoder_only_model_is_trained_and_measured(data: Path, command: Callable[..., Result]) -> None:
+    pytest.importorskip("transformers")
+    sizes = "--tokens 400 --layers 2 --width 64 --dropout 0.1 --save-every 1 --decay 1"
+    train("train_causal", f"model {sizes} --updates 1")
+    train("train_causal", f"model {sizes} --updates 2")
+    log = Path("model/training.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in log] == ["updates", "1", "2"]
+    result = command(*f"causal model {EXPERIMENT}".split())
+    assert result.code == 0, result.err
+    sign, rows = read_table(Path("results", "causal.systems.tsv"))
+    assert sign.startswith("# causal|gold:toy|huggingface:de-en@")
+    assert len(rows) == 2 * 2 * 2 * 4 * 3  # models, nulls, scores, positions, directions
