@@ -61,7 +61,8 @@ def read_result(name: str) -> tuple[str, list[Row]]:
 
 def chosen(rows: list[Row], where: str | None) -> list[Row]:
     """Return the rows with the values."""
-    wanted = dict(condition.split("=") for condition in where.split(", ")) if where else {}
+    conditions = re.split(r", (?=[\w ]+=)", where) if where else []
+    wanted = dict(condition.split("=") for condition in conditions)
     return [row for row in rows if all(row[key] in values.split("|") for key, values in wanted.items())]
 
 
