@@ -36,10 +36,7 @@ TESTED_ELSEWHERE = ROOT / "research" / "wmt19.md"
 
 PAGES = [
     ROOT / "README.md",
-    *sorted(
-        {path for folder in ("docs", "paper", "research") for path in (ROOT / folder).glob("**/*.md")}
-        - {TESTED_ELSEWHERE}
-    ),
+    *sorted({path for folder in ("docs", "research") for path in (ROOT / folder).glob("**/*.md")} - {TESTED_ELSEWHERE}),
 ]
 FENCE = re.compile(
     r'(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<kind>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
