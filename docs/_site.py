@@ -11,7 +11,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, InclusionLevel
 
-from align.cli import manual
+from align.cli.main import pages
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -76,7 +76,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 def command_line() -> list[str]:
     """Write the options of all programs as Markdown, from their parsers."""
     lines = []
-    for _, parser in manual.pages():
+    for _, parser in pages():
         examples, _, closing = (parser.epilog or "").partition("\n\n")
         lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
         for line in examples.splitlines()[1:]:
@@ -85,7 +85,8 @@ def command_line() -> list[str]:
         lines += ["", escaped(closing)]
         for group in parser._action_groups:
             if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
-                lines += ["", f"**{escaped(manual.first_letter(group.title or '', str.upper))}**", ""]
+                title = group.title or ""
+                lines += ["", f"**{escaped(title[:1].upper() + title[1:])}**", ""]
                 lines += [line for action in actions for line in option(action, parser)]
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,16 @@ def full_parser() -> Parser:
     for name, (_, summary) in COMMANDS.items():
         commands.add_parser(name, parents=[command_parser(name)], add_help=False, help=summary)
     return parser
+
+
+def pages() -> Iterator[tuple[str, Parser]]:
+    """Yield the parsers of `extract-align`, its commands and theirs, each with the name of its manual page."""
+    yield "extract-align", build_parser()
+    for name, (module, _) in COMMANDS.items():
+        command = import_module(module)
+        yield f"extract-align-{name}", command.build_parser()
+        for part in getattr(command, "COMMANDS", ()):
+            yield f"extract-align-{name}-{part}", command.build_command(part)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

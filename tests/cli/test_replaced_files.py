@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from align.cli import baseline, extract
-from align.cli.manual import pages
+from align.cli.main import pages
 from align.cli.parser import INPUTS, MODELS, OUTPUTS
 from tests import toy
 from tests.cli.conftest import Result
