@@ -50,7 +50,7 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
     """
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not COPIES.fullmatch(name)}
     settings = model_settings(saved_settings(state), weights)
-    if any(name.endswith(f".{KEPT}") for name in weights):
+    if is_pruned(state):
         raise ValueError("heads have been pruned from it before: begin with the whole model")
     for part, layer in sorted({head[:2] for head in heads}):
         count: int = getattr(settings, f"{'encoder' if part == 'encoder' else 'decoder'}_attention_heads")
@@ -63,6 +63,11 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
             raise ValueError(f"{part} layer {layer} would have no head left")
         weights |= _prune(weights, name, remaining, count)
     return {**state, "model": weights, "last_optimizer_state": None}
+
+
+def is_pruned(state: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint lacks heads."""
+    return any(name.endswith(f".{KEPT}") for name in state["model"])
 
 
 def _prune(weights: Mapping[str, Tensor], name: str, remaining: list[int], count: int) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from align.core.errors import ModelError
 from align.core.scores import gram, head_products, source_norms, vector_norms
 from align.core.types import PARTS, Part
-from align.models.engine.forward import Kept, Layer, Layout, Padded, SelfAttention, Transformer
+from align.models.engine.forward import Layer, Layout, Padded, SelfAttention, Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,7 @@ class LayerAttention:
     together: Tensor
 
 
-def with_norms(
-    part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept_heads: Kept | None = None
-) -> LayerAttention:
+def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor]) -> LayerAttention:
     """Return a layer's attention with its norms.
 
     Args:
@@ -44,12 +42,9 @@ def with_norms(
         weights: `[B, H, T, S]`.
         values: value vectors with their bias `[B, H, S, d]`.
         products: the output projection's `head_products`.
-        kept_heads: the remaining heads of a pruned layer; pruned heads become zeros.
     """
     inner = gram(values, products)  # [B, S, H, H]
     vectors, together = source_norms(inner), vector_norms(weights, inner)
-    if kept_heads:
-        weights, vectors = kept_heads.spread(weights, 1), kept_heads.spread(vectors, 1)
     return LayerAttention(part, layer, weights, vectors, together)
 
 
@@ -70,9 +65,9 @@ class Inside:
         """Number of layers and of heads per layer, by part."""
         stacks = {"encoder": self._transformer.encoder.layers, "decoder": self._transformer.decoder.layers}
         own: dict[Part, tuple[int, int]] = {
-            part: (len(stacks[part]), stacks[part][0].heads) for part in PARTS if part in stacks
+            part: (len(stacks[part]), stacks[part][0].attention.heads) for part in PARTS if part in stacks
         }
-        return {**own, "cross": own["decoder"]}
+        return {**own, "cross": (own["decoder"][0], self._transformer.heads)}
 
     def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> Iterator[LayerAttention]:
         """Return the attention of all layers of some parts; the pass stops once those are computed.
@@ -123,7 +118,7 @@ class Inside:
             assert layer.cross_block
             weights, values = layer.cross.weights(layer.cross_block.enter(x), rows, encoded, columns)
             if "cross" in parts:
-                recorded.append(with_norms("cross", number, weights, values, layer.cross.products, layer.cross_kept))
+                recorded.append(with_norms("cross", number, weights, values, layer.cross.products))
             x = layer.feed(layer.cross_block.leave(layer.cross.context(weights, values, rows), x))
         return recorded
 
@@ -139,5 +134,5 @@ class Inside:
         if (part, number) not in self._products:
             out_proj = split_heads(layer.attention_block.out.weight(), layer.attention.heads)
             self._products[part, number] = head_products(out_proj)
-        recorded.append(with_norms(part, number, weights, values, self._products[part, number], layer.kept))
+        recorded.append(with_norms(part, number, weights, values, self._products[part, number]))
         return layer.attention_block.leave(layer.attention.context(weights, values, layout), x)

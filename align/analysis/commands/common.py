@@ -198,13 +198,18 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     if folder := _encoder_folder(common):
         raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
-    from align.analysis.models.masking import is_pruned
+    from align.analysis.pruned_model import is_pruned
     from align.models.causal.model import CausalRecorder
+    from align.models.fairseq.checkpoint import load_checkpoint
 
     recorder: Any = aligner.forward.recorder  # its type depends on the backend
     if isinstance(recorder, CausalRecorder):
         raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.models.forward.name)
-    if whole and is_pruned(recorder.transformer):
+    if (
+        whole
+        and recorder.backend == "fairseq"
+        and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True))
+    ):
         message = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(message, file=common.models.forward.name)
     return aligner

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from align.analysis.models.heads import AttentionBlock, AttentionHead, masked
-from align.core.errors import ModelError
 from align.core.types import Part
 from align.models.engine.forward import Layer, Transformer
 from align.models.engine.linear import Projection
@@ -46,7 +45,6 @@ def without_heads(
 
     Raises:
         ValueError: the model does not have the head.
-        ModelError: heads have been pruned from the model.
     """
     whole = recorder.transformer
     with masked(blocks, heads):
@@ -57,21 +55,9 @@ def without_heads(
             recorder.transformer = whole
 
 
-def is_pruned(transformer: Transformer) -> bool:
-    """Tell whether heads have been pruned from a Transformer."""
-    layers = (*transformer.encoder.layers, *transformer.decoder.layers)
-    return any(layer.kept or layer.cross_kept for layer in layers)
-
-
 def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
-    """Return a copy of a Transformer with the output of some heads set to zero.
-
-    Raises:
-        ModelError: heads have been pruned from it, so the remaining ones have other numbers in its native module.
-    """
+    """Return a copy of a Transformer with the output of some heads set to zero."""
     encoder, decoder = transformer.encoder, transformer.decoder
-    if heads and is_pruned(transformer):
-        raise ModelError("heads have been pruned from this model: those that are left cannot be masked")
     return Transformer(
         replace(encoder, layers=[_gate(layer, "encoder", n, heads) for n, layer in enumerate(encoder.layers, 1)]),
         replace(decoder, layers=[_gate(layer, "decoder", n, heads) for n, layer in enumerate(decoder.layers, 1)]),

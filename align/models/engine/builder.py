@@ -19,7 +19,6 @@ from align.models.engine.forward import (
     Block,
     CrossAttention,
     Embedding,
-    Kept,
     Layer,
     Norm,
     SelfAttention,
@@ -112,6 +111,8 @@ class _Builder:
         for name, side in self._sides.items():
             if side.width % side.heads:
                 raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")
+        layers = [f"decoder.layers.{n}.encoder_attn" for n in range(weights.layers("decoder"))]
+        self._cross_heads = {name: self._heads(name) for name in layers}
 
     def stack(self, side: str) -> Stack:
         shape = self._sides[side]
@@ -166,12 +167,11 @@ class _Builder:
     def _layer(self, side: str, name: str) -> Layer:
         optional, width = self.weights.optional, self._sides[side].width
         hidden = self.weights.shape(f"{name}.fc1.weight")[0]
-        remaining = self._kept(side, f"{name}.self_attn")
         self_attention: SelfAttention | SimpleRecurrence
         if side == "decoder" and f"{name}.{CELL}.input.weight" in self.weights:
             self_attention, out = self._recurrence(f"{name}.{CELL}", width)
         else:
-            self_attention, out = self._self_attention(side, name, remaining)
+            self_attention, out = self._self_attention(side, name)
         attention_block = Block(
             self._norm(f"{name}.self_attn_layer_norm", width),
             self._sides[side].before,
@@ -191,19 +191,13 @@ class _Builder:
         )
         parts = self_attention, attention_block, feed_forward, feed_forward_block
         if side == "encoder":
-            return Layer(*parts, kept=remaining)
-        cross_kept = self._kept(side, f"{name}.encoder_attn")
-        return Layer(*parts, *self._cross(name, cross_kept), remaining, cross_kept)
+            return Layer(*parts)
+        return Layer(*parts, *self._cross(name))
 
-    def _kept(self, side: str, name: str) -> Kept | None:
-        """Return the remaining heads, if `align.analysis.pruned_model` has removed others."""
-        numbers = self.weights.chosen(f"{name}.{KEPT}", self._sides[side].heads)
-        return None if numbers is None else Kept(numbers, self._sides[side].heads)
-
-    def _inner(self, side: str, remaining: Kept | None) -> int:
-        """Return the total width of the remaining heads."""
-        shape = self._sides[side]
-        return shape.width // shape.heads * (len(remaining.numbers) if remaining else shape.heads)
+    def _heads(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of the heads that an attention has weights for, from 0 and in order."""
+        of = self._sides[name.partition(".")[0]].heads
+        return self.weights.chosen(f"{name}.{KEPT}", of) or tuple(range(of))
 
     def _optional_norm(self, name: str, size: int) -> Norm | None:
         return self._norm(name, size) if f"{name}.weight" in self.weights else None
@@ -222,9 +216,11 @@ class _Builder:
         scale = (width // heads) ** -0.5
         return weight * scale, bias * scale
 
-    def _self_attention(self, side: str, layer: str, remaining: Kept | None) -> tuple[SelfAttention, Projection]:
+    def _self_attention(self, side: str, layer: str) -> tuple[SelfAttention, Projection]:
         """Return a layer's self-attention, and its output projection."""
-        shape, inner, name = self._sides[side], self._inner(side, remaining), f"{layer}.self_attn"
+        shape, name = self._sides[side], f"{layer}.self_attn"
+        heads = len(self._heads(name))
+        inner = heads * shape.width // shape.heads
         weight, bias = self._projection(f"{name}.out_proj", shape.width, inner)
         if (gains := self.weights.optional(f"{layer}.c_attn", shape.heads)) is not None:  # fairseq's scale_heads
             each = gains.repeat_interleave(shape.width // len(gains))
@@ -232,7 +228,6 @@ class _Builder:
         parts = [self._query(side, name, inner)]
         parts += [self._projection(f"{name}.{part}_proj", inner, shape.width) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
-        heads = len(remaining.numbers) if remaining else shape.heads
         attention = SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
         return attention, self._make(weight, bias)
 
@@ -243,20 +238,30 @@ class _Builder:
         both = self._make(torch.cat((new, weight)), torch.cat((torch.zeros_like(bias), bias)))
         return SimpleRecurrence(both, self._sides["decoder"].heads), Identity(width)
 
-    def _cross(self, name: str, remaining: Kept | None) -> tuple[CrossAttention, Block]:
-        """Return a decoder layer's attention to the encoder's output."""
-        width, source, inner = (
-            self._sides["decoder"].width,
-            self._sides["encoder"].width,
-            self._inner("decoder", remaining),
-        )
-        heads = len(remaining.numbers) if remaining else self._sides["decoder"].heads
-        attention = f"{name}.encoder_attn"
-        query = self._make(*self._query("decoder", attention, inner))
-        parts = [self._projection(f"{attention}.{part}_proj", inner, source) for part in "kv"]
+    def _cross(self, name: str) -> tuple[CrossAttention, Block]:
+        """Return a decoder layer's attention to the encoder's output.
+
+        Heads keep their numbers: those of which only other layers have weights get zeros.
+        """
+        shape, source, attention = self._sides["decoder"], self._sides["encoder"].width, f"{name}.encoder_attn"
+        numbers, size = list(self._cross_heads[attention]), shape.width // shape.heads
+        heads = 1 + max(of_layer[-1] for of_layer in self._cross_heads.values())
+
+        def fill(weight: Tensor) -> Tensor:  # [n d, ...] to [H d, ...]
+            if len(numbers) == heads:
+                return weight
+            full = weight.new_zeros(heads, size, *weight.shape[1:])
+            full[numbers] = weight.reshape(len(numbers), size, *weight.shape[1:])
+            return full.flatten(0, 1)
+
+        inner = len(numbers) * size
+        weight, bias = self._query("decoder", attention, inner)
+        query = self._make(fill(weight), fill(bias))
+        parts = [map(fill, self._projection(f"{attention}.{part}_proj", inner, source)) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
-        weight, bias = self._projection(f"{attention}.out_proj", width, inner)
-        out_proj = self._to(weight).view(width, heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
+        weight, bias = self._projection(f"{attention}.out_proj", shape.width, inner)
+        weight = fill(weight.T).T.contiguous()
+        out_proj = self._to(weight).view(shape.width, heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
         cross = CrossAttention(query, self._make(torch.cat(weights), torch.cat(biases)), heads, out_proj)
-        norm = self._norm(f"{name}.encoder_attn_layer_norm", width)
-        return cross, Block(norm, self._sides["decoder"].before, self._make(weight, bias))
+        norm = self._norm(f"{name}.encoder_attn_layer_norm", shape.width)
+        return cross, Block(norm, shape.before, self._make(weight, bias))

@@ -366,26 +366,6 @@ class CrossAttention:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The remaining heads of a layer, whose others were pruned and attend to nothing.
-
-    Attributes:
-        numbers: numbers of the heads, from 0, in order; at least one.
-        of: number of heads before pruning.
-    """
-
-    numbers: tuple[int, ...]
-    of: int
-
-    def spread(self, x: Tensor, axis: int) -> Tensor:
-        """Return a tensor with zeros inserted for pruned heads along an axis."""
-        shape = [*x.shape[:axis], self.of, *x.shape[axis + 1 :]]
-        full = x.new_zeros(shape)
-        full.movedim(axis, 0)[list(self.numbers)] = x.movedim(axis, 0)
-        return full
-
-
-@dataclass(frozen=True)
 class Block:
     """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
 
@@ -436,12 +416,7 @@ class Padded(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of the encoder, or with `cross` one of the decoder.
-
-    Attributes:
-        kept: remaining heads of its self-attention, if some were pruned.
-        cross_kept: remaining heads of `cross`, if some were pruned.
-    """
+    """A layer of the encoder, or with `cross` one of the decoder."""
 
     attention: SelfAttention | SimpleRecurrence
     attention_block: Block
@@ -449,13 +424,6 @@ class Layer:
     feed_forward_block: Block
     cross: CrossAttention | None = None
     cross_block: Block | None = None
-    kept: Kept | None = None
-    cross_kept: Kept | None = None
-
-    @property
-    def heads(self) -> int:
-        """The number of attention heads, including pruned ones."""
-        return self.kept.of if self.kept else self.attention.heads
 
     def attend(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
         """Return the output of the layer's self-attention `[N, D]`.
@@ -482,21 +450,6 @@ class Layer:
         x = block.leave(inner, x)
         context = self.cross.step(self.cross_block.enter(x), keys, values)
         return self.feed(self.cross_block.leave(context, x)), state
-
-    @cached_property
-    def shown(self) -> tuple[Tensor, list[Tensor]]:
-        """The output projection of `cross`, with zeros for pruned heads `[H, d, D]`, and its products."""
-        assert self.cross
-        if self.cross_kept is None:
-            return self.cross.out_proj, self.cross.products
-        out_proj = self.cross_kept.spread(self.cross.out_proj, 0)
-        return out_proj, head_products(out_proj)
-
-    def record(self, number: int, weights: Tensor, values: Tensor) -> types.CrossAttention:
-        """Return the attention of `cross`, with zeros for pruned heads; see `CrossAttention.weights`."""
-        if self.cross_kept:
-            weights, values = self.cross_kept.spread(weights, 1), self.cross_kept.spread(values, 1)
-        return types.CrossAttention(number, weights, values, *self.shown)
 
 
 @dataclass(frozen=True)
@@ -564,8 +517,9 @@ class Transformer:
 
     @property
     def heads(self) -> int:
-        """The number of attention heads in each of the decoder's layers."""
-        return self.decoder.layers[0].heads
+        """The number of heads with which each of the decoder's layers attends to the source."""
+        assert self.decoder.layers[0].cross
+        return self.decoder.layers[0].cross.heads
 
     @property
     def device(self) -> torch.device:
@@ -600,7 +554,8 @@ class Transformer:
             entered = layer.cross_block.enter(x)
             weights, values = layer.cross.weights(entered, rows, encoded, columns)
             if number in layers:
-                recorded.append(layer.record(number, weights, values))
+                shown = layer.cross.out_proj, layer.cross.products
+                recorded.append(types.CrossAttention(number, weights, values, *shown))
             if number < layers[-1]:
                 context = layer.cross.context(weights, values, rows)
                 x = layer.feed(layer.cross_block.leave(context, x))
