@@ -52,29 +52,10 @@ def unloaded(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Cal
 def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("no/such/links")
     failed(unloaded("text", "-o", "link"), "error: link: cannot write: No such file")
-    (tmp_path / "loop").symlink_to("loop")
-    failed(unloaded("text", "-o", "loop"), "error: loop: Too many levels")
     failed(unloaded("text", "-o", "no/such/links"), "error: no/such/links: cannot write: No such file")
-    failed(unloaded("text", "-o", "x" * 256), "File name too long")
     (tmp_path / "kept").touch(0o444)
     failed(unloaded("text", "-o", "kept"), "error: kept: is read-only: remove it, or write to another file")
-    assert sorted(os.listdir(tmp_path)) == ["kept", "link", "loop", "text", "toy"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--threads", "1025"), "'1025' is not a number from 1 to 1,024"),
-        (("--threads", "1" * 5000), "is not a number from 1 to 1,024"),
-        (("--translate", "--beam", "1001"), "'1001' is not a number from 1 to 1,000"),
-    ],
-)
-def test_numbers_that_no_machine_is_up_to(
-    unloaded: Callable[..., Result], arguments: tuple[str, ...], message: str
-) -> None:
-    result = unloaded("text", *arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err
+    assert sorted(os.listdir(tmp_path)) == ["kept", "link", "text", "toy"]
 
 
 def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path: Path) -> None:
@@ -82,12 +63,9 @@ def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path
     environment = {**os.environ, "PYTHONPATH": str(Path(align.__file__).parents[1])}
     (tmp_path / "other").hardlink_to(tmp_path / "text")
     for how, message in (
-        ("< text -o text", "-o would replace the input on stdin"),
         ("< text -o other", "-o would replace the input on stdin"),
-        ("/dev/stdin < text -o text", "-o would replace the input /dev/stdin"),
         ("/dev/fd/3 3< text -o text", "-o would replace the input /dev/fd/3"),
         ("text >> text", "stdout is the input file"),
-        ("< text >> text", "stdout is the input file"),
         ("-s text -t - < other >> text", "stdout is the input file"),
     ):
         result = subprocess.run(f"{command} {how}", shell=True, capture_output=True, text=True, env=environment)
@@ -98,15 +76,6 @@ def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path
 
 
 # Names
-
-
-@pytest.mark.parametrize(("letter", "length"), [("x", 244), ("x", 245), ("x", 255), ("ä", 255)])
-def test_names_as_long_as_the_file_system_takes(tmp_path: Path, length: int, letter: str) -> None:
-    name = letter * (length // len(letter.encode()))
-    with open_output(str(tmp_path / name)) as out:
-        out.write(b"links")
-    assert (tmp_path / name).read_bytes() == b"links"
-    assert os.listdir(tmp_path) == [name]
 
 
 def test_a_shortened_name_is_still_its_own() -> None:
@@ -131,12 +100,7 @@ def test_errors_of_reading_are_not_the_outputs(capfd: pytest.CaptureFixture[str]
         assert capfd.readouterr().err == "x: error: Input/output error\n"
 
 
-def test_a_model_on_a_failing_disk_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "toy" / "model.toml").symlink_to("/proc/self/mem")
-    failed(run("text"), "error: toy/checkpoint.pt: cannot be read: Input/output error")
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_errors_of_writing_are(tmp_path: Path, suffix: str) -> None:
     """Files of over 100 kB cannot be written for a moment, which is what a full disk looks like."""
     path = str(tmp_path / f"links{suffix}")
@@ -154,35 +118,23 @@ def test_errors_of_writing_are(tmp_path: Path, suffix: str) -> None:
 
 
 def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
-
-        def load(*arguments: Any, error: Exception = error, **options: Any) -> None:
-            raise error
-
-        monkeypatch.setattr(align.models.load, "load", load)
-        result = run("text")
-        failed(result, "toy/checkpoint.pt: out of memory while loading it")
-        assert "--batch-tokens" not in result.err
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (
-            ImportError("libx.so: cannot\nopen", name="numpy._core"),
-            "numpy._core cannot be imported: libx.so: cannot open",
-        ),
-        (ImportError("no name"), "a library cannot be imported: no name"),
-    ],
-)
-def test_a_library_that_cannot_be_imported_is_named(
-    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, error: ImportError, message: str
-) -> None:
     def load(*arguments: Any, **options: Any) -> None:
-        raise error
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")
 
     monkeypatch.setattr(align.models.load, "load", load)
-    failed(run("text"), f"error: {message}")
+    result = run("text")
+    failed(result, "toy/checkpoint.pt: out of memory while loading it")
+    assert "--batch-tokens" not in result.err
+
+
+def test_a_library_that_cannot_be_imported_is_named(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*arguments: Any, **options: Any) -> None:
+        raise ImportError("libx.so: cannot\nopen", name="numpy._core")
+
+    monkeypatch.setattr(align.models.load, "load", load)
+    failed(run("text"), "error: numpy._core cannot be imported: libx.so: cannot open")
 
 
 # Names of files that are not complete
@@ -193,18 +145,6 @@ def test_a_file_of_the_users_is_not_a_temporary_one(tmp_path: Path) -> None:
     with open_output(str(tmp_path / "links")) as out:
         out.write(b"links")
     assert (tmp_path / ".links.part").read_bytes() == b"mine"
-
-
-def test_no_input_has_the_temporary_name_of_the_output(run: Callable[..., Result], tmp_path: Path) -> None:
-    part = temporary_name("links")
-    text = (tmp_path / "text").read_bytes()
-    (tmp_path / part).write_bytes(text)
-    (tmp_path / "linked").symlink_to(part)
-    (tmp_path / "to").symlink_to("links")
-    for name, output in ((part, "links"), ("linked", "links"), (part, "to")):
-        result = run(name, "-o", output)
-        assert (result.code, f"error: -o would replace the input {name}" in result.err) == (2, True)
-    assert (tmp_path / part).read_bytes() == text
 
 
 # What a killed run leaves, and runs at the same time
@@ -247,24 +187,6 @@ def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monk
         out.flush()
         assert (tmp_path / "links").read_bytes() == b"complete"
     assert (tmp_path / "links").read_bytes() == b"of the next"
-
-
-@pytest.mark.parametrize("other", [False, True])
-def test_ctrl_c_when_all_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
-    """Nothing is left to remove: the result has its name, and another run may have begun."""
-    replace, part = os.replace, Path(temporary_name(str(tmp_path / "links")))
-
-    def stopped(*names: str) -> None:
-        replace(*names)
-        if other:
-            part.write_bytes(b"of another run")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", stopped)
-    with pytest.raises(KeyboardInterrupt), open_output(str(tmp_path / "links")) as out:
-        out.write(b"links")
-    assert (tmp_path / "links").read_bytes() == b"links"
-    assert part.exists() == other
 
 
 def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,17 +271,6 @@ def test_signals_become_exceptions_and_handlers_come_back() -> None:
             os.kill(os.getpid(), number)
         assert getattr(stop.value, "code", None) == code
         assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
-    result = python(
-        "import os, signal, sys\nfrom align.cli.common import run\n"
-        "def job():\n  try: os.kill(os.getpid(), signal.SIGINT)\n"
-        "  finally:\n    os.kill(os.getpid(), signal.SIGINT); print('went on')\n"
-        "sys.exit(run('x', job))",
-        tmp_path,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 
 
 def test_nohup_is_heeded() -> None:

@@ -69,28 +69,6 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
     os.close(main)
 
 
-@pytest.mark.parametrize("given", [(), ("--bad-lines", "stop"), ("--buffer", "7")])
-def test_what_is_asked_for_holds_for_a_keyboard_too(monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]) -> None:
-    keyboard = io.StringIO()
-    monkeypatch.setattr(keyboard, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdin", keyboard)
-    options = extract.read_options(extract.build_parser(), given)
-    too_long = "stop" if "stop" in given else "blank"
-    assert (options.input.blank, options.models.too_long) == (too_long == "blank", too_long)
-    assert options.models.buffer == (7 if "7" in given else 1)
-
-
-@pytest.mark.parametrize("waiting", ["", "reading …"])
-def test_no_progress_comes_between_a_typed_line_and_its_answer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], waiting: str
-) -> None:
-    monkeypatch.setattr(common, "REPORT_EVERY", 0.0)
-    progress = common.Progress("x", False)
-    progress.begin(0, 1, lambda: None, waiting)
-    progress.add()
-    assert ("x: 1 line, " in capsys.readouterr().err) == bool(waiting)
-
-
 @pytest.fixture
 def stop(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
@@ -120,20 +98,14 @@ def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
         "extract-align: interrupted after 8 lines; the results of the first 7 are written\n"
     )
     assert stop(1, *CTRL_C) == "extract-align: interrupted after 10 lines; no results are written\n"
-    assert "after 10 lines; the results of the first 7 are written" in stop(8, *CTRL_C, "-o", "/dev/null")
     assert stop(2, *KILLED, "-o", "links") == "extract-align: interrupted after 10 lines; links not written\n"
     assert stop(8, *WRONG, "-o", "links") == (
         "extract-align: error: wrong\nextract-align: stopped after 10 lines; links not written\n"
     )
-    assert stop(1, *WRONG, "-o", "links") == "extract-align: error: wrong\n"
-    assert stop(8, 1, OSError(28, "No space left"), "-f", "jsonl") == "extract-align: error: No space left\n"
     Path("links").write_bytes(b"of before")
     assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 10 lines; links left as it was\n"
     new = ("-o", "new", "--resume", "--buffer", 5)
     assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (25 at a time)\n"
-    Path("text").write_bytes(b"\n")
-    assert stop(1, *CTRL_C) == "extract-align: interrupted before the first line; no results are written\n"
-    assert stop(1, *CTRL_C, *new) == "extract-align: interrupted before the first line; nothing to go on with yet\n"
 
 
 def test_other_programs_say_that_they_were_interrupted(
