@@ -178,7 +178,6 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
         ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
         ("ablate -m toy -s source -t blank", "source and blank: there is no line that the model can read"),
         ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
-        ("prune -m toy -s source -t target --heads 1 -o toy", "toy: the folder exists: name another one"),
         ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),
         ("adversary --train chunks.short --test chunks.test", "chunks.short, line 2: 2 fields, not 3"),
         ("adversary --train chunks.train --test chunks.tag", "chunks.tag, line 2: 'NOUN' is no tag"),

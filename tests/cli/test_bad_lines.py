@@ -250,3 +250,43 @@ def test_a_run_on_several_files_goes_on(
     assert (result.code, "12 lines are done in links.parts" in result.err) == (0, True)
     assert Path("links").read_bytes() == run("-q", "a", "b", *BLANK).out
     failed(run("-q", "b", "a", *arguments[2:]), "(files: a, b → b, a)")
+
+
+def test_layer_and_head_are_chosen_once(
+    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path
+) -> None:
+    toy.save_model(tmp_path / "toy")
+    write(a=GOOD * 30, b=GOOD * 30)
+    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "links")
+    assert result.err.count("by lexical consistency over 60 pairs") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
+        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "another than that of -o"),
+        *(
+            (("a", *BLANK, "-o", "x", "--resume", "--bad-lines-file", name), f"--resume writes {name} itself")
+            for name in ("x.run.json", "./x.run.json", "x.parts", "x.parts/00001", "x.parts/list")
+        ),
+        (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
+        (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
+        (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
+        (("a", "--columns", "2,2"), "--columns takes two columns: source and target cannot be the same"),
+        (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
+        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns requires FILE, not -s and -t"),
+        (("a", "-", "-"), "only one of the files can be stdin"),
+        (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
+        (("a", "-o", "x/"), "-o x/ is a folder: `extract-align jobs FILE … -o x/` writes a file for each FILE"),
+    ],
+)
+def test_wrong_usage(
+    run: Callable[..., Result], write: Callable[..., None], arguments: tuple[str, ...], message: str
+) -> None:
+    write(a=GOOD)
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err

@@ -169,11 +169,6 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], write: Callab
     assert run(*BOTH, "-q").err == ""
 
 
-def test_other_programs_formats_are_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(forward="0-0\n", reverse="A-0\t0-0\n")
-    failed(run("forward", "reverse"), "reverse, line 1: fairseq's output (A-0 TAB links): `grep ^A-")
-
-
 # Means
 
 

@@ -306,32 +306,6 @@ def test_an_error_leaves_no_half_written_file(run: Callable[..., Result], tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["links"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (("no/such/file",), ("no/such/file: No such file",)),
-        (("-m", "no/such/model"), ("no/such/model: no such file",)),
-        (("--device", "cuda"), ("no CUDA device",)),
-        (
-            ("--source-lang", "fr"),
-            ("no bundled model translates fr to any language: name one, perhaps --model Helsinki-NLP/opus-mt-fr-en",),
-        ),
-        (
-            ("-m", "de-en", "--source-lang", "xx"),
-            ("dict.xx.txt: no such dictionary; there are those of: de, en: name another folder",),
-        ),
-        (("-o", "/dev/full"), ("/dev/full: cannot write: No space left",)),
-    ],
-)
-def test_errors_name_what_is_wrong(
-    run: Callable[..., Result], arguments: tuple[object, ...], parts: tuple[str]
-) -> None:
-    if "cuda" in arguments and torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
-    inputs = () if arguments[0] == "no/such/file" else (EXAMPLES,)
-    failed(run("-q", *arguments, *inputs), *parts)
-
-
 def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
     swapped = [
         " ||| ".join(reversed(line.split(" ||| "))) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()

@@ -104,8 +104,6 @@ def test_wrong_usage_is_refused(run: Callable[..., Result], run_main: Callable[.
     idle = run_main(extract.main, "text", "--reader", "file", "--threshold", "none")
     assert idle.code == 2
     assert "--reader has no effect with --threshold none" in idle.err
-    missing = run_main(extract.main, "text", "-m", "model", "--reader", "file")
-    failed(missing, "file: no such file, nor a bundled model with a reader")
     help_ = run_main(partial(main.main, ["train", "reader", "--help"]))
     assert help_.code == 0
     assert b"extract-align train reader" in help_.out

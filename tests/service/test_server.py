@@ -205,13 +205,6 @@ def test_an_address_of_version_six() -> None:
         assert re.fullmatch(r"http://\[::1\]:\d+", address_of(listener))
 
 
-def test_without_fastapi(monkeypatch: pytest.MonkeyPatch, run_main: Callable[..., Result]) -> None:
-    for name in [name for name in sys.modules if name.startswith(("fastapi", "align.service."))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
-    failed(run_main(program.main, "serve"), "fastapi is not installed: pip install '.[serve]'")
-
-
 def test_origins_are_as_browsers_write_them() -> None:
     for given, written in (
         ("http://A:80/", "http://a"),

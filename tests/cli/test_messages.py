@@ -1,0 +1,195 @@
+"""What users read when something is wrong: for each class of bad input one command, its whole stderr and exit code."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align.cli import main
+from align.models.fairseq.compat import INSTALL
+from tests import toy
+from tests.cli.conftest import Result
+
+GOOD = "das haus ||| the house\n"
+FILES: dict[str, bytes | str] = {
+    "text": GOOD * 2,
+    "bad": f"{GOOD}das haus the house\n",
+    "latin": (GOOD + "grüße ||| x\n").encode("latin-1"),
+    "long": GOOD + "das " * 40 + "||| the\n",
+    "french": "Le chat noir dort dans la maison de ma mère ||| The black cat is sleeping in the house of my mother\n",
+    "json": json.dumps({"a": 1}),
+    "zip": b"PK\3\4\24\0\0\0\10\0abc",
+    "bad.txt": f"{GOOD}das haus the house\n",
+    "good.txt": GOOD,
+    "de": "das haus\ndas haus\n",
+    "en": "the house\nthe house\n",
+    "short": "the house\n",
+    "tags": "<b>das</b> haus\n<b>das haus\n",
+    "links": "0-0 1-1\n0-0 1-1\n",
+    "ones": "1-1 2-2\n1-1 2-2\n",
+    "far": "0-0 1-1\n0-5\n",
+    "odd": "0-0\n0-x\n",
+    "fairseq": "A-0\t0-0\nA-1\t0-0\n",
+}
+"""Beside them are `folder`, which is empty, and the folder `toy` with a model that has room for 40 pieces."""
+
+BLANK = "--bad-lines blank leaves such lines blank"
+BUNDLED = "these are: de-en, de-en-fast, en-de, en-de-fast"
+USAGE = "extract-align --help lists all options"
+
+MESSAGES = {
+    # text
+    "-q -m toy none": (1, "extract-align: error: none: No such file or directory"),
+    "-q -m toy bad": (1, f"extract-align: error: bad, line 2: no ||| and no TAB between source and target: {BLANK}"),
+    "-q -m toy latin": (
+        1,
+        "extract-align: error: latin, line 2: not UTF-8 (byte 0xfc at position 3): convert the file, for example with "
+        f"iconv; {BLANK}",
+    ),
+    "-q -m toy long": (
+        1,
+        "extract-align: error: long, line 2: source has 41 pieces with </s>, the model takes 40: shorten it, or leave "
+        "such lines without links (--bad-lines blank)\n"
+        "extract-align: stopped after 1 line; the results of these are written",
+    ),
+    "-q -m toy json": (
+        1,
+        "extract-align: error: json: the file is JSON lines: extract-align reads such files in jobs, named .jsonl, and "
+        "extract-align transfer as spans",
+    ),
+    "-q -m toy zip": (1, "extract-align: error: zip: the file is a zip archive: unpack it first"),
+    "-q -m toy -s de -t short": (
+        1,
+        "extract-align: error: de has 2 lines, short has 1: line 2 has no other side",
+    ),
+    "-q -m toy de en": (
+        1,
+        "extract-align: error: de, line 1: no ||| and no TAB between source and target: is each file one side of the "
+        f"text? -s de -t en; {BLANK}",
+    ),
+    "-q french": (
+        0,
+        "extract-align: warning: the source looks like French; de-en-fast reads German: take a model for French to "
+        "English",
+    ),
+    # models
+    "-q -m nowhere text": (
+        1,
+        f"extract-align: error: nowhere: no such file or folder, nor a bundled model ({BUNDLED})",
+    ),
+    "-q -m folder text": (
+        1,
+        "extract-align: error: folder: no checkpoint (model.safetensors, model.bin, model.*.bin, *.pt) in this folder",
+    ),
+    "-q -m text text": (
+        1,
+        "extract-align: error: text: not a checkpoint that torch can read; it may be cut short or damaged",
+    ),
+    "-q -m toy --source-lang xx text": (
+        1,
+        "extract-align: error: toy/dict.xx.txt: no such dictionary; there are those of: de, en: name another folder "
+        "with extract-align models describe MODEL --dictionaries, or the languages right",
+    ),
+    "-q --source-lang fr text": (
+        1,
+        "extract-align: error: no bundled model translates fr to any language: name one, perhaps --model "
+        "Helsinki-NLP/opus-mt-fr-en, or train one (extract-align train)",
+    ),
+    "-q -m de-en --layer 4 text": (
+        1,
+        "extract-align: error: layer 4 is out of range: fairseq:de-en@851e3df has 3 layers",
+    ),
+    "-q -m de-en-fast --head 2 text": (
+        1,
+        "extract-align: error: head 2 is out of range: fairseq:de-en-fast@0860f6d has 1 head",
+    ),
+    "-q --reader nothing text": (1, "extract-align: error: nothing: no such file, nor a bundled model with a reader"),
+    # output
+    "-q -m toy text -o no/such/links": (
+        1,
+        "extract-align: error: no/such/links: cannot write: No such file or directory",
+    ),
+    "-q -m toy text -o /dev/full": (1, "extract-align: error: /dev/full: cannot write: No space left on device"),
+    "-q -m toy text -o links --resume": (
+        1,
+        "extract-align: error: links is there, and no record of the run that made it: remove links to start again",
+    ),
+    "-q -m toy text -o text": (2, f"extract-align: error: -o would replace the input text\n{USAGE}"),
+    "analyse prune -q -m toy -s de -t en --heads 1 -o folder": (
+        1,
+        "extract-align analyse: error: folder: the folder exists: name another one",
+    ),
+    # usage
+    "--layer 0 text": (
+        2,
+        f"extract-align: error: argument --layer: '0' is neither a number from 1 nor auto\n{USAGE}",
+    ),
+    "--symetrize soft text": (
+        2,
+        f"extract-align: error: unrecognized arguments: --symetrize; did you mean --symmetrize?\n{USAGE}",
+    ),
+    "--symmetrize soft text": (2, f"extract-align: error: --symmetrize requires --reverse-model\n{USAGE}"),
+    # links and gold
+    "eval -g ones links": (
+        1,
+        "extract-align eval: error: ones: no index 0 in 4 links: does it count from 1? give --gold-base 1 (or "
+        "--gold-base 0 if it does count from 0)",
+    ),
+    "eval -g links far -s de -t en": (
+        1,
+        "extract-align eval: error: far, line 2: link 0-5 (counted from 0), where the sentences have 2 and 2 words: "
+        "is it of this text, and the base right? --out-of-range ignore passes over such links",
+    ),
+    "eval -g links odd": (1, "extract-align eval: error: odd, line 2: '0-x' is not a link such as 0-3"),
+    "combine links fairseq": (
+        1,
+        "extract-align combine: error: fairseq, line 1: fairseq's output (A-0 TAB links): "
+        "`grep ^A- | sort -V | cut -f 2` leaves the links",
+    ),
+    # other commands
+    "transfer -q --tags xml -s tags -t en --links links": (
+        1,
+        f"extract-align transfer: error: tags, line 2: not well-formed XML: mismatched tag: {BLANK}",
+    ),
+    "jobs -q -m toy good.txt bad.txt --output out": (
+        1,
+        "extract-align jobs: error: bad.txt, line 2: no ||| and no TAB between source and target: "
+        f"{BLANK}\nextract-align jobs: error: 1 of 2 files not done: bad.txt",
+    ),
+    "baseline giza text": (
+        1,
+        "extract-align baseline: error: GIZA++ is not installed: put mgiza and mkcls and snt2cooc, or GIZA++ and mkcls "
+        "and snt2cooc.out on PATH",
+    ),
+    "serve": (1, "extract-align serve: error: fastapi is not installed: pip install '.[serve]'"),
+    "train -s de -t en --source-lang de --target-lang en new": (
+        1,
+        f"extract-align train: error: {INSTALL}\nThis program runs in {sys.prefix}.",
+    ),
+}
+"""Arguments: exit code and stderr, without the end of its last line."""
+
+
+@pytest.mark.parametrize("arguments", MESSAGES)
+def test_messages(
+    arguments: str,
+    run_main: Callable[..., Result],
+    write: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(**FILES)
+    (tmp_path / "folder").mkdir()
+    toy.save_model(tmp_path / "toy")
+    monkeypatch.setenv("PATH", "")  # which programs of others are installed is not the question
+    monkeypatch.delitem(sys.modules, "align.service.app", raising=False)
+    for library in ("fastapi", "fairseq"):
+        monkeypatch.setitem(sys.modules, library, None)
+    result = run_main(main.main, *shlex.split(arguments))
+    code, message = MESSAGES[arguments]
+    assert (result.code, result.err) == (code, f"{message}\n")
