@@ -1,0 +1,349 @@
+"""Check that the tests notice sixty faults: small errors of programming that change results or break a promise.
+
+    python -m tests.faults [NAME ...] [--tests "PYTEST ARGUMENTS"] [--check]
+
+Each fault is put into a copy of the checkout, where the tests named with it run, and if they pass the quick ones.
+A fault is killed if a test fails that passes without it. Exit code 1 if more than three survive. `--check` only says
+which lines of the table no longer fit the code: edit those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+SHARED = os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data")
+QUICK = "tests/unit tests/parity tests/cli tests/integration"
+SECONDS = 3600
+"""Limit of a run of pytest: a fault that makes it endless has not been named by any test."""
+MOST_SURVIVORS = 3
+
+TABLE = r"""
+=== scores
+sources-by-mean  core/scores.py  tests/unit/test_merging.py
+- merged = scores @ into_source.unsqueeze(1)
++ merged = scores @ (into_source / into_source.sum(1, keepdim=True).clamp(min=1)).unsqueeze(1)
+targets-by-sum  core/scores.py  tests/unit/test_merging.py
+- merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
++ merged /= 1
+positions-exchanged  core/scores.py  tests/unit/test_scores.py
+- return scores[..., 1:, :] if position == "input"
++ return scores[..., 1:, :] if position == "output"
+null-is-the-last-word  core/scores.py  tests/unit/test_scores.py
+- unaligned = (index == eos)
++ unaligned = (index > eos)
+cross-terms-once  core/scores.py  tests/unit/test_norms.py
+- value=2)
++ value=1)
+position-without-root  core/scores.py  tests/integration/test_both_positions.py
+- return a * b.sqrt_()
++ return a * b
+reverse-not-transposed  core/scores.py  tests/unit/test_soft.py
+- reverse.double().transpose(1, 2)
++ reverse.double().reshape(first.shape)
+threshold-included  core/scores.py  tests/unit/test_soft.py
+- (scores > threshold)
++ (scores >= threshold)
+neighbour-of-itself  core/scores.py  tests/unit/test_soft.py
+- .mT.sub_(scores).clamp_(min=0)
++ .mT.clamp_(min=0)
+=== choice of layer and head
+last-head-not-tried  core/choice.py  tests/unit/test_aligner.py
+- range(1, recorder.heads + 1)
++ range(1, recorder.heads)
+stored-score-ignored  core/choice.py  tests/unit/test_aligner.py
+- stored.get((settings.score, p))
++ stored.get(("norm", p))
+consistent-with-itself  core/consistency.py  tests/unit/test_consistency.py
+- (pair - 1) / ((of_source - 1.0) * (of_target - 1.0))
++ pair / (of_source * of_target)
+=== stream and aligner
+numbers-in-another-order  core/stream.py  tests/unit/test_batching.py
+- yield [numbers[n] for n in batch], [
++ yield sorted(numbers[n] for n in batch), [
+batch-of-one-dropped  core/stream.py  tests/unit/test_batching.py
+- if batch:
++ if len(batch) > 1:
+last-buffer-dropped  core/stream.py  tests/unit/test_aligner.py
+- while self._waiting:
++ while len(self._waiting) > 1:
+order-not-restored  core/stream.py  tests/unit/test_batching.py
+- for n, pair in enumerate(pairs):
++ for n, pair in zip(outcomes, pairs):
+one-side-too-long  core/stream.py  tests/unit/test_aligner.py
+- lengths[0] <= limits[0] and
++ lengths[0] <= limits[0] or
+reverse-links-unflipped  core/aligner.py  tests/integration/test_two_way.py
+- link[::-1]: score
++ link: score
+=== symmetrisation and formats
+straight-neighbours-only  core/symmetrize.py  tests/unit/test_symmetrize.py
+- ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
++ ((0, 1), (-1, 0), (0, -1), (1, 0))
+final-for-final-and  core/symmetrize.py  tests/unit/test_symmetrize.py
+- "grow-diag-final-and": heuristic(_grow_diag, Growing.both_free)
++ "grow-diag-final-and": heuristic(_grow_diag, Growing.one_free)
+naacl-from-0  core/formats.py  tests/unit/test_formats.py
+- {i + 1} {j + 1} S
++ {i} {j} S
+a3-without-null  core/formats.py  tests/unit/test_formats.py
+- linked[0] = [j + 1 for j in alignment.null]
++ linked[0] = []
+=== reader
+split-at-no-break-spaces  core/text.py  tests/unit/test_words.py
+- tuple(_WORD.findall(text))
++ tuple(text.split())
+carriage-return-kept  io/reader.py  tests/unit/test_lines.py
+- .removesuffix(b"\r")
++ .removesuffix(b"")
+bad-bytes-replaced  io/reader.py  tests/unit/test_lines.py
+- return raw.decode()
++ return raw.decode(errors="replace")
+blank-lines-dropped  io/reader.py  tests/unit/test_lines.py
+- enumerate(stream, 1)
++ enumerate(filter(bytes.strip, stream), 1)
+columns-sorted  io/fields.py  tests/unit/test_lines.py
+- for column in columns)
++ for column in sorted(columns))
+shorter-file-wins  io/reader.py  tests/unit/test_lines.py
+- zip_longest(*streams)
++ zip(*streams)
+=== output and resuming
+output-in-place  io/output.py  tests/cli/test_output.py
+- return beside(target, ".", f".{digest}.part")
++ return target
+no-line-for-no-link  cli/common.py  tests/cli/test_nothing_lost.py
+- out.write(text.encode() + b"\n")
++ out.write(text.encode() + b"\n" * bool(text))
+last-block-not-joined  io/resume.py  tests/cli/test_resume.py
+- range(1, len(self._records) + 2)
++ range(1, len(self._records) + 1)
+resumed-with-other-settings  io/resume.py  tests/cli/test_resume.py
+- differences(run.settings, self._settings)
++ differences(run.settings, run.settings)
+=== evaluation
+possible-counted-as-sure  evaluation/metrics.py  tests/unit/test_metrics.py
+- len(links), len(gold.sure)
++ len(links), len(gold.possible)
+mean-over-sentences  evaluation/metrics.py  tests/unit/test_metrics.py
+- value = _known(METRICS[metric](counts.sum(0)))
++ value = _known(np.nanmean(METRICS[metric](counts)))
+bootstrap-not-centred  evaluation/metrics.py  tests/unit/test_metrics.py
+- np.abs(deltas - deltas.mean())
++ np.abs(deltas)
+base-guessed  evaluation/link_files.py  tests/unit/test_link_files.py
+- if zero or at_length:
++ if zero or at_length or not lengths:
+small-p-is-sure  evaluation/link_formats.py  tests/unit/test_formats.py
+- match[4] not in ("P", "p")
++ match[4] != "P"
+=== engine
+query-bias-unscaled  models/engine/builder.py  tests/parity/test_inside.py
+- return weight * scale, bias * scale
++ return weight * scale, bias
+next-piece-seen  models/engine/forward.py  tests/parity/test_huggingface.py
+- .triu(1)
++ .triu(2)
+pads-seen  models/engine/forward.py  tests/parity/test_batching.py
+- masked_fill_(~kept, float("-inf"))
++ masked_fill_(~kept, 0.0)
+buckets-of-the-other-side  models/huggingface/t5.py  tests/parity/test_huggingface.py
+- buckets = (distances < 0) * count
++ buckets = (distances > 0) * count
+another-gelu  models/huggingface/families.py  tests/parity/test_huggingface.py
+- "gelu_new": "gelu_tanh"
++ "gelu_new": "gelu_sigmoid"
+=== loaders and search
+embeddings-always-scaled  models/huggingface/families.py  tests/parity/test_huggingface.py
+- scaled=config.switch("scale_embedding", False)
++ scaled=True
+decoder-without-eos  models/huggingface/families.py  tests/parity/test_huggingface.py
+- "pieces", "eos"), ("eos", "target")),  # and NLLB
++ "pieces", "eos"), ("target",)),
+start-is-a-piece  models/marian/model.py  tests/parity/test_marian.py
+- table.new_zeros(1, table.shape[1])
++ table[:1]
+values-as-keys  models/ctranslate2/model.py  tests/parity/test_ctranslate2.py
+- ("encoder_attn", "kv")
++ ("encoder_attn", "vk")
+groups-interleaved  models/causal/forward.py  tests/parity/test_causal.py
+- x.repeat_interleave(self.heads // self.groups, 1)
++ x.repeat(1, self.heads // self.groups, 1, 1)
+length-without-eos  models/engine/search.py  tests/parity/test_search.py
+- (step + 1) **
++ max(step, 1) **
+empty-translations  models/engine/search.py  tests/parity/test_search.py
+- elif step == 0:
++ elif step < 0:
+=== transfer of tags
+siblings-reversed  transfer/markup.py  tests/unit/test_markup.py
+- waiting.extend(reversed(here))
++ waiting.extend(here)
+text-not-escaped  transfer/standins.py  tests/unit/test_pages.py
+- text = escape(" ".join(words), quote=False) if
++ text = " ".join(words) if
+placeholder-lost  models/translate.py  tests/unit/test_pages.py
+- return all(len(re.findall(
++ return any(len(re.findall(
+fuzzy-message-changed  transfer/catalogs.py  tests/unit/test_industry_files.py
+- if "fuzzy" in entry.flags or
++ if
+=== service, jobs, other programs
+limit-ignored  service/app.py  tests/service/test_app.py
+- if len(pairs) > (most :=
++ if len(pairs) > 10 * (most :=
+answers-in-another-order  service/rounds.py  tests/service/test_app.py
+- job.alignments[n] = alignment
++ job.alignments[job.left - 1] = alignment
+changed-file-counts-as-done  jobs/records.py  tests/scale/test_changed.py
+- digest_of(file.place) == record.digest
++ record.digest
+matrix-transposed  compat/machine.py  tests/integration/test_compat.py
+- len(target), alignment.links)
++ len(target), {(j, i) for i, j in alignment.links})
+=== security
+page-not-escaped  view/page.py  tests/unit/test_page.py
+- .replace("<", r"\u003c")
++ .strip()
+terminal-not-protected  core/errors.py  tests/unit/test_errors.py
+- c if c.isprintable() else
++ c if c >= " " else
+pickle-allowed  models/saved.py  tests/hostile/test_code.py
+- weights_only=True
++ weights_only=False
+file-of-another-folder  models/model_toml.py  tests/unit/test_model_folder.py
+- plain = re.compile(r"[\w.-]
++ plain = re.compile(r"[\w./-]
+"""
+
+
+class Fault(NamedTuple):
+    """An error to put into a file of align/; the tests are those that should notice it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: Sequence[str]
+
+
+def read_table() -> list[Fault]:
+    """Return the faults of the table."""
+    lines = [line for line in TABLE.splitlines() if line and not line.startswith("===")]
+    faults = []
+    for head, old, new in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        name, file, *tests = head.split()
+        assert (old[:2], new[:2]) == ("- ", "+ "), f"{name}: two lines with - and + follow it"
+        faults.append(Fault(name, file, old[2:], new[2:], tests))
+    assert len({fault.name for fault in faults}) == len(faults), "a name occurs twice"
+    return faults
+
+
+def faulty(fault: Fault) -> str:
+    """Return the text of the file with the fault.
+
+    Raises:
+        ValueError: the code does not have the old text, or more than once.
+    """
+    path = ROOT / "align" / fault.file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if (count := text.count(fault.old)) != 1:
+        raise ValueError(f"align/{fault.file} has {fault.old!r} {count} times: edit the table")
+    return text.replace(fault.old, fault.new)
+
+
+def run(root: Path, *arguments: str) -> tuple[int, str]:
+    """Run Python in a checkout, and return its exit code and output; 0 if it takes too long."""
+    environment = {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "EXTRACT_ALIGN_DATA": str(SHARED)}
+    command = [sys.executable, *arguments]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=os.environ | environment, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return 0, ""
+    return done.returncode, done.stdout + done.stderr
+
+
+def failing_test(root: Path, tests: Sequence[str]) -> str:
+    """Return the first test that fails; "" if none does.
+
+    Raises:
+        ValueError: pytest cannot run these tests.
+    """
+    options = ("-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-rfE", "--tb=no")
+    code, output = run(root, *options, *tests)
+    match = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+::[^\s\[]+)", output, re.MULTILINE)
+    if code and (code != 1 or not match):
+        raise ValueError(f"pytest {' '.join(tests)} ends with exit code {code}:\n{output[-2000:]}")
+    return match[1] if match else ""
+
+
+def killer(fault: Fault, quick: Sequence[str]) -> str:
+    """Return the test that fails with a fault and passes without it; "" if there is none.
+
+    Raises:
+        ValueError: the fault does not fit the code, or cannot be imported, or the test fails without it, too.
+    """
+    text = faulty(fault)
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    with TemporaryDirectory(prefix="faults-") as folder:
+        root = Path(folder).resolve()
+        for name in filter(None, names.split("\0")):
+            if (ROOT / name).is_file():  # not deleted
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, root / name)
+        (root / ".venv").symlink_to(ROOT / ".venv")
+        path = root / "align" / fault.file
+        path.write_text(text, encoding="utf-8")
+        module = f"align.{fault.file.removesuffix('.py').replace('/', '.')}"
+        code, output = run(root, "-c", f"import {module}; print({module}.__file__)")
+        if code or not output.endswith(f"{path}\n"):
+            raise ValueError(f"{module} cannot be imported, which any test would notice:\n{output}")
+        named = [test for test in fault.tests if (root / test).exists()]
+        test = (named and failing_test(root, named)) or failing_test(root, quick)
+        shutil.copy2(ROOT / "align" / fault.file, path)
+        if test and failing_test(root, [test]):
+            raise ValueError(f"{test} fails without it, too")
+        return test
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=str(__doc__).partition("\n")[0])
+    parser.add_argument("names", metavar="NAME", nargs="*", help="faults to try; all by default")
+    parser.add_argument("--tests", default=QUICK, help=f"tests to run where those named pass (default: {QUICK})")
+    parser.add_argument("--check", action="store_true", help="only compare the table with the code")
+    args = parser.parse_args()
+    table = read_table()
+    if unknown := set(args.names) - {fault.name for fault in table}:
+        parser.error(f"{min(unknown)} is not in the table")
+    faults = [fault for fault in table if not args.names or fault.name in args.names]
+    survived = 0
+    for fault in faults:
+        start = time.monotonic()
+        try:
+            test = "" if args.check else killer(fault, shlex.split(args.tests))
+            outcome = f"killed by {test}" if test else "fits" if args.check and faulty(fault) else "SURVIVED"
+        except ValueError as error:
+            outcome = f"UNCLEAR: {error}"
+        survived += outcome[0] in "SU"
+        print(f"{fault.name:30}{outcome} ({time.monotonic() - start:.0f} s)", flush=True)
+    print(f"{len(faults)} faults, {survived} survived")
+    return int(survived > MOST_SURVIVORS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
