@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -254,70 +255,69 @@ def faulty(fault: Fault) -> str:
     """Return the text of the file with the fault.
 
     Raises:
-        ValueError: the code does not have the old text, or more than once.
+        ValueError: the code does not have the old text once, or cannot be imported with the new one.
     """
     path = ROOT / "align" / fault.file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if (count := text.count(fault.old)) != 1:
         raise ValueError(f"align/{fault.file} has {fault.old!r} {count} times: edit the table")
-    return text.replace(fault.old, fault.new)
+    text = text.replace(fault.old, fault.new)
+    name = f"align.{fault.file.removesuffix('.py').replace('/', '.')}"
+    module = vars(import_module(name))
+    assert Path(module["__file__"]) == path, f"start this in {ROOT}"
+    try:
+        exec(compile(text, path, "exec"), {key: module[key] for key in ("__name__", "__package__", "__file__")})
+    except Exception as error:
+        raise ValueError(f"{name} cannot be imported with it, which any test would notice: {error!r}") from None
+    return text
 
 
-def run(root: Path, *arguments: str) -> tuple[int, str]:
-    """Run Python in a checkout, and return its exit code and output; 0 if it takes too long."""
+def failing_tests(root: Path, *arguments: str) -> list[str]:
+    """Run pytest in a checkout, and return the tests that fail; none if it takes longer than SECONDS.
+
+    Raises:
+        ValueError: pytest cannot run these tests.
+    """
     environment = {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "EXTRACT_ALIGN_DATA": str(SHARED)}
-    command = [sys.executable, *arguments]
+    options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-rfE", "--tb=no")
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
     try:
         done = subprocess.run(
             command, cwd=root, env=os.environ | environment, capture_output=True, text=True, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
-        return 0, ""
-    return done.returncode, done.stdout + done.stderr
+        return []
+    tests = re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+::[^\s\[]+)", done.stdout, re.MULTILINE)
+    if done.returncode and (done.returncode != 1 or not tests):
+        raise ValueError(f"pytest {' '.join(arguments)} ends with exit code {done.returncode}:\n{done.stdout[-2000:]}")
+    return tests
 
 
-def failing_test(root: Path, tests: Sequence[str]) -> str:
-    """Return the first test that fails; "" if none does.
-
-    Raises:
-        ValueError: pytest cannot run these tests.
-    """
-    options = ("-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-rfE", "--tb=no")
-    code, output = run(root, *options, *tests)
-    match = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+::[^\s\[]+)", output, re.MULTILINE)
-    if code and (code != 1 or not match):
-        raise ValueError(f"pytest {' '.join(tests)} ends with exit code {code}:\n{output[-2000:]}")
-    return match[1] if match else ""
-
-
-def killer(fault: Fault, quick: Sequence[str]) -> str:
-    """Return the test that fails with a fault and passes without it; "" if there is none.
+def killer(fault: Fault, root: Path, quick: Sequence[str]) -> str:
+    """Return the first test that fails in a checkout with a fault; "" if there is none.
 
     Raises:
-        ValueError: the fault does not fit the code, or cannot be imported, or the test fails without it, too.
+        ValueError: the fault does not fit the code, or pytest cannot run the tests.
     """
-    text = faulty(fault)
+    path = root / "align" / fault.file
+    path.write_text(faulty(fault), encoding="utf-8")
+    try:
+        named = [test for test in fault.tests if (root / test).exists()]
+        tests = (named and failing_tests(root, "-x", *named)) or failing_tests(root, "-x", *quick)
+    finally:
+        shutil.copy2(ROOT / "align" / fault.file, path)
+    return tests[0] if tests else ""
+
+
+def copy_checkout(root: Path) -> None:
+    """Copy the files of the checkout that git does not ignore."""
     listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    with TemporaryDirectory(prefix="faults-") as folder:
-        root = Path(folder).resolve()
-        for name in filter(None, names.split("\0")):
-            if (ROOT / name).is_file():  # not deleted
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, root / name)
-        (root / ".venv").symlink_to(ROOT / ".venv")
-        path = root / "align" / fault.file
-        path.write_text(text, encoding="utf-8")
-        module = f"align.{fault.file.removesuffix('.py').replace('/', '.')}"
-        code, output = run(root, "-c", f"import {module}; print({module}.__file__)")
-        if code or not output.endswith(f"{path}\n"):
-            raise ValueError(f"{module} cannot be imported, which any test would notice:\n{output}")
-        named = [test for test in fault.tests if (root / test).exists()]
-        test = (named and failing_test(root, named)) or failing_test(root, quick)
-        shutil.copy2(ROOT / "align" / fault.file, path)
-        if test and failing_test(root, [test]):
-            raise ValueError(f"{test} fails without it, too")
-        return test
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():  # not deleted
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, root / name)
+    (root / ".venv").symlink_to(ROOT / ".venv")
 
 
 def main() -> int:
@@ -331,18 +331,25 @@ def main() -> int:
     if unknown := set(args.names) - {fault.name for fault in table}:
         parser.error(f"{min(unknown)} is not in the table")
     faults = [fault for fault in table if not args.names or fault.name in args.names]
-    survived = 0
-    for fault in faults:
-        start = time.monotonic()
-        try:
-            test = "" if args.check else killer(fault, shlex.split(args.tests))
-            outcome = f"killed by {test}" if test else "fits" if args.check and faulty(fault) else "SURVIVED"
-        except ValueError as error:
-            outcome = f"UNCLEAR: {error}"
-        survived += outcome[0] in "SU"
-        print(f"{fault.name:30}{outcome} ({time.monotonic() - start:.0f} s)", flush=True)
-    print(f"{len(faults)} faults, {survived} survived")
-    return int(survived > MOST_SURVIVORS)
+    killers: dict[str, str] = {}
+    with TemporaryDirectory(prefix="faults-") as folder:
+        root = Path(folder).resolve()
+        copy_checkout(root)
+        for fault in faults:
+            start = time.monotonic()
+            try:
+                test = faulty(fault) and "fits" if args.check else killer(fault, root, shlex.split(args.tests))
+            except ValueError as error:
+                print(f"{fault.name}: {error}")
+                continue
+            if test:
+                killers[fault.name] = test
+            print(f"{fault.name:28}{test or 'SURVIVED'} ({time.monotonic() - start:.0f} s)", flush=True)
+        for test in failing_tests(root, *set(killers.values())) if killers and not args.check else ():
+            print(f"{test} fails without a fault, too")
+            killers = {name: killer for name, killer in killers.items() if killer != test}
+    print(f"{len(faults)} faults, {len(faults) - len(killers)} survived")
+    return int(len(faults) - len(killers) > MOST_SURVIVORS)
 
 
 if __name__ == "__main__":
