@@ -11,6 +11,9 @@ import torch
 from align import load
 from align.core.scores import collate
 from align.core.types import Pair
+from align.models.causal import families as causal_families
+from align.models.engine import linear
+from align.models.huggingface import families
 from tests import hugging, naive_hugging
 
 pytest.importorskip("transformers")
@@ -106,3 +109,11 @@ def test_a_language_after_the_source_of_nllb_is_as_in_transformers(tmp_path: Pat
     assert list(source) == own(" ".join(PAIRS[0].source))["input_ids"]
     assert source[-1] == own.convert_tokens_to_ids("deu_Latn")
     assert recorder.start == (2, own.convert_tokens_to_ids("eng_Latn"))
+
+
+def test_activations_are_those_that_transformers_has_by_their_names() -> None:
+    from transformers.activations import ACT2FN
+
+    x = torch.linspace(-6, 6, 1001)
+    for name, ours in (*families.ACTIVATIONS.items(), *causal_families.ACTIVATIONS.items()):
+        assert torch.allclose(linear.ACTIVATIONS[ours](x.clone()), ACT2FN[name](x.clone()), atol=1e-5), name
