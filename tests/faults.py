@@ -63,9 +63,6 @@ neighbour-of-itself  core/scores.py  tests/unit/test_soft.py
 last-head-not-tried  core/choice.py  tests/unit/test_aligner.py
 - range(1, recorder.heads + 1)
 + range(1, recorder.heads)
-stored-score-ignored  core/choice.py  tests/unit/test_aligner.py
-- stored.get((settings.score, p))
-+ stored.get(("norm", p))
 consistent-with-itself  core/consistency.py  tests/unit/test_consistency.py
 - (pair - 1) / ((of_source - 1.0) * (of_target - 1.0))
 + pair / (of_source * of_target)

@@ -235,6 +235,21 @@ def test_a_lost_number_is_tried_as_another_then_left_out() -> None:
         assert passage.place([alignment])[0].replace(" ", "") == "fehlt%sganz"
 
 
+def test_one_of_two_numbers_lost_counts_as_lost() -> None:
+    (segment,) = Page("von %s nach %s", "placeholders").segments
+    passage = Passage(segment, "de")
+    (pair,) = passage.pairs
+    assert isinstance(pair, CopyingPair)
+    for lost in pair.copied:
+
+        def lose(words: Sequence[str], lost: str = lost) -> tuple[str, ...]:
+            return tuple("x" if word == lost else word for word in words)
+
+        (alignment,) = translated(passage, lose)
+        assert not set(pair.copied) & set(alignment.pair.source)
+        assert passage.place([alignment])[0] == "von %s nach %s"
+
+
 def test_an_unknown_word_does_not_repeat_what_is_copied() -> None:
     (segment,) = Page("das Werkzeug <code>ls</code>¶", "html").segments
     passage = Passage(segment, "de")
