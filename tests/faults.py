@@ -121,7 +121,7 @@ shorter-file-wins  io/reader.py  tests/unit/test_lines.py
 output-in-place  io/output.py  tests/cli/test_output.py
 - return beside(target, ".", f".{digest}.part")
 + return target
-no-line-for-no-link  cli/common.py  tests/cli/test_nothing_lost.py
+no-line-for-no-link  cli/common.py  tests/cli/test_bad_lines.py
 - out.write(text.encode() + b"\n")
 + out.write(text.encode() + b"\n" * bool(text))
 last-block-not-joined  io/resume.py  tests/cli/test_resume.py
