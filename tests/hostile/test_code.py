@@ -20,6 +20,7 @@ from align import Aligner, Direction, ModelOptions, Settings
 from align.models.fairseq.compat import evaluate_literal
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, find_model
+from align.models.saved import Inert, load_saved
 from tests import toy
 from tests.hostile import code
 
@@ -131,6 +132,29 @@ def test_every_module_of_fairseqs_that_evaluates_has_the_other_eval() -> None:
     adam.cfg = settings
     with pytest.raises(ValueError, match="is not a number, a string, or a list"):
         _ = adam.optimizer_config
+
+
+def test_a_name_of_old_checkpoints_stands_for_no_class_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are checked, but only torch's restricted unpickler has inert objects for them."""
+    from fairseq.logging import meters
+
+    built = []
+
+    class AverageMeter:
+        def __setstate__(self, state: Any) -> None:
+            built.append(state)
+
+    AverageMeter.__module__, AverageMeter.__qualname__ = meters.__name__, "AverageMeter"
+    monkeypatch.setattr(meters, "AverageMeter", AverageMeter)
+    meter = AverageMeter()
+    vars(meter)["val"] = 1.0
+    torch.save({"meter": meter}, tmp_path / "old.pt")
+    torch.load(tmp_path / "old.pt", weights_only=False)
+    assert built == [{"val": 1.0}]
+    assert isinstance(load_saved(tmp_path / "old.pt", lambda state, size: state, "a checkpoint")["meter"], Inert)
+    assert len(built) == 1
 
 
 def test_the_process_allows_no_more_than_before(places: tuple[Path, Path, Path]) -> None:
