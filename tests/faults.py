@@ -26,9 +26,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SHARED = os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data")
 QUICK = "tests/unit tests/parity tests/cli tests/integration"
-SECONDS = 3600
-"""Limit of a run of pytest: a fault that makes it endless has not been named by any test."""
-MOST_SURVIVORS = 3
+SECONDS, MOST_SURVIVORS = 3600, 3
 
 TABLE = r"""
 === scores
@@ -277,16 +275,14 @@ def failing_tests(root: Path, *arguments: str) -> list[str]:
     """
     environment = {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "EXTRACT_ALIGN_DATA": str(SHARED)}
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "-rfE", "--tb=no")
-    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    command, env = [sys.executable, "-m", "pytest", *options, *arguments], os.environ | environment
     try:
-        done = subprocess.run(
-            command, cwd=root, env=os.environ | environment, capture_output=True, text=True, timeout=SECONDS
-        )
+        done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return []
     tests = re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+::[^\s\[]+)", done.stdout, re.MULTILINE)
     if done.returncode and (done.returncode != 1 or not tests):
-        raise ValueError(f"pytest {' '.join(arguments)} ends with exit code {done.returncode}:\n{done.stdout[-2000:]}")
+        raise ValueError(f"pytest {' '.join(arguments)} ends with {done.returncode}:\n{done.stdout[-2000:]}")
     return tests
 
 
@@ -342,7 +338,7 @@ def main() -> int:
             if test:
                 killers[fault.name] = test
             print(f"{fault.name:28}{test or 'SURVIVED'} ({time.monotonic() - start:.0f} s)", flush=True)
-        for test in failing_tests(root, *set(killers.values())) if killers and not args.check else ():
+        for test in failing_tests(root, *sorted(set(killers.values()))) if killers and not args.check else ():
             print(f"{test} fails without a fault, too")
             killers = {name: killer for name, killer in killers.items() if killer != test}
     print(f"{len(faults)} faults, {len(faults) - len(killers)} survived")
