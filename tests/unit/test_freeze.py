@@ -1,0 +1,67 @@
+"""The comparison of two trees finds what differs, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.freeze.compare import compare, new_arguments
+
+SAME: dict[str, Any] = {
+    "codes": [0, 1],
+    "out": "0-0:0.9134 1-1\nalign|v:0.3.0|norm\n",
+    "err": "extract-align: warning: x\n",
+    "files": {"links": "0-0\n1-1\n", "scores": '{"scores": [0.5, 1.0]}\n'},
+}
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    return {**SAME, **changes}
+
+
+def files(**changes: str) -> dict[str, Any]:
+    return result(files={**SAME["files"], **changes})
+
+
+@pytest.mark.parametrize(
+    ("new", "part"),
+    [
+        (result(codes=[0, 2]), "exit codes: old [0, 1], new [0, 2]"),
+        (result(out=SAME["out"].replace("1-1", "1-2")), "stdout, line 1:\n    old '0-0:0.9134 1-1'"),
+        (result(out=SAME["out"] + "0-0\n"), "stdout, line 3"),
+        (result(out=SAME["out"].replace("0.9134", "0.9138")), "stdout, line 1"),
+        (result(err=""), "on stderr"),
+        (result(err=SAME["err"] * 2), "on stderr"),
+        (files(links="0-0\n1-0\n"), "links, line 2:\n    old '1-1'\n    new '1-0'"),
+        (files(links="0-0\n1-1"), "links, line 3"),
+        (files(other=""), "other: only written by the new tree"),
+        (result(files={"links": SAME["files"]["links"]}), "scores: only written by the old tree"),
+    ],
+)
+def test_a_difference_is_reported(new: dict[str, Any], part: str) -> None:
+    (found,), near = compare(SAME, new)
+    assert part in found
+    assert near == []
+
+
+@pytest.mark.parametrize(
+    ("new", "near"),
+    [
+        (result(), []),
+        (result(out=SAME["out"].replace("0.3.0", "0.4.0.dev0")), []),
+        (result(err="extract-align: Warning: in other words\n\n"), []),
+        (result(out=SAME["out"].replace("0.9134", "0.9135")), ["stdout, line 1"]),
+        (files(scores='{"scores": [0.5, 0.9999]}\n'), ["scores, line 1"]),
+    ],
+)
+def test_what_is_no_difference(new: dict[str, Any], near: list[str]) -> None:
+    differences, found = compare(SAME, new)
+    assert differences == []
+    assert [line.split(":")[0] for line in found] == near
+
+
+def test_old_arguments_in_the_words_of_the_new_tree() -> None:
+    table = {"--reader": "--scorer", "--allow-unk": None, "--seed N": None, "-w": "--width"}
+    words = ["eval", "--reader", "x", "--reader=y", "--allow-unk", "a", "--seed", "1", "b", "--seed=2", "-w", "3"]
+    assert new_arguments(words, table) == ["eval", "--scorer", "x", "--scorer=y", "a", "b", "--width", "3"]
