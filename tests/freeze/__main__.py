@@ -141,6 +141,8 @@ def main() -> int:
         for name, words in cases.GROUPS[group](out / "inputs").items()
         if options.case in f"{group}/{name}"
     }
+    if options.case and not chosen:
+        parser.error(f"no case {options.case}")
     count = {"differ": 0, "differ in the last digit of numbers only": 0}
     with ThreadPoolExecutor(2) as pool:
         try:

@@ -162,6 +162,9 @@ def log_probabilities(model: str, source: str, count: str, *options: str) -> Non
     search: Any = recorder.translator(align.Search(beam=1), 1000)
     find = getattr(search, "_find", search)
     for found in align.translate(aligner, lines_of(source, int(count)), align.Search(beam=1)):
+        if found.skipped or not found.pair.target:
+            print("none")
+            continue
         pieces = recorder.encode(found.pair)
         total = 0.0
         with torch.inference_mode():

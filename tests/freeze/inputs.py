@@ -187,6 +187,8 @@ def documents(folder: Path) -> None:
             (folder / "page.en").write_text("".join(f"{b}\n" for _, b in [("", "Book"), *tagged]), encoding="utf-8")
             items = "".join(f"<ul><li>{a}<li><img alt='Haus'>{a}</ul>\n<pre>{a}</pre>" for a, _ in tagged[:20])
             (folder / "list.html").write_text(items, encoding="utf-8")
+        few = "".join(f"{a}\n" for a, _ in tagged[:20])
+        (folder / f"few.{kind}").write_text(few, encoding="utf-8")
         for name, lines in ((f"{kind}.po", tagged), (f"{kind}-done.po", refs)):
             texts = {a: b if n % 3 else "" for n, (a, b) in enumerate(lines)}
             quoted = [[json.dumps(side, ensure_ascii=False) for side in pair] for pair in texts.items()]
