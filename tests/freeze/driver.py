@@ -169,7 +169,7 @@ def log_probabilities(model: str, source: str, count: str, *options: str) -> Non
         total = 0.0
         with torch.inference_mode():
             state = find._begin(torch.tensor([pieces.source]))
-            for step, piece in enumerate([*pieces.target, find._end]):
+            for step, piece in enumerate([*pieces.target[:30], find._end]):
                 scores, states = find._advance(state, step)
                 total += float(scores[0, piece])
                 ids = torch.cat((state.ids, torch.tensor([[piece]])), 1)
