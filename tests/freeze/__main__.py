@@ -55,7 +55,9 @@ class Side:
 
     def run(self, words: list[str], keep: bool) -> dict[str, Any]:
         """Return the result of a case, an earlier one if it is to be kept and there is one."""
-        path = self.results / f"{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:24]}.json.gz"
+        operations = digest([DRIVER]) if any(word[:1] == "@" for word in words) else ""
+        key = hashlib.sha256(json.dumps([operations, *words]).encode()).hexdigest()
+        path = self.results / f"{key[:24]}.json.gz"
         if keep and path.exists():
             return dict(json.loads(gzip.decompress(path.read_bytes())))
         if self.process is None:
