@@ -86,6 +86,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         was, new = before.get(name), now.get(name)
         if isinstance(was, str) and isinstance(new, str) and "|" in was and "|" in new:  # signatures
             parts = Counter(was.split("|")), Counter(new.split("|"))
-            was, new = ("|".join((a - b).elements()) for a, b in (parts, parts[::-1]))
+            removed, added = ("|".join((a - b).elements()) for a, b in (parts, parts[::-1]))
+            was, new = (removed or "none", added or "none") if removed or added else (was, new)
         changes.append(f"{name}: {shorten(str(was), 300)} → {shorten(str(new), 300)}")
     return printable("; ".join([*changes, f"and {len(names) - MAX_NAMED:,} more"] if names[MAX_NAMED:] else changes))

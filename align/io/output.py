@@ -10,7 +10,6 @@ import io
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
@@ -123,32 +122,21 @@ def record_of(path: str) -> str:
     return beside(link_target(path), "", ".run.json")
 
 
-def lock(descriptor: int, *, shared: bool = False, wait: float | None = 0.0) -> bool:
+def lock(descriptor: int) -> bool:
     """Lock an open file for as long as it is open in this process or in one that inherits it.
 
     On file systems without locks this always succeeds.
 
-    Args:
-        descriptor: descriptor of the file.
-        shared: whether others may hold the lock too, if theirs is shared.
-        wait: seconds to wait for another process; None without limit.
-
     Returns:
-        False if another process still holds the lock.
+        False if another process holds the lock.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    end = None if wait is None else time.monotonic() + wait
-    while True:
-        try:
-            fcntl.flock(descriptor, kind if end is None else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if end is None or time.monotonic() >= end:
-                return False
-            time.sleep(0.1)
-            continue
-        except OSError:
-            pass
-        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def open_locked(part: str, shown: str) -> int:
