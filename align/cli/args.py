@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
 
 from align.cli.common import write_links
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.errors import shorten
 from align.core.formats import FORMATS, OUTPUT_FORMATS, WITH_LINES, WITH_WORDS
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
@@ -33,9 +33,6 @@ MAX_THREADS = 1024
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
 """What helps where memory runs out once a model is loaded."""
-
-
-SIGNATURE_IDLE = Idle(("output",), lambda args: args.signature, "has no effect with --signature, which stdout gets")
 
 
 def number_or(*words: str) -> Callable[[str], int | str]:
@@ -285,22 +282,6 @@ def add_workers_option(group: Any) -> None:
     )
 
 
-def _shares_nothing(args: argparse.Namespace) -> bool:
-    return (args.workers or 1) > 1 and args.buffer < SHARED_BUFFER
-
-
-WORKERS_IDLE = (
-    Idle(("workers",), _shares_nothing, f"requires a --buffer of {SHARED_BUFFER} or more: smaller ones are not shared"),
-    Idle(
-        ("workers",),
-        lambda args: args.threads and args.workers > args.threads,
-        "has no effect beyond --threads: each worker takes one",
-    ),
-    Idle(("workers",), lambda args: args.workers > 1 and args.device == "cuda", "has no effect on a GPU"),
-)
-"""Where workers would do nothing."""
-
-
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the input and for lines that cannot be read."""
     group = parser.add_argument_group("input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)")
@@ -397,8 +378,6 @@ def check_files(
             parser.error("stdout is the input file" if to_stdout else f"{option} would replace the input {shown}")
 
 
-OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
-
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
 
 
@@ -445,57 +424,15 @@ def add_method_options(group: Any) -> None:
 
 
 def add_reverse_options(group: Any) -> None:
-    """Add the options of a reverse model, and of where to read it."""
+    """Add the option of a reverse model."""
     group.add_argument(
         "--reverse-model",
         metavar="MODEL",
         help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
         "a checkpoint with its model.toml, or a Hugging Face name. A model of many languages may be given for both "
-        "directions: it is loaded once, and --source-lang and --target-lang are swapped",
+        "directions: it is loaded once, and --source-lang and --target-lang are swapped. It is read at the layers and "
+        "heads that it stores, or else chooses",
     )
-    add_reverse_languages(group)
-    group.add_argument(
-        "--reverse-layer",
-        metavar="N[,N]",
-        type=one_or_two(number_or("auto")),
-        default="auto",
-        help="as --layer, of the reverse model",
-    )
-    group.add_argument(
-        "--reverse-head",
-        metavar="N[,N]",
-        type=one_or_two(number_or("auto", "all")),
-        default="auto",
-        help="as --head, of the reverse model",
-    )
-
-
-def add_reverse_languages(group: Any) -> None:
-    """Add the languages of a multilingual reverse model."""
-    group.add_argument(
-        "--reverse-source-lang",
-        metavar="LANG",
-        type=language_code,
-        help="source language of the reverse model, in its own codes (default: by its files, or the target language)",
-    )
-    group.add_argument(
-        "--reverse-target-lang",
-        metavar="LANG",
-        type=language_code,
-        help="its target language (default: by its files, or the source language)",
-    )
-
-
-REVERSE_IDLE = (
-    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
-    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
-    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
-    Idle(
-        ("reader",),
-        lambda args: args.threshold is None and not args.reverse_model,
-        "has no effect with --threshold none",
-    ),
-)
 
 
 def add_threshold_options(parser: argparse.ArgumentParser) -> None:
@@ -620,6 +557,8 @@ def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, t
     name, output = args.bad_lines_file, args.output
     if name is None:
         return
+    if args.bad_lines != "blank":
+        parser.error("--bad-lines-file requires --bad-lines blank")
     check_second_output(parser, text.files, name, output, "--bad-lines-file")
     if args.resume and output and _is_of_resume(name, output):
         parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
@@ -707,14 +646,8 @@ def add_table_options(group: Any) -> None:
     )
 
 
-WIDE_IDLE = Idle(("wide",), lambda args: args.format != "text", "is for text: other formats have all columns")
-"""Where `--all-columns` does nothing."""
-
-
 MAX_BEAM = 1000
 """Each step scores beam times vocabulary; translations get worse, not better, long before a beam so wide."""
-
-SEARCH = ("beam", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:

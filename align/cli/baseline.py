@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from align.baselines.tools import TOOLS, Run, describe_tool, lower_case, open_run
 from align.cli.args import (
     MAX_THREADS,
-    SIGNATURE_IDLE,
     add_input_options,
     add_output_option,
     add_quiet_option,
@@ -25,7 +24,7 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
 from align.cli.loading import ModelRequest, Models, load_models
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.formats import OUTPUT_FORMATS, WITH_WORDS
 from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
@@ -49,18 +48,6 @@ EXAMPLES = """examples:
   extract-align baseline giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
   extract-align baseline eflomal bitext.de-en --pieces de-en > links   on the model's pieces, brought back to words
 """
-
-
-IDLE = (
-    SIGNATURE_IDLE,
-    Idle(("case",), lambda args: args.pieces, "has no effect with --pieces: the model's rules set the case"),
-    Idle(
-        ("case",),
-        lambda args: args.case == "keep" and TOOLS[args.tool].lower,
-        "keep has no effect: this tool lower-cases words itself",
-    ),
-    Idle(("append_test",), lambda args: args.train_source is None, "requires --train-source and --train-target"),
-)
 
 
 @dataclass(frozen=True)
@@ -154,7 +141,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
     text = read_input(parser, args, args.train_source, args.train_target)
-    parser.refuse_idle(args, IDLE)
+    if args.append_test and args.train_source is None:
+        parser.error("--append-test requires --train-source and --train-target")
     return options_of(
         Options,
         args,

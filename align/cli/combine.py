@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from align.cli.args import (
-    SIGNATURE_IDLE,
     add_output_option,
     add_quiet_option,
     add_signature_option,
@@ -20,7 +19,7 @@ from align.cli.args import (
     options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.errors import show_value
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import THRESHOLD, Alignment, Links, Pair, TextWarning
@@ -40,13 +39,6 @@ EXAMPLES = """examples:
   extract-align combine fwd.jsonl.gz rev.jsonl.gz --symmetrize intersection -o both.links.gz
   extract-align combine --symmetrize mean --weights 2,1,1 soft.links giza.links giza-of-words.links   scores, averaged
 """
-
-
-IDLE = (
-    SIGNATURE_IDLE,
-    Idle(("threshold", "weights", "scores"), lambda args: args.symmetrize != MEAN, f"requires --symmetrize {MEAN}"),
-    Idle(("reverse_swapped",), lambda args: args.symmetrize == MEAN, f"has no effect with --symmetrize {MEAN}"),
-)
 
 
 @dataclass(frozen=True)
@@ -109,9 +101,8 @@ def build_parser() -> Parser:
     group.add_argument(
         "--threshold",
         type=number_up_to(1),
-        default=THRESHOLD,
         metavar="T",
-        help="of the mean, from 0 to 1",
+        help=f"of the mean, from 0 to 1 (default: {THRESHOLD})",
     )
     group.add_argument(
         "--weights",
@@ -154,13 +145,18 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.weights and len(args.weights) != len(files):
         parser.error(f"{len(args.weights)} weights for {len(files)} files")
     check_files(parser, files, args.output)
-    parser.refuse_idle(args, IDLE)
+    for name in ("weights", "threshold"):
+        if getattr(args, name) not in ((), None) and not mean:
+            parser.error(f"--{name} requires --symmetrize {MEAN}")
+    if args.reverse_swapped and mean:
+        parser.error(f"--reverse-swapped has no effect with --symmetrize {MEAN}: swap the file's sides")
     return options_of(
         Options,
         args,
         files=files,
         swapped=args.reverse_swapped,
         method=args.symmetrize,
+        threshold=THRESHOLD if args.threshold is None else args.threshold,
     )
 
 

@@ -32,6 +32,8 @@ FLAGS = {
     "subword_files": f"{DESCRIBING} --subwords-file",
     "tokenizer": f"{DESCRIBING} --tokenizer",
     "source_prefix": f"{DESCRIBING} --source-prefix",
+    "reverse_source_lang": f"{DESCRIBING} --source-lang",
+    "reverse_target_lang": f"{DESCRIBING} --target-lang",
 }
 """Options whose names are not those of the arguments that they set."""
 

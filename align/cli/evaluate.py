@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.cli.args import (
-    WIDE_IDLE,
     add_length_options,
     add_link_options,
     add_table_options,
@@ -19,7 +18,7 @@ from align.cli.args import (
     whole_number,
 )
 from align.cli.common import open_output, run, show_warnings, with_options
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
@@ -44,23 +43,6 @@ EXAMPLES = """examples:
   extract-align eval --without-gold -s text.de -t text.en a.links b.links   which is better, by fast_align's links
 """
 
-
-IDLE = (
-    Idle(
-        ("gold_format", "gold_base", "gold_swapped"),
-        lambda args: args.without_gold,
-        "describes the gold: not with --without-gold",
-    ),
-    Idle(("out_of_range",), lambda args: args.source is None, "needs the text: -s and -t"),
-    Idle(
-        ("paired", "samples", "seed"),
-        lambda args: args.per_sentence or args.errors or args.brief,
-        "applies to the summary only: not with --per-sentence, --errors or --brief",
-    ),
-    Idle(("paired", "seed"), lambda args: not args.samples, "has no effect without samples"),
-    WIDE_IDLE,
-    Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
-)
 
 FEW = 1_000
 """Sentence pairs below which it was not measured how well links in place of gold rank systems (research/choices.md)."""
@@ -157,7 +139,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
-    parser.refuse_idle(args, IDLE)
+    if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
+        parser.error("--paired needs the summary with samples: not --per-sentence, --errors, --brief or --samples 0")
     if args.without_gold and args.source is None:
         parser.error("--without-gold needs the text: -s and -t")
     if args.paired and len(args.hypotheses) < 2:

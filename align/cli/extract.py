@@ -16,10 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
-    REVERSE_IDLE,
-    SEARCH,
-    SIGNATURE_IDLE,
-    WORKERS_IDLE,
     add_direction_options,
     add_input_options,
     add_model_options,
@@ -42,7 +38,7 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
 from align.cli.loading import Asked, begin_session, calibration_of, load_aligner, read_asked
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.formats import AGREEMENT
 from align.core.symmetrize import SOFT
@@ -70,18 +66,6 @@ EXAMPLES = """examples:
   extract-align -m de-en --reverse-model en-de bitext.de-en   both directions, symmetrised
   extract-align --translate -s test.de   translate, and align: `translation ||| links`
 """
-
-
-IDLE = (
-    *WORKERS_IDLE,
-    SIGNATURE_IDLE,
-    Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
-    Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
-    *REVERSE_IDLE,
-    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
-    Idle(("ensemble",), lambda args: args.translate or args.resume, "cannot be combined with --translate or --resume"),
-    Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
-)
 
 
 @dataclass(frozen=True)
@@ -173,7 +157,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command(arguments)
         text = replace(text, blank=args.bad_lines == "blank")
-    parser.refuse_idle(args, IDLE)
+    if args.ensemble and (args.translate or args.resume):
+        parser.error("--ensemble cannot be combined with --translate or --resume")
     check_results(parser, args, text)
     check_translate(parser, args)
     check_ensemble(parser, args, text)

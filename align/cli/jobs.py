@@ -15,7 +15,6 @@ from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
     MAX_THREADS,
-    REVERSE_IDLE,
     add_bad_lines_option,
     add_direction_options,
     add_model_options,
@@ -169,7 +168,6 @@ def part_of(text: str) -> tuple[int, int]:
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
-    parser.refuse_idle(args, REVERSE_IDLE)
     try:
         from align.jobs.files import find
         from align.jobs.readers import Columns

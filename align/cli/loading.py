@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
@@ -111,10 +111,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     if getattr(args, "threshold", THRESHOLD) is None and not joined:
         reader = None  # the best words of rows have no soft scores
     if args.reverse_model:
-        template = args.template if args.reverse_model == args.model else None
-        languages = ModelOptions(
-            source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang, template=template
-        )
+        languages = ModelOptions(template=args.template if args.reverse_model == args.model else None)
         own = None if joined else reader  # of both models the forward one's gives the scores
         reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages, reader=own)
     return Models(
@@ -147,20 +144,11 @@ def requested_settings(
         threshold: of each model by itself.
     """
     common = Settings(score=args.score, position=args.position or "both", null=args.null or "eos", threshold=threshold)
-    return (
-        _read_at(parser, common, args.layer, args.head),
-        _read_at(parser, common, args.reverse_layer, args.reverse_head),
-    )
-
-
-def _read_at(
-    parser: argparse.ArgumentParser, settings: Settings, layers: Sequence[Any], heads: Sequence[Any]
-) -> Settings:
-    if len(layers) + len(heads) > 2 and settings.position != "both":
-        parser.error(f"two layers or heads require --position both, not {settings.position}")
-    layer, output_layer = (*layers, "auto")[:2]
-    head, output_head = (*heads, "auto")[:2]
-    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+    if len(args.layer) + len(args.head) > 2 and common.position != "both":
+        parser.error(f"two layers or heads require --position both, not {common.position}")
+    layer, output_layer = (*args.layer, "auto")[:2]
+    head, output_head = (*args.head, "auto")[:2]
+    return replace(common, layer=layer, head=head, output_layer=output_layer, output_head=output_head), common
 
 
 def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole: bool = False) -> Asked:
@@ -171,6 +159,8 @@ def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole:
     """
     translate = getattr(args, "translate", False)
     joined = is_joined(args)
+    if args.symmetrize not in (None, SOFT) and not args.reverse_model:
+        parser.error("--symmetrize requires --reverse-model")
     if joined and args.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, args.threshold)
@@ -206,7 +196,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
         options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
         try:
             aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
-        except ModelError as error:
+        except ModelError as error:  # no option is for its languages alone
             hint = re.sub(f"‹({'|'.join(LANGUAGES)})", r"‹reverse_\1", error.hint)
             raise ModelError(error.what, file=error.file, line=error.line, hint=hint) from None
     return aligners

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from align.cli.about import list_models
 from align.cli.args import add_languages, add_template, check_files, new_parser
 from align.cli.common import open_output, run, say, show_warnings
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
@@ -36,12 +36,6 @@ EXAMPLES = """examples:
   extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
   extract-align models describe t5-small --source-prefix 'translate English to German: '
 """
-
-IDLE = (
-    Idle(("subword_files",), lambda args: args.subwords == "none", "has no effect with --subwords none"),
-    Idle(("source",), lambda args: not args.target, "requires -t"),
-    Idle(("target", "heads"), lambda args: not args.source, "requires -s"),
-)
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,8 @@ class _OnceOrTwice(argparse.Action):
 def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
     """Read and check the command line of `describe`."""
     args = parser.parse_command(arguments)
-    parser.refuse_idle(args, IDLE)
+    if (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
     names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
     options = ModelOptions(**{name: getattr(args, name) for name in names})
     texts = (args.source, args.target) if args.source else None

@@ -7,10 +7,10 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from align.cli.common import say
 from align.core.errors import printable
@@ -21,19 +21,6 @@ UNKNOWN = "unrecognized arguments: "
 
 MAY_BE_EMPTY = ("source_prefix",)
 """Options for which an empty value has a meaning."""
-
-
-class Idle(NamedTuple):
-    """Options that have no effect.
-
-    Attributes:
-        when: tells whether they have no effect, given the parsed command line.
-        reason: why; follows the option in the message.
-    """
-
-    options: Sequence[str]
-    when: Callable[[argparse.Namespace], object]
-    reason: str
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -191,17 +178,6 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         commands = f"commands (each has its own --help):\n{self.commands}\n\n"
         return text.replace("options:\n", f"{commands}options:\n", 1) if self.commands else text
-
-    def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
-        """Refuse options of the command line that have no effect, with exit code 2."""
-        absent: list[str] = []  # an option that gathers values makes a new list of it
-        given = argparse.Namespace(**dict.fromkeys((*vars(args), *(action.dest for action in self._actions)), absent))
-        self.parse_known_args(self.words, namespace=given)
-        for rule in rules:
-            for name in rule.options:
-                if getattr(given, name, absent) is not absent and rule.when(args):
-                    (*_, flag), *_ = (action.option_strings for action in self._actions if action.dest == name)
-                    self.error(f"{flag} {rule.reason}")
 
     def hide(self, names: Collection[str]) -> None:
         """Leave options that are always refused out of the help."""

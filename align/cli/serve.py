@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
-    REVERSE_IDLE,
     add_beam_option,
     add_direction_options,
     add_model_options,
@@ -160,7 +159,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     parser.set_defaults(buffer=BUFFER, bad_lines="blank")
     args = parser.parse_command(arguments)
-    parser.refuse_idle(args, REVERSE_IDLE)
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:

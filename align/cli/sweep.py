@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 
 from align.cli.args import (
     BATCH_ADVICE,
-    OF_REVERSE,
-    WIDE_IDLE,
     add_input_options,
     add_link_options,
     add_model_options,
     add_null_option,
     add_quiet_option,
     add_range_option,
-    add_reverse_languages,
     add_speed_options,
     add_table_options,
     file_prefix,
@@ -32,7 +29,7 @@ from align.cli.args import (
 )
 from align.cli.common import open_output, run, say, show_warnings, with_options
 from align.cli.loading import Models, load_models, requested_models
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.types import Gold, Pair, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
@@ -58,13 +55,6 @@ EXAMPLES = """examples:
 
 
 OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples", "seed")
-
-IDLE = (
-    WIDE_IDLE,
-    Idle(OF_GOLD, lambda args: not args.gold, "requires -g"),
-    Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
-    Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "requires --reverse-model"),
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,6 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("method")
     add_null_option(group)
     group.add_argument("--reverse-model", metavar="MODEL", help="of the other direction, to choose by agreement")
-    add_reverse_languages(group)
     add_speed_options(parser, "lines read ahead and sorted by length")
     return parser
 
@@ -137,7 +126,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     text = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
-    parser.refuse_idle(args, IDLE)
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
     return options_of(

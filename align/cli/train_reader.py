@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from align.cli.args import (
-    OF_REVERSE,
     add_input_options,
     add_model_options,
     add_quiet_option,
-    add_reverse_languages,
     add_speed_options,
     new_parser,
     options_of,
@@ -22,7 +20,7 @@ from align.cli.args import (
 )
 from align.cli.common import DESCRIBING, StatusLine, open_output, run, say, show_warnings
 from align.cli.loading import Models, load_models, requested_models
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.errors import ModelError, plural
 from align.core.types import Pair, Settings, TextWarning
 from align.evaluation.ensemble import check_range, read_scored
@@ -44,8 +42,6 @@ EPOCHS = 8
 
 STATUS_EVERY = 60.0
 """Seconds between two lines of progress where stderr is not a terminal."""
-
-IDLE = (Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "requires --reverse-model"),)
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,6 @@ def build_parser() -> Parser:
         metavar="MODEL",
         help="a model that translates back, with which the reader is to be used, too",
     )
-    add_reverse_languages(group)
     add_speed_options(parser, "lines read ahead")
     return parser
 
@@ -102,7 +97,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Parse and check the command line; invalid combinations of options exit with code 2."""
     args = parser.parse_command(arguments)
     text = read_input(parser, args, args.links)
-    parser.refuse_idle(args, IDLE)
     if args.output is None and not (args.model and Path(args.model).exists()):
         parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
     models = replace(requested_models(args, Settings()), open_position=True)

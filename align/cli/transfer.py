@@ -17,9 +17,6 @@ from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
     METHOD,
-    OF_REVERSE,
-    SEARCH,
-    WORKERS_IDLE,
     add_bad_lines_option,
     add_method_options,
     add_model_options,
@@ -38,8 +35,8 @@ from align.cli.args import (
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
-from align.cli.loading import LANGUAGES, Asked, begin_session, load_aligner, read_asked
-from align.cli.parser import Idle, Parser
+from align.cli.loading import Asked, begin_session, load_aligner, read_asked
+from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
@@ -103,13 +100,6 @@ LABELS = (*COLUMNS, SPANS)
 
 TAGS = (*KINDS, *LABELS)
 
-READING = (
-    *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
-    *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
-    *LANGUAGES,
-    "template",
-)
-
 EXAMPLES = """examples:
   extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
   extract-align transfer --tags xml -s a.de.xml -t a.en --reverse-model en-de   two files, both directions
@@ -122,30 +112,6 @@ EXAMPLES = """examples:
   extract-align transfer --tags conll --column UPOS -s a.conllu -t a.en   parts of speech, or another column
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
-
-IDLE = (
-    *WORKERS_IDLE,
-    Idle(
-        ("links", "split", "strip", "repair", "placeholder", "keep", "attributes", "bad_lines"),
-        lambda args: is_document(args.input or ""),
-        "requires lines, not a document",
-    ),
-    Idle(READING, lambda args: args.links, "has no effect with --links"),
-    Idle((*READING, "links", "split", "report", "review"), lambda args: args.strip, "has no effect with --strip"),
-    Idle(("words",), lambda args: args.strip or is_document(args.input or ""), "requires a target on each line"),
-    Idle(("words",), lambda args: args.links and args.words == "pieces", "of pieces needs a model: leave out --links"),
-    Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
-    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
-    Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
-    Idle(("column",), lambda args: args.tags != "conll", "requires --tags conll"),
-    Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
-    Idle(("placeholder", "repair"), lambda args: args.tags in LABELS, "requires tags, not labels"),
-    Idle(("repair",), lambda args: args.translate or args.strip, "requires a target"),
-    Idle(("split",), lambda args: args.repair, "repeats tags: leave out --repair"),
-    Idle(("repair",), lambda args: args.links, "aligns with a model: leave out --links"),
-    Idle(("keep",), lambda args: not args.translate, "requires --translate"),
-    Idle(("attributes",), lambda args: args.html_file is None and not args.translate, "requires a page to translate"),
-)
 
 
 @dataclass(frozen=True)
@@ -324,7 +290,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.tags is None and args.html_file is not None:
         args.tags = "html"
     check_words(parser, args)
-    parser.refuse_idle(args, IDLE)
+    _check_combination(parser, args)
     return options_of(
         Options,
         args,
@@ -335,6 +301,23 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         tags=args.tags or "",
         one_side=args.strip or args.translate,
     )
+
+
+def _check_combination(parser: Parser, args: argparse.Namespace) -> None:
+    """Refuse options together of which one would be without its effect on the result, with exit code 2."""
+    document = is_document(args.input or "")
+    of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
+    given = [name for name in of_lines if getattr(args, name) not in (None, False, (), tuple(KEEP))]
+    if document and given:
+        parser.error(f"--{given[0]} requires lines, not a document")
+    if args.words != "spaces" and (args.strip or document):
+        parser.error("--words requires a target on each line")
+    if args.links and args.translate:
+        parser.error("--links are those of given translations: leave out --translate")
+    if args.words == "pieces" and args.links:
+        parser.error("--words pieces needs a model: leave out --links")
+    if args.repair and (args.translate or args.strip or args.split or args.links or args.tags in LABELS):
+        parser.error("--repair cannot be combined with --translate, --strip, --split, --links or labels")
 
 
 def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from align.cli.args import (
 )
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
-from align.cli.loading import LANGUAGES, Models, load_models, requested_models
-from align.cli.parser import Idle, Parser
+from align.cli.loading import Models, load_models, requested_models
+from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, Position, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
@@ -41,13 +41,6 @@ EXAMPLES = """examples:
   extract-align view one.links two.links -g gold.talp -s test.de -t test.en -o page.html
   extract-align view links -s test.de -t test.en -m de-en -o page.html   and the attention of each layer and head
 """
-
-_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *LANGUAGES, "template")
-
-IDLE = (
-    Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),
-    Idle(_OF_MODEL, lambda args: not args.model, "requires -m"),
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
-    parser.refuse_idle(args, IDLE)
     return options_of(
         Options,
         args,

@@ -117,7 +117,7 @@ MESSAGES = {
     "-q -m toy text -o /dev/full": (1, "extract-align: error: /dev/full: cannot write: No space left on device"),
     "-q -m toy text -o links --resume": (
         1,
-        "extract-align: error: links is there, and no record of the run that made it: remove links to start again",
+        "extract-align: error: links: exists, but was not made with --resume: remove it, or write elsewhere",
     ),
     "-q -m toy text -o text": (2, f"extract-align: error: -o would replace the input text\n{USAGE}"),
     "analyse prune -q -m toy -s de -t en --heads 1 -o folder": (
@@ -133,7 +133,7 @@ MESSAGES = {
         2,
         f"extract-align: error: unrecognized arguments: --symetrize; did you mean --symmetrize?\n{USAGE}",
     ),
-    "--symmetrize soft text": (2, f"extract-align: error: --symmetrize requires --reverse-model\n{USAGE}"),
+    "--symmetrize union text": (2, f"extract-align: error: --symmetrize requires --reverse-model\n{USAGE}"),
     # links and gold
     "eval -g ones links": (
         1,

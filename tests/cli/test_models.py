@@ -98,7 +98,6 @@ def test_what_cannot_be_stored(run: Callable[..., Result], tmp_path: Path) -> No
     failed(run(checkpoint, *two), "b/codes: two files have this name")
     for arguments, reason in (
         (("x", *("--subwords-file", "a") * 3), "given once for both sides, or twice"),
-        (("x", "--subwords", "none", "--subwords-file", "a"), "--subwords-file has no effect with --subwords none"),
         ((), "required: MODEL"),
     ):
         result = run(*arguments)

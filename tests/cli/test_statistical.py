@@ -107,7 +107,6 @@ def test_directions_and_formats(run: Callable[..., Result]) -> None:
     [
         (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
-        (("test", "--pieces", "a", "--case", "lower"), "--case has no effect with --pieces"),
         (("-s", "train.de"), "-s/--source and -t/--target go together"),
         (("--train-source", "-", "--train-target", "train.en"), "only one of the files can be stdin"),
         (("-o", "test", "test"), "-o would replace the input test"),

@@ -95,15 +95,11 @@ def test_wrong_usage_is_refused(run: Callable[..., Result], run_main: Callable[.
         (["text", "--links", "links"], "-o is required unless -m names a folder"),
         (["text", "--links", "links", "-m", "de-en"], "-o is required unless -m names a folder"),
         (["text", "-m", "model"], "the following arguments are required: --links"),
-        (["text", "-m", "model", "--links", "links", "--reverse-source-lang", "x"], "requires --reverse-model"),
         (["text", "-m", "model", "--links", "links", "-o", "links"], "-o would replace the input links"),
     ):
         result = run(*arguments)
         assert result.code == 2
         assert message in result.err
-    idle = run_main(extract.main, "text", "--reader", "file", "--threshold", "none")
-    assert idle.code == 2
-    assert "--reader has no effect with --threshold none" in idle.err
     help_ = run_main(partial(main.main, ["train", "reader", "--help"]))
     assert help_.code == 0
     assert b"extract-align train reader" in help_.out

@@ -223,27 +223,21 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--tags bio --bad-lines blank -s a -t b", "--bad-lines requires tags, not labels"),
         ("a", "the following arguments are required: --tags"),
         ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
         ("--tags xml -s a", "-s/--source and -t/--target go together"),
         ("--tags xml -s a -t b c", "either FILE, or -s and -t"),
-        ("--tags words -s a -t b --column UPOS", "--column requires --tags conll"),
         (
             "--tags conll -s a -t b --column HEAD",
             "argument --column: 'HEAD' is not a column with labels: LEMMA, UPOS, XPOS, FEATS, DEPREL, NER or MISC:KEY",
         ),
         ("--tags xml --strip -t a", "--strip reads the source alone: leave out -t/--target"),
-        ("--tags xml a --links b -m de-en", "--model has no effect with --links"),
-        ("--tags xml a --links b --translate", "--translate has no effect with --links"),
-        ("--tags xml a --strip --split", "--split has no effect with --strip"),
-        ("--tags bio -s a -t b --split", "--split requires tags, not labels"),
-        ("--tags spans a --bad-lines blank", "--bad-lines requires tags, not labels"),
+        ("--tags xml a --links b --translate", "--links are those of given translations: leave out --translate"),
         ("--tags xml a --report r --review ./r", "--report and --review need two files"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
         ("--tags html --words characters --translate a", "--words characters cannot be combined with --translate"),
-        ("--tags html --words pieces --links l a", "--words of pieces needs a model: leave out --links"),
+        ("--tags html --words pieces --links l a", "--words pieces needs a model: leave out --links"),
         ("--tags html --words pieces --strip a", "--words requires a target on each line"),
         ("--words pieces a.xlf", "--words requires a target on each line"),
         ("--tags xml a --links -", "only one of the files can be stdin"),
@@ -373,8 +367,8 @@ def test_targets_of_a_careless_translator(run: Callable[..., Result], tmp_path: 
     for arguments, message in (
         (("--placeholder", "("), "argument --placeholder: invalid regular expression: missing )"),
         (("--placeholder", "x*"), "argument --placeholder: the expression matches an empty text"),
-        (("--repair", "--links", "x"), "--repair aligns with a model: leave out --links"),
-        (("--repair", "--translate"), "--repair requires a target"),
+        (("--repair", "--links", "x"), "--repair cannot be combined with"),
+        (("--repair", "--translate"), "--repair cannot be combined with"),
     ):
         result = run("--tags", "html", *arguments)
         assert result.code == 2

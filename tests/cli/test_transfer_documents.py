@@ -307,7 +307,6 @@ def test_what_cannot_be_done(run: Callable[..., Result], tmp_path: Path) -> None
         (("--placeholder", "x"), "--placeholder requires lines, not a document"),
         (("--translate", "--keep", "a"), "--keep requires lines, not a document"),
         (("--translate", "--attributes", "a"), "--attributes requires lines, not a document"),
-        (("--bad-lines", "blank"), "--bad-lines requires lines, not a document"),
         (("--links", "l"), "--links requires lines, not a document"),
     ):
         result = run(*option, path)

@@ -79,10 +79,6 @@ def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[.
         (("one",), "the text is needed: -s FILE -t FILE"),
         (("one", *TEXT, "-o", "target"), "-o would replace the input target"),
         (("-", *TEXT, "-g", "-"), "only one of the files can be stdin"),
-        (("one", *TEXT, "--gold-base", "1"), "--gold-base requires -g"),
-        (("one", *TEXT, "--most", "3"), "--most requires -m"),
-        (("one", *TEXT, "--position", "input"), "--position requires -m"),
-        (("one", *TEXT, "--source-lang", "de"), "--source-lang requires -m"),
     ],
 )
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], reason: str) -> None:

@@ -120,26 +120,6 @@ def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--workers", "2", "--buffer", "499"),
-            "--workers requires a --buffer of 500 or more: smaller ones are not shared",
-        ),
-        (("--workers", "3", "--threads", "2"), "--workers has no effect beyond --threads: each worker takes one"),
-        (("--workers", "2", "--device", "cuda"), "--workers has no effect on a GPU"),
-        (("--workers", "0"), "'0' is not a number from 1 to 1,024"),
-    ],
-)
-def test_workers_that_would_have_nothing_to_do(
-    run_main: Callable[..., Result], arguments: tuple[str, ...], message: str
-) -> None:
-    result = run_main(extract.main, "text", *arguments)
-    assert result.code == 2
-    assert message in result.err
-
-
-@pytest.mark.parametrize(
     ("options", "quota", "threads"),
     [((), 2, 2), ((), None, 3), ((), 8, 3), (("--threads", "4"), 2, 4), (("--threads", "1"), 2, 1)],
 )

@@ -263,11 +263,11 @@ def test_the_trained_reader_of_two_models_stays_at_both_cells(run_main: Callable
     models = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu", "--threads", "1")
     line = "das haus ist alt . ||| the house is old .\n"
     usual = run_main(main.main, *models, stdin=line)
-    same = run_main(main.main, *models, "--layer", "1,2", "--head", "1,all", "--reverse-layer", "1,3", stdin=line)
+    same = run_main(main.main, *models, "--layer", "1,2", "--head", "1,all", stdin=line)
     assert "|reader:" in usual.err
     assert "|reader:" in same.err
     assert "warning" not in same.err
-    other = run_main(main.main, *models, "--reverse-layer", "2", stdin=line)
+    other = run_main(main.main, *models, "--layer", "2", stdin=line)
     assert "|reader:" not in other.err
     assert other.err.count("warning") == 1
     assert "links come from soft scores" in other.err

@@ -140,7 +140,7 @@ def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result])
             )
             for site in ("*", "null", "localhost:3000", "http://a/b", "http://a b", "file:///a")
         ),
-        (["--symmetrize", "soft"], "--symmetrize requires --reverse-model"),
+        (["--symmetrize", "union"], "--symmetrize requires --reverse-model"),
         (
             ["--reverse-model", "en-de", "--threshold", "none"],
             "--threshold none has no effect with --symmetrize soft, which needs one",

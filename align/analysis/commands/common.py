@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from align.cli.args import (
     MAX_THREADS,
-    WIDE_IDLE,
     add_model_options,
     add_quiet_option,
     add_table_options,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align analyse"
 
-IDLE = (WIDE_IDLE,)
 
 ATTENTION: Mapping[Part, str] = {
     "encoder": "attention of the encoder",
@@ -82,7 +80,6 @@ def add_common_options(parser: Parser) -> None:
 
 def common_options(parser: Parser, args: argparse.Namespace) -> Common:
     """Read the options of `add_common_options`."""
-    parser.refuse_idle(args, IDLE)
     options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
     request = ModelRequest(args.model, Settings(), options)
     models = Models(request, None, args.device, "float32", args.threads, 1, None, BUFFER, "blank")

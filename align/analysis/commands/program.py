@@ -30,7 +30,7 @@ from align.cli.args import (
 )
 from align.cli.common import run, show_warnings
 from align.cli.loading import LANGUAGES
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.core.types import PARTS, Part, Search, TextWarning
 from align.evaluation.metrics import SAMPLES, SEED
 
@@ -64,7 +64,6 @@ class Command(NamedTuple):
         arguments: its options; a string starts a group with this title.
         answer: computes tables, figures and parts of the signature.
         check: rejects invalid combinations of options.
-        idle: options that have no effect in combination with others.
         files: options that name files to read.
         hidden: options of all commands that this one rejects.
     """
@@ -74,7 +73,6 @@ class Command(NamedTuple):
     arguments: Arguments
     answer: Callable[[Common, argparse.Namespace], answers.Answer]
     check: Callable[[Parser, argparse.Namespace], None] = lambda parser, args: None
-    idle: tuple[Idle, ...] = ()
     files: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
 
@@ -279,10 +277,6 @@ COMMANDS: dict[str, Command] = {
             seed("of samples, fine-tuning and random orders"),
         ),
         answers.keywords,
-        idle=(
-            Idle(("rate", "random_orders"), lambda args: not args.epochs, "has no effect without epochs"),
-            Idle(("seed",), lambda args: not (args.epochs or args.samples), "has no effect without epochs and samples"),
-        ),
         files=("keyphrases",),
     ),
     "layers": Command(
@@ -306,7 +300,6 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.layers,
         check_layers,
-        idle=(Idle(("folds",), lambda args: args.treebank is None, "has no effect without --treebank"),),
         files=("treebank", "train", "test"),
     ),
     "ablate": Command(
@@ -328,11 +321,6 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.ablate,
         check_text,
-        idle=(
-            Idle(GOLD_DETAILS, lambda args: not args.gold, "requires -g"),
-            Idle(("beam",), lambda args: not args.bleu_lines, "has no effect without sentences to translate"),
-            Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
-        ),
         files=("gold",),
     ),
     "prune": Command(
@@ -349,7 +337,6 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.prune,
         check_text,
-        idle=(Idle(NOT_FOR_PRUNE, lambda args: True, "has no effect here"),),
         hidden=NOT_FOR_PRUNE,
     ),
     "adversary": Command(
@@ -378,7 +365,6 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.adversary,
         check_seeds,
-        idle=(Idle(NOT_FOR_ADVERSARY, lambda args: True, "has no effect: taggers are trained here, on the CPU"),),
         files=("train", "test"),
         hidden=NOT_FOR_ADVERSARY,
     ),
@@ -460,7 +446,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser, command = build_command(name), COMMANDS[name]
     args = parser.parse_command(words[1:])
     common = common_options(parser, args)
-    parser.refuse_idle(args, command.idle)
+    for action in parser._actions:
+        if action.dest in command.hidden and getattr(args, action.dest) != action.default:
+            parser.error(f"{action.option_strings[-1]} has no effect here")
     command.check(parser, args)
     check_files(parser, [getattr(args, file) for file in command.files], None)
     show_warnings(PROGRAM, TextWarning)
