@@ -134,6 +134,11 @@ class ModelFolder:
             hint += ", or copy or link them into this folder" if described else "; the languages come from it too"
             raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), hint=hint)
 
+    def subword_file(self, side: int) -> Path | None:
+        """Return the file that the options name for the source (0) or the target (1), if any."""
+        files = self.options.subword_files
+        return Path(files[0 if side == 0 else -1]) if files else None
+
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
         """Return how one side's text is prepared.
 

@@ -178,7 +178,8 @@ def load(
         else:
             message = f"{recorder.name} is calibrated for the {calibrated} position alone; others may give wrong links"
             warnings.warn(message, TextWarning, stacklevel=2)
-    _check_recorder(recorder, folder)
+    if recorder.name.partition(":")[0] != folder.backend:
+        raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     _check_cells(recorder, calibration, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
@@ -265,15 +266,6 @@ def _find_reader(
     elif direction.settings.threshold is not None:  # without one no link has a soft score
         warnings.warn(f"{path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=3)
     return None
-
-
-def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
-    """Check that a recorder belongs to the folder's backend, and reads a template if it is given one."""
-    if recorder.name.partition(":")[0] != folder.backend:
-        raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
-    if folder.options.template and not isinstance(recorder, CausalRecorder):
-        message, hint = "only decoder-only models read a template", "leave out ‹template›"
-        raise ModelError(message, file=str(folder.root), hint=hint)
 
 
 def _check_cells(recorder: Recorder, calibration: Calibration, folder: ModelFolder) -> None:

@@ -66,6 +66,12 @@ class ModelOptions:
     template: str | None = None
     reverse_of: tuple[str, str] | None = None
 
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language: those that are named, else the forward model's, swapped; None if not known."""
+        target, source = self.reverse_of or (None, None)
+        return self.source_lang or source, self.target_lang or target
+
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in (None, *allowed):

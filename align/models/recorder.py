@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,9 +56,10 @@ _kept: deque[Recorder] = deque(maxlen=4)
 """The last recorders that were reloaded: a worker process unpickles an aligner with each of its tasks."""
 
 
-def remember(recorder: Recorder, folder: ModelFolder, device: str, dtype: Dtype) -> None:
-    """Register a loaded recorder, so that `load_again` returns it as long as it is in use."""
-    _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
+def remember(recorder: Recorder, origin: tuple[ModelFolder, str, Dtype]) -> None:
+    """Register a recorder by folder, device and dtype, so that `load_again` returns it as long as it is in use."""
+    folder, device, dtype = origin
+    _loaded[folder.checkpoint, recorder.name, device, dtype] = recorder
 
 
 def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
@@ -130,54 +131,75 @@ class Framework(NamedTuple):
     translator: Callable[[ModelRecorder, Search, int], Translator]
 
 
+@dataclass(frozen=True)
+class ModelParts:
+    """What a format's loader reads from a model's files; `align.models.assemble.assemble` makes the recorder of it.
+
+    Attributes:
+        transformer: the network.
+        languages: source and target language; "source" and "target" if they are not known.
+        sides: text processing of source and target.
+        vocabularies: of each side, the file to name in messages, and the highest id plus one.
+        special: ids of source and target that belong to no word, with their pieces.
+        pad: id of padding.
+        unk: id of unknown pieces.
+        start: ids that the decoder reads before the pieces of a target; at least one.
+        max_positions: limits of pieces on each side, with surroundings and one start.
+        digest: seven hex digits of all files and rules that links depend on; see `fingerprint`.
+        framework: functions of the model's framework.
+        before: ids before the pieces of a source.
+        after: ids after them; at least one of both.
+        zero_start: whether the first start is a vector of zeros, in a row that both tables have after all pieces.
+        prefix: words that each source begins with.
+        tags: ids of tags for the target language that a source may begin with.
+        note: what else the description of the text says.
+        raw: whether the model was trained on text that is not tokenised, as far as known.
+        multilingual: whether it translates between several pairs of languages, of which options name one.
+    """
+
+    transformer: Transformer
+    languages: tuple[str, str]
+    sides: tuple[Preprocessor, Preprocessor]
+    vocabularies: tuple[tuple[Path, int], tuple[Path, int]]
+    special: tuple[Mapping[int, str], Mapping[int, str]]
+    pad: int
+    unk: int
+    start: Sequence[int]
+    max_positions: tuple[int, int]
+    digest: str
+    framework: Framework
+    before: Sequence[int] = ()
+    after: Sequence[int] = ()
+    zero_start: bool = False
+    prefix: Sequence[str] = ()
+    tags: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+    raw: bool = False
+    multilingual: bool = False
+
+
 class ModelRecorder(TransformerAttention):
     """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes.
 
     Args:
-        sides: text processing of source and target.
-        surroundings: ids before and after the pieces of a source; at least one in all.
-        start: ids that the decoder reads before the pieces of a target; at least one.
-        framework: functions of the model's framework.
+        parts: of the model.
+        name: as in the signature.
         origin: folder, device and dtype that the model was loaded from.
-        special: ids of source and target that belong to no word, with their pieces.
-        max_positions: limits of source and target pieces, surroundings included.
-        prefix: words that each source begins with.
-        tags: ids of tags for the target language that a source may begin with.
-        raw: whether the model was trained on text that is not tokenised, as far as known.
-        multilingual: whether it translates between several pairs of languages, of which options name one.
 
     Attributes:
         turn: lock to hold while the framework's own module runs, which has state.
     """
 
-    def __init__(
-        self,
-        transformer: Transformer,
-        sides: tuple[Preprocessor, Preprocessor],
-        surroundings: tuple[Sequence[int], Sequence[int]],
-        start: Sequence[int],
-        *,
-        framework: Framework,
-        origin: tuple[ModelFolder, str, Dtype],
-        name: str,
-        languages: tuple[str, str],
-        text: str,
-        pad: int,
-        unk: int,
-        special: tuple[Mapping[int, str], Mapping[int, str]],
-        max_positions: tuple[int, int],
-        prefix: Sequence[str] = (),
-        tags: Mapping[str, int] | None = None,
-        raw: bool = False,
-        multilingual: bool = False,
-    ) -> None:
-        super().__init__(transformer, name=name, pad=pad, start=start)
-        self.sides, self.languages, self.text = sides, languages, text
-        self.unk, self.special, self.max_positions = unk, special, max_positions
+    def __init__(self, parts: ModelParts, name: str, origin: tuple[ModelFolder, str, Dtype]) -> None:
+        super().__init__(parts.transformer, name=name, pad=parts.pad, start=parts.start)
+        self.sides, self.languages = parts.sides, parts.languages
+        self.text = ", ".join(str(side.rules) for side in parts.sides) + parts.note
+        self.unk, self.special = parts.unk, parts.special
+        self.max_positions = (parts.max_positions[0], parts.max_positions[1] - len(parts.start) + 1)
         self.dtype: str = origin[2]
-        self.raw, self.multilingual = raw, multilingual
-        self.origin, self._framework = origin, framework
-        self._surroundings, self._prefix, self._tags = surroundings, tuple(prefix), tags or {}
+        self.raw, self.multilingual = parts.raw, parts.multilingual
+        self.origin, self._framework = origin, parts.framework
+        self._surroundings, self._prefix, self._tags = (parts.before, parts.after), tuple(parts.prefix), parts.tags
         self._warned = False
         self._own_model: Any = None
         self.turn = threading.RLock()

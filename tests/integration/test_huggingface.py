@@ -136,7 +136,7 @@ def cut(path: Path) -> None:
 
 WRONG: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: change(f, "config.json", model_type=["marian"]), "its model_type is .*, not a word"),
-    (lambda f: change(f, "config.json", d_model=32), "weights and configuration do not fit"),
+    (lambda f: change(f, "config.json", d_model=32), "weights and settings do not fit"),
     (lambda f: change(f, "config.json", d_model="16"), "its d_model is '16', not a whole number from 1"),
     (
         lambda f: change(f, "config.json", encoder_layers=10**9),
@@ -146,9 +146,9 @@ WRONG: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which is no part"),
     (lambda f: change(f, "config.json", decoder_attention_heads=5), "its decoder is 16 wide"),
     (lambda f: change(f, "config.json", activation_function="eval"), "its activation_function is eval"),
-    (lambda f: change(f, "config.json", eos_token_id=10**6), "pieces on the source's side, but .* trained with"),
+    (lambda f: change(f, "config.json", eos_token_id=10**6), "pieces on the source side, but .* trained with"),
     (lambda f: change(f, "config.json", scale_embedding=1), "its scale_embedding is 1, not true or false"),
-    (lambda f: change(f, "vocab.json", new=500), "pieces on the source's side, but .* trained with"),
+    (lambda f: change(f, "vocab.json", new=500), "pieces on the source side, but .* trained with"),
     (lambda f: change(f, "vocab.json", new=True), "vocab.json: not a vocabulary"),
     (lambda f: cut(f / "config.json"), "config.json: not JSON"),
     (lambda f: (f / "config.json").write_text("[" * 10**6), "config.json: not JSON"),

@@ -118,7 +118,7 @@ def test_quantised_weights(opus: Path, method: str) -> None:
     weights = load_file(opus / "model.safetensors")
     names = [name for name in weights if name.endswith("fc1.weight")]
     save_file({**weights, **{name: weights[name].to(torch.int8) for name in names}}, opus / "model.safetensors")
-    assert "weights and configuration do not fit" in refusal(opus)
+    assert "weights and settings do not fit" in refusal(opus)
     change(opus, "config.json", quantization_config={"quant_method": method, "load_in_8bit": True})
     message = f"its weights are quantised ({method}), which is not read: take the model that they were made of"
     assert message in refusal(opus)

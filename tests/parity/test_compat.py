@@ -148,7 +148,7 @@ def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -
     for change, message in (
         ({"_name": "klingon", "arch": "klingon"}, r"cannot run this model \(klingon\)"),
         ({"_name": "\x1b[31m\n", "arch": "klingon"}, r"cannot run this model \(\\x1b\[31m\\n\)"),
-        ({"encoder_layers": 3}, "weights and configuration do not fit"),
+        ({"encoder_layers": 3}, "weights and settings do not fit"),
     ):
         state = load_checkpoint(path)
         vars(state["cfg"]["model"]).update(change)

@@ -154,7 +154,7 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     (tmp_path / "vocab.yml").write_text("a: 0\nb: 1\n")
     refused("it has no </s>")
     (tmp_path / "vocab.yml").write_text("</s>: 0\n<unk>: 1\nb: 99\n")
-    refused("3 pieces, but")
+    refused("100 pieces on the source side, but")
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
     marian.write_npz(path, {**items, "decoder_ff_logit_out_b": items["decoder_ff_logit_out_b"] * np.nan}, settings)

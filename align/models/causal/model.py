@@ -8,10 +8,12 @@ belong to its words; all others, of the rest of the prompt and of the target so 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
-from weakref import WeakValueDictionary
+
+from torch import Tensor
 
 from align.core.backend import Translator
 from align.core.errors import ModelError, PairError, one_line, shorten
@@ -25,7 +27,7 @@ from align.models.causal.search import GreedyTranslator
 from align.models.causal.template import PRESETS, Template, read_template, token_of
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
-from align.models.huggingface.files import model_weight_files, read_model_weights
+from align.models.huggingface.files import model_weight_files, shared_transformer
 from align.models.huggingface.tokenizer_json import JsonTokenizer, read_tokenizer
 from align.models.recorder import file_digest, fingerprint, load_again, remember
 
@@ -46,76 +48,40 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     Raises:
         ValueError: a file is missing or damaged; the message names it and the reason.
     """
-    root, file = folder.root, str(folder.root / "config.json")
-    config = Config(read_json(root / "config.json"), file)
-    languages = _languages(folder)
-    pattern = folder.options.template or "chat"
+    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    options = folder.options
+    if options.reverse_of == ("source", "target"):  # of a forward model whose languages are not known
+        options = replace(options, reverse_of=None)
+    languages = options.languages
+    pattern = options.template or "chat"
     template = read_template(folder.text_root, pattern, languages)
-    if not (folder.text_root / "tokenizer.json").is_file():
+    path = folder.text_root / "tokenizer.json"
+    if not path.is_file():
         hint = "save the model's fast tokenizer with save_pretrained() of transformers"
         raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
-    text = Text(read_tokenizer(folder.text_root / "tokenizer.json"), template, tokenizer_config(folder.text_root))
-    transformer = _transformer(folder, config, device, dtype)
-    limit = unlearned_positions(text_config(config), USUAL_POSITIONS)
-    files = [root / "config.json", folder.text_root / "tokenizer.json", *model_weight_files(folder)]
-    known = (languages[0] or "source", languages[1] or "target")
+    text = Text(read_tokenizer(path), template, tokenizer_config(folder.text_root))
+    if config.inner("quantization_config").content:
+        message = "its weights are quantised, which is not read: take the model that they were made of"
+        raise ModelError(message, file=config.file)
+
+    def build(weights: dict[str, Tensor]) -> CausalTransformer:
+        return build_causal(read_architecture(config), weights, device, dtype)
+
+    files = [folder.root / "config.json", path, *model_weight_files(folder)]
     spec = template.parts, template.chat, text.before, [file_digest(path) for path in files]
+    known = (languages[0] or "source", languages[1] or "target")
+    shown = pattern if pattern in PRESETS else "'" + shorten(pattern.replace("\n", "\\n")) + "'"
     recorder = CausalRecorder(
-        transformer,
+        shared_transformer(folder, config, None, device, dtype, build),
         text,
         origin=(folder.absolute(), device, dtype),
-        name=f"huggingface:{'-'.join(known)}@{fingerprint((), repr(spec))}",
+        name=f"{folder.backend}:{'-'.join(known)}@{fingerprint((), repr(spec))}",
         languages=known,
-        described=f"as it is, in the prompt {_shown(pattern)}",
-        limit=limit,
+        described=f"as it is, in the prompt {shown}",
+        limit=unlearned_positions(text_config(config), USUAL_POSITIONS),
     )
-    remember(recorder, folder, device, dtype)
+    remember(recorder, recorder.origin)
     return recorder
-
-
-def _shown(pattern: str) -> str:
-    """Return a pattern as a message shows it."""
-    return pattern if pattern in PRESETS else "'" + shorten(pattern.replace("\n", "\\n")) + "'"
-
-
-def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:
-    """Return the languages of the options, or those of the forward model swapped."""
-    options = folder.options
-    source, target = reversed(options.reverse_of or (None, None))
-    if (source, target) == ("target", "source"):  # of a forward model whose languages are not known
-        source = target = None
-    return options.source_lang or source, options.target_lang or target
-
-
-_transformers: WeakValueDictionary[Hashable, CausalTransformer] = WeakValueDictionary()
-"""Models in use, by the files that they were read from, device and dtype."""
-
-
-def _transformer(folder: ModelFolder, config: Config, device: str, dtype: Dtype) -> CausalTransformer:
-    """Return the Transformer in a folder; the same object if its files are already in use.
-
-    Raises:
-        ModelError: settings and weights do not fit each other, or one of the files is damaged.
-    """
-    paths = [folder.root / "config.json", *model_weight_files(folder)]
-    if missing := next((path for path in paths if not path.is_file()), None):
-        raise ModelError("no such file", file=str(missing))
-    key = tuple((path.resolve(), path.stat().st_mtime_ns, path.stat().st_size) for path in paths), device, dtype
-    transformer = _transformers.get(key)
-    if transformer is None:
-        if config.inner("quantization_config").content:
-            message = "its weights are quantised, which is not read: take the model that they were made of"
-            raise ModelError(message, file=config.file)
-        shape = read_architecture(config)
-        try:
-            transformer = build_causal(shape, read_model_weights(folder, mapped=True), device, dtype)
-        except ModelError as error:
-            raise error if error.file else error.in_file(config.file) from None
-        except ValueError as error:
-            message = f"weights and configuration do not fit: {error}"
-            raise ModelError(message, file=str(folder.checkpoint)) from None
-        _transformers[key] = transformer
-    return transformer
 
 
 class Text:
@@ -238,7 +204,9 @@ class CausalRecorder:
         except PairError as error:
             raise PairError(error.what, line=pair.id) from None
         first = next((n for n, word in enumerate(target_words) if word != NULL), len(ids))
-        return self._checked(Pieces(ids, source_words, ids[first:], target_words[first:], _sizes(pair)), pair)
+        return self._checked(
+            Pieces(ids, source_words, ids[first:], target_words[first:], (len(pair.source), len(pair.target))), pair
+        )
 
     def _pieces_of_ids(self, pair: IdPair) -> Pieces:
         """Return the pieces of a pair given as ids: a prompt, and what was generated, with or without the prompt.
@@ -260,7 +228,9 @@ class CausalRecorder:
         source_words = [NULL if word is None else word for word in pair.source_words]
         source_words += [NULL] * end
         target_words = [NULL if word is None else word for word in words[first:end]]
-        return self._checked(Pieces(ids, source_words, target[first:end], target_words, _sizes(pair)), pair)
+        return self._checked(
+            Pieces(ids, source_words, target[first:end], target_words, (len(pair.source), len(pair.target))), pair
+        )
 
     def _checked(self, pieces: Pieces, pair: Pair) -> Pieces:
         """Return pieces whose ids the model has.
@@ -295,7 +265,3 @@ class CausalRecorder:
         """Return a translator with this model, by greedy search."""
         text, longest = self.prompts, self.max_positions[0]
         return GreedyTranslator(self.transformer, self.origin, text.decode, text.ends, longest, search, batch_tokens)
-
-
-def _sizes(pair: Pair) -> tuple[int, int]:
-    return len(pair.source), len(pair.target)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
-from align.models.huggingface.config import read_json
 
 VERSIONS = (2, 3, 4, 5, 6)
 """Versions of the file that are read; aliases came with 3, types of numbers with 4."""
@@ -195,16 +194,3 @@ def _switch(tensors: dict[str, Tensor], name: str) -> bool | None:
     if value is not None and value.numel() != 1:
         raise ValueError(f"{name} is not a number")
     return None if value is None else bool(value)
-
-
-def read_settings(root: Path) -> dict[str, Any]:
-    """Return config.json; nothing for a folder of an early version, which has none.
-
-    Raises:
-        ModelError: it is damaged.
-    """
-    path = root / "config.json"
-    if not path.exists():
-        return {}
-    content: dict[str, Any] = read_json(path)
-    return content

@@ -12,15 +12,15 @@ from torch import Tensor
 
 from align.core.errors import ModelError, shorten
 from align.core.types import Dtype, TextWarning
-from align.models.engine.forward import Transformer
+from align.models.assemble import assemble, fitting, text_fingerprint
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
 from align.models.fairseq.translator import FairseqTranslator
-from align.models.folder import BUNDLED, ModelFolder
+from align.models.folder import ModelFolder
 from align.models.languages import check_language
 from align.models.preprocess import Preprocessor, TextRules
-from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
+from align.models.recorder import Framework, ModelParts, ModelRecorder
 
 ENTRY_BYTES = 1000
 """Maximum bytes of a dictionary that are read per row of the embedding: real entries have some ten bytes."""
@@ -35,56 +35,44 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     Warns:
         TextWarning: the dictionaries hold tokens that the tokeniser does not produce.
     """
-    if folder.options.source_prefix:
-        hint = "leave out ‹source_prefix›"
-        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
-    state = load_checkpoint(folder.checkpoint, mapped=True)
+    checkpoint = folder.checkpoint
+    state = load_checkpoint(checkpoint, mapped=True)
     weights: dict[str, Tensor] = state["model"]
-    args = saved_settings(state)
-    if not any(".encoder_attn." in name for name in weights):
-        architecture = text_setting(args, "_name") or text_setting(args, "arch")
-        raise ModelError(
-            f"no encoder-decoder attention in it{f' ({architecture})' if architecture else ''}",
-            file=str(folder.checkpoint),
-            hint="links need a Transformer for translation, not a language model or an encoder alone",
-        )
-    task = plain_dict(state.get("cfg")).get("task", args)
+    saved = saved_settings(state)
+    _check_architecture(saved, weights, checkpoint)
+    task = plain_dict(state.get("cfg")).get("task", saved)
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
     languages = _languages(folder, task)
     paths = [folder.dictionary(language) for language in languages]
     rules = _rules(folder, languages)
     dictionaries = [
-        _load_dictionary(path, part, weights, folder.checkpoint)
+        _load_dictionary(path, part, weights, checkpoint)
         for part, path in zip(("encoder", "decoder"), paths, strict=True)
     ]
-    transformer, positions = _build(args, weights, folder.checkpoint, device, dtype)
+    with fitting(checkpoint):
+        settings = model_settings(saved, weights)
+        transformer, limits = fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
-        warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
-    subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
-    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
-    digest = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
-    root = folder.absolute().root
-    source, target = (
-        Preprocessor(rule, known.__getitem__, known)
-        for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
-    )
-    recorder = ModelRecorder(
+        warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
+    source, target = (Vocabulary(dictionary) for dictionary in dictionaries)
+    parts = ModelParts(
         transformer,
-        (source, target),
-        ((), (EOS,)),
-        (EOS,),
-        framework=Framework(load_fairseq, _own_model, FairseqTranslator),
-        origin=(folder.absolute(), device, dtype),
-        name=f"fairseq:{root.name if root.parent == BUNDLED else '-'.join(languages)}@{digest}",
-        languages=languages,
-        text=", ".join(map(str, rules)),
+        languages,
+        sides=(
+            Preprocessor(rules[0], source.__getitem__, source),
+            Preprocessor(rules[1], target.__getitem__, target),
+        ),
+        vocabularies=((paths[0], len(dictionaries[0])), (paths[1], len(dictionaries[1]))),
+        special=(SPECIAL_IDS, SPECIAL_IDS),
         pad=PAD,
         unk=UNK,
-        special=(SPECIAL_IDS, SPECIAL_IDS),
-        max_positions=positions,
+        after=(EOS,),
+        start=(EOS,),
+        max_positions=limits,
+        digest=text_fingerprint([checkpoint, *paths], rules),
+        framework=Framework(load_fairseq, _own_model, FairseqTranslator),
     )
-    remember(recorder, folder, device, dtype)
-    return recorder
+    return assemble(parts, folder, device, dtype)
 
 
 def _own_model(recorder: ModelRecorder) -> Any:
@@ -94,10 +82,20 @@ def _own_model(recorder: ModelRecorder) -> Any:
     return load_own_model(folder, recorder.languages, device, dtype)
 
 
+def _check_architecture(saved: Any, weights: Mapping[str, Tensor], checkpoint: Path) -> None:
+    """Refuse checkpoints of other kinds than Transformers for translation."""
+    name = text_setting(saved, "_name") or text_setting(saved, "arch") or ""
+    if not any(".encoder_attn." in weight for weight in weights):
+        hint = "links need a Transformer for translation, not a language model or an encoder alone"
+        message = f"no encoder-decoder attention in it{name and f' ({name})'}"
+        raise ModelError(message, file=str(checkpoint), hint=hint)
+    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name):
+        message = f"cannot run this model ({name or 'without a name'}): no Transformer for translation"
+        raise ModelError(message, file=str(checkpoint))
+
+
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
-    chosen_files = [Path(name) for name in folder.options.subword_files or ()]
-    files = (chosen_files[0], chosen_files[-1]) if chosen_files else (None, None)
-    rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
+    rules = [folder.rules(language, folder.subword_file(side)) for side, language in enumerate(languages)]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
         hint = "name the file of each with ‹subword_files›, or the one of both"
@@ -165,18 +163,3 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
         if given == tokenizer
         else f"its dictionary holds {tokens}: is its tokenizer {tokenizer}, not {given or 'none'}?"
     )
-
-
-def _build(
-    saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
-) -> tuple[Transformer, tuple[int, int]]:
-    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side."""
-    name = text_setting(saved, "_name") or text_setting(saved, "arch")
-    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
-        message = f"cannot run this model ({name or 'without a name'}): no Transformer for translation"
-        raise ModelError(message, file=str(checkpoint))
-    try:
-        settings = model_settings(saved, weights)
-        return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
-    except ValueError as error:
-        raise ModelError(f"weights and configuration do not fit: {error}", file=str(checkpoint)) from None

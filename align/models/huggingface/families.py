@@ -155,7 +155,8 @@ def _architecture(family: Family, config: Config) -> Architecture:
     """
     name = config.word("activation_function", "gelu")
     if name not in ACTIVATIONS:
-        raise ModelError(f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}")
+        message = f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}"
+        raise ModelError(message, file=config.file)
     pad = config.id("pad_token_id")
     first = family.first if family.first is not None else (1 if pad is None else pad) + 1
     encoder, decoder = (

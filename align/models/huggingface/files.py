@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
+from align.core.types import Dtype
+from align.models.assemble import fitting
 from align.models.folder import ModelFolder
 from align.models.huggingface.adapter import CONFIG, merge_adapter
 from align.models.huggingface.adapter import WEIGHTS as ADAPTER_WEIGHTS
-from align.models.huggingface.config import lacks, read_json
+from align.models.huggingface.config import Config, lacks, read_json
 from align.models.saved import load_weights
+
+AnyTransformer = TypeVar("AnyTransformer")
 
 INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.index.json": ".bin"}
 """Names of index files, which list the files of the weights, with the ending of these files."""
@@ -59,24 +66,59 @@ def model_weight_files(folder: ModelFolder) -> list[Path]:
     return [*weight_files(folder.checkpoint), *(path for path in adapter if path.is_file())]
 
 
+_transformers: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+"""Models in use, by the files that they were read from, family, device and dtype."""
+
+
+def shared_transformer(
+    folder: ModelFolder,
+    config: Config,
+    family: Hashable,
+    device: str,
+    dtype: Dtype,
+    build: Callable[[dict[str, Tensor]], AnyTransformer],
+) -> AnyTransformer:
+    """Return the Transformer in a folder; the same object if its files are already in use.
+
+    Args:
+        build: makes it of weights by name.
+
+    Raises:
+        ModelError: settings and weights do not fit each other, or one of the files is damaged.
+    """
+    paths = [Path(config.file), *model_weight_files(folder)]
+    if missing := next((path for path in paths if not path.is_file()), None):
+        raise ModelError("no such file", file=str(missing))
+    files = tuple((path.resolve(), status.st_mtime_ns, status.st_size) for path in paths if (status := path.stat()))
+    key = files, family, device, dtype
+    transformer: AnyTransformer | None = _transformers.get(key)
+    if transformer is None:
+        hint = ""
+        if quantisation := config.inner("quantization_config").content:
+            method = shorten(str(quantisation.get("quant_method")))
+            hint = f"its weights are quantised ({method}), which is not read: take the model that they were made of"
+        with fitting(folder.checkpoint, hint):
+            transformer = build(read_model_weights(folder, mapped=True))
+        _transformers[key] = transformer
+    return transformer
+
+
 def weight_files(path: Path) -> list[Path]:
     """Return the files that hold the weights: `path` itself, or those that an index names, all in the same folder.
 
     Raises:
         ModelError: the index names no files, or files in other folders.
     """
-    return _parts(path) if path.name in INDICES else [path]
-
-
-def _parts(index: Path) -> list[Path]:
-    places = read_json(index).get("weight_map")
+    if path.name not in INDICES:
+        return [path]
+    places = read_json(path).get("weight_map")
     names = list(places.values()) if isinstance(places, dict) else []
     for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(INDICES[index.name]):
-            raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights next to it", file=str(index))
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(INDICES[path.name]):
+            raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights next to it", file=str(path))
     if not names:
-        raise ModelError("it names no files", file=str(index))
-    return [index.parent / name for name in sorted(set(names))]
+        raise ModelError("it names no files", file=str(path))
+    return [path.parent / name for name in sorted(set(names))]
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

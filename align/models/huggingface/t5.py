@@ -114,7 +114,8 @@ class _Builder:
         self._inner = self._heads * config.size("d_kv")
         feed_forward = config.word("feed_forward_proj", "relu")
         if feed_forward not in FEED_FORWARD:
-            raise ModelError(f"its feed_forward_proj is {feed_forward}, not one of {', '.join(FEED_FORWARD)}")
+            message = f"its feed_forward_proj is {feed_forward}, not one of {', '.join(FEED_FORWARD)}"
+            raise ModelError(message, file=config.file)
         self._activation, self._gated = FEED_FORWARD[feed_forward]
         rows = weights.shape("shared.weight")[0]
         table = weights.borrow("shared.weight", rows, self._width)

@@ -17,16 +17,16 @@ from torch import Tensor
 
 from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Dtype
+from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
 from align.models.detokenize import Detokenizer
 from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
-from align.models.engine.forward import Transformer
 from align.models.engine.linear import Activation, Linear, make_linear
 from align.models.engine.search import EngineTranslator
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.marian.files import MarianSettings, read_items, read_vocabulary, read_yaml
-from align.models.preprocess import Preprocessor, TextRules, sentencepiece_pieces
-from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
+from align.models.preprocess import TextRules, sentencepiece_pieces
+from align.models.recorder import Framework, ModelParts, ModelRecorder
 
 FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
 """Names of models, in search order; an optimizer's file begins with the name of its model."""
@@ -50,6 +50,9 @@ POSITIONS = 1024
 
 END, UNKNOWN = "</s>", "<unk>"
 
+LISTS = (".yml", ".yaml", ".json")
+"""Endings of vocabularies that list pieces with ids; others are sentencepiece models."""
+
 _MOST_CONFIGS = 100
 """Maximum number of YAML files in a folder that are read for the names of vocabularies."""
 
@@ -63,28 +66,19 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     Raises:
         ValueError: a file is missing or damaged, or the model is of another kind; the message names it and the reason.
     """
-    if folder.options.source_prefix:
-        hint = "leave out ‹source_prefix›"
-        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
-    items, content = read_items(folder.checkpoint)
-    settings = MarianSettings(content, str(folder.checkpoint))
+    checkpoint = folder.checkpoint
+    items, content = read_items(checkpoint)
+    settings = MarianSettings(content, str(checkpoint))
     languages = _languages(folder)
-    vocabularies = [read_side(path) for path in find_vocabularies(folder.checkpoint.parent, folder.checkpoint.name)]
-    rules = [
-        _rules(folder, language, side, vocabulary)
-        for side, (language, vocabulary) in enumerate(zip(languages, vocabularies, strict=True))
-    ]
-    transformer, rows = _build(settings, items, device, dtype)
-    for vocabulary, count in zip(vocabularies, rows, strict=True):
-        if max(vocabulary.ids.values()) >= count:
-            message = f"{len(vocabulary.ids):,} pieces, but {folder.checkpoint} was trained with {count:,}"
-            raise ModelError(message, file=str(vocabulary.path))
-    source, target = vocabularies
-    limit = _most_positions(transformer)
-    subword_files = [rule.subword_file for rule in rules if rule.subword_file]
-    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
-    digest = fingerprint([folder.checkpoint, source.path, target.path, *subword_files], repr(spec))
-    start = rows[1]
+    source, target = map(read_side, find_vocabularies(checkpoint.parent, checkpoint.name))
+    rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
+    check_kind(settings, items)
+    with fitting(checkpoint):
+        architecture, weights = _engine_model(settings, items)
+        transformer = build_transformer(architecture, weights, device, dtype)
+    start = len(transformer.decoder.embedding.pieces) - 1
+    tables = [stack.embedding.positions for stack in (transformer.encoder, transformer.decoder)]
+    limits = [POSITIONS if table is None else min(POSITIONS, len(table(POSITIONS))) for table in tables]
     translator = partial(
         EngineTranslator,
         partial(output_layer, folder.checkpoint, start, dtype, device),
@@ -93,25 +87,27 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         target.words,
         Detokenizer(rules[1]),
     )
-    recorder = ModelRecorder(
+    parts = ModelParts(
         transformer,
-        (source.preprocessor(rules[0]), target.preprocessor(rules[1])),
-        ((), (source.ids[END],)),
-        (start,),
-        framework=Framework(load_marian, _own_model, translator),
-        origin=(folder.absolute(), device, dtype),
-        name=f"marian:{'-'.join(languages)}@{digest}",
-        languages=languages,
-        text=", ".join(map(str, rules)),
+        languages,
+        sides=(
+            preprocessor(rules[0], source.ids, source.ids[UNKNOWN]),
+            preprocessor(rules[1], target.ids, target.ids[UNKNOWN]),
+        ),
+        vocabularies=((source.path, max(source.ids.values()) + 1), (target.path, max(target.ids.values()) + 1)),
+        special=({source.ids[END]: END}, {target.ids[END]: END}),
         pad=start,
         unk=source.ids[UNKNOWN],
-        special=({source.ids[END]: END}, {target.ids[END]: END}),
-        max_positions=limit,
-        tags=source.tags,
-        raw=all((rule.tokenizer, rule.subwords) == ("none", "sentencepiece") for rule in rules),
+        after=(source.ids[END],),
+        start=(start,),
+        zero_start=True,
+        max_positions=(limits[0], limits[1]),
+        digest=text_fingerprint([checkpoint, source.path, target.path], rules),
+        framework=Framework(load_marian, _own_model, translator),
+        tags={piece: n for piece, n in source.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)},
+        raw=is_raw(rules),
     )
-    remember(recorder, folder, device, dtype)
-    return recorder
+    return assemble(parts, folder, device, dtype)
 
 
 def _own_model(recorder: ModelRecorder) -> Any:
@@ -134,16 +130,6 @@ class Vocabulary(NamedTuple):
         """Pieces that belong to words, by id."""
         return {n: piece for piece, n in self.ids.items() if piece not in (END, UNKNOWN, "<s>")}
 
-    @property
-    def tags(self) -> dict[str, int]:
-        """Ids of the tags of target languages, such as `>>fra<<`."""
-        return {piece: n for piece, n in self.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)}
-
-    def preprocessor(self, rules: TextRules) -> Preprocessor:
-        """Return the text processing of a side."""
-        unknown = self.ids[UNKNOWN]
-        return Preprocessor(rules, lambda piece: self.ids.get(piece, unknown), self.ids)
-
 
 def read_side(path: Path) -> Vocabulary:
     """Read a vocabulary: a sentencepiece model, or pieces with ids.
@@ -153,7 +139,7 @@ def read_side(path: Path) -> Vocabulary:
     """
     if path.suffix == ".fsv":
         raise ModelError("a factored vocabulary, which is not read", file=str(path))
-    if path.suffix in (".yml", ".yaml", ".json"):
+    if path.suffix in LISTS:
         ids = read_vocabulary(path)
     else:
         ids = {piece: n for n, piece in enumerate(sentencepiece_pieces(path))}
@@ -195,35 +181,24 @@ def _languages(folder: ModelFolder) -> tuple[str, str]:
     """Return the languages of the options, or those in the name of the model, as in `model.ende.intgemm.bin`."""
     options = folder.options
     match = re.search(r"\.([a-z]{2})([a-z]{2})\.", folder.checkpoint.name)
-    named = (match[1], match[2]) if match else ("source", "target")
-    if options.reverse_of is not None and not match:
-        named = (options.reverse_of[1], options.reverse_of[0])
-    return options.source_lang or named[0], options.target_lang or named[1]
+    source, target = match.groups() if match else options.languages
+    return options.source_lang or source or "source", options.target_lang or target or "target"
 
 
 def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary) -> TextRules:
     """Return how one side's text is prepared: raw text in pieces of sentencepiece, unless the options differ."""
-    options = folder.options
-    if vocabulary.path.suffix not in (".yml", ".yaml", ".json") and not options.subword_files:
-        return TextRules(
-            language, options.case or "keep", options.tokenizer or "none", "sentencepiece", vocabulary.path
-        )
-    chosen = [Path(name) for name in options.subword_files or ()]
-    file = (chosen[0], chosen[-1])[side] if chosen else None
-    if file is None and options.subwords in (None, "sentencepiece"):
-        adjacent = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
-        file = adjacent if adjacent.is_file() else None
+    options, file = folder.options, folder.subword_file(side)
+    if vocabulary.path.suffix not in LISTS and file is None:
+        case, tokenizer = options.case or "keep", options.tokenizer or "none"
+        return TextRules(language, case, tokenizer, "sentencepiece", vocabulary.path)
+    adjacent = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
+    if file is None and options.subwords in (None, "sentencepiece") and adjacent.is_file():
+        file = adjacent
     rules = folder.rules(language, file)
     if rules.subwords == "none" and options.subwords is None:
         hint = 'name them with ‹subword_files›, or say ‹subwords="none"› for text that is in pieces already'
         raise ModelError("no subwords next to the model (source.spm, target.spm)", file=str(folder.root), hint=hint)
     return rules
-
-
-def _most_positions(transformer: Transformer) -> tuple[int, int]:
-    tables = [stack.embedding.positions for stack in (transformer.encoder, transformer.decoder)]
-    source, target = (POSITIONS if table is None else min(POSITIONS, len(table(POSITIONS))) for table in tables)
-    return source, target
 
 
 def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
@@ -232,42 +207,43 @@ def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
     Raises:
         ModelError: the message names the kind.
     """
-    word, autoregression = settings.word, settings.word("transformer-decoder-autoreg", "self-attention")
-    operations = [settings.word(f"transformer-{name}") for name in ("preprocess", "postprocess")]
-    layers = [settings.number(f"transformer-{side}ffn-depth") for side in ("", "decoder-")]
-    refused = {
-        f"of type {shorten(word('type'))}, not a Transformer": word("type") != "transformer",
-        "with averages in the place of self-attention (AAN)": autoregression == "average-attention",
-        f"with a decoder of {shorten(autoregression)}": autoregression
-        not in ("self-attention", "rnn", "average-attention"),
-        f"with a decoder of {shorten(word('dec-cell'))} cells": autoregression == "rnn" and word("dec-cell") != "ssru",
-        "with factored vocabularies": settings.number("lemma-dim-emb") > 0 or any("_factor" in name for name in items),
-        "without output projections": settings.switch("transformer-no-projection"),
-        "with pooling in the place of attention": settings.switch("transformer-pool"),
-        "with projections of its recurrent units": settings.switch("transformer-rnn-projection"),
-        "with several encoders": any("_enc2_" in name or name.startswith("encoder2_") for name in items),
-        "with feed-forward networks of other than two layers": any(count not in (0, 2) for count in layers),
-        f"with operations {' and '.join(map(show_value, operations))} around its layers": [
-            name.replace("d", "") for name in operations
-        ]
-        not in (["", "an"], ["n", "a"]),
-        "with a skip connection around its layers": "a" in word("transformer-postprocess-top"),
-        f"with activation {shorten(word('transformer-ffn-activation'))}": word("transformer-ffn-activation", "relu")
-        not in ACTIVATIONS,
-        "with norms before its layers, of a Marian older than 1.11, which left out those of keys": "n"
-        in word("transformer-preprocess")
-        and settings.version < NORMED_KEYS,
-        "without positions": settings.switch("transformer-disable-position-embeddings"),
-    }
-    if kind := next((kind for kind, is_so in refused.items() if is_so), None):
-        raise ModelError(f"a Marian model {kind}, which is not read", file=settings.file)
+    word, number, switch = settings.word, settings.number, settings.switch
+    decoder, cell = word("transformer-decoder-autoreg", "self-attention"), word("dec-cell")
+    activation = word("transformer-ffn-activation", "relu")
+    around = word("transformer-preprocess"), word("transformer-postprocess")
+    kinds = [  # what a model may be, and whether this one is
+        (word("type") != "transformer", f"of type {shorten(word('type'))}, not a Transformer"),
+        (decoder == "average-attention", "with averages in the place of self-attention (AAN)"),
+        (decoder not in ("self-attention", "rnn"), f"with a decoder of {shorten(decoder)}"),
+        (decoder == "rnn" and cell != "ssru", f"with a decoder of {shorten(cell)} cells"),
+        (number("lemma-dim-emb") > 0 or any("_factor" in name for name in items), "with factored vocabularies"),
+        (switch("transformer-no-projection"), "without output projections"),
+        (switch("transformer-pool"), "with pooling in the place of attention"),
+        (switch("transformer-rnn-projection"), "with projections of its recurrent units"),
+        (any("_enc2_" in name or name.startswith("encoder2_") for name in items), "with several encoders"),
+        (
+            any(number(f"transformer-{side}ffn-depth") not in (0, 2) for side in ("", "decoder-")),
+            "with feed-forward networks of other than two layers",
+        ),
+        (
+            [name.replace("d", "") for name in around] not in (["", "an"], ["n", "a"]),
+            f"with operations {' and '.join(map(show_value, around))} around its layers",
+        ),
+        ("a" in word("transformer-postprocess-top"), "with a skip connection around its layers"),
+        (activation not in ACTIVATIONS, f"with activation {shorten(activation)}"),
+        (
+            "n" in around[0] and settings.version < NORMED_KEYS,
+            "with norms before its layers, of a Marian older than 1.11, which left out those of keys",
+        ),
+        (switch("transformer-disable-position-embeddings"), "without positions"),
+    ]
+    for is_so, kind in kinds:
+        if is_so:
+            raise ModelError(f"a Marian model {kind}, which is not read", file=settings.file)
 
 
-def _build(
-    settings: MarianSettings, items: dict[str, Tensor], device: str, dtype: Dtype
-) -> tuple[Transformer, tuple[int, int]]:
-    """Return the Transformer of a model, and the rows of its embeddings, without that of the first step."""
-    check_kind(settings, items)
+def _engine_model(settings: MarianSettings, items: dict[str, Tensor]) -> tuple[Architecture, Weights]:
+    """Return the shape of a model and its weights, with a row of zeros for the first step after all pieces."""
     before = "n" in settings.word("transformer-preprocess")
     positions: Positions = "learned" if "Wpos" in items else "sinusoids"
     width, heads = settings.number("dim-emb"), settings.number("transformer-heads", 8)
@@ -280,26 +256,15 @@ def _build(
     if activation == "gelu_sigmoid" and settings.version >= EXACT_GELU:
         activation = "gelu"
     architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=EPSILON)
-    try:
-        items = _untied(items, settings.items("transformer-tied-layers"), depths[1])
-        tables = [_table(items, name) for name in ("encoder", "decoder")]
-        rows = len(tables[0]), len(tables[1])
-        weights = Weights(dict(_renamed(items, tables, before)))
-        transformer = build_transformer(architecture, weights, device, dtype)
-    except ModelError as error:
-        raise error if error.file else error.in_file(settings.file) from None
-    except ValueError as error:
-        raise ModelError(f"weights and settings do not fit: {error}", file=settings.file) from None
-    return transformer, rows
+    items = _untied(items, settings.items("transformer-tied-layers"), depths[1])
+    tables = [_table(items, name) for name in ("encoder", "decoder")]
+    return architecture, Weights(dict(_renamed(items, tables, before)))
 
 
 def _untied(items: dict[str, Tensor], tied: Sequence[str], depth: int) -> dict[str, Tensor]:
     """Return the weights with those of tied decoder layers once for each layer that has them.
 
-    Args:
-        items: weights by Marian's names.
-        tied: for each decoder layer, the number under which its weights are saved; empty if no layers are tied.
-        depth: number of decoder layers.
+    `tied` holds the number under which the weights of each decoder layer are saved; it is empty if none are tied.
     """
     if not tied:
         return items

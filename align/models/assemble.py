@@ -1,0 +1,79 @@
+"""Make recorders: what the loaders of all formats share.
+
+A loader reads its files into settings of the engine, weights by the engine's names, and the text processing of both
+sides; it builds the Transformer within `fitting`, and leaves the rest to `assemble`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from align.core.errors import ModelError
+from align.core.types import Dtype
+from align.models.folder import BUNDLED, ModelFolder
+from align.models.preprocess import Preprocessor, TextRules
+from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
+
+
+def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
+    """Return the recorder of a model, named by its format, its languages and its fingerprint.
+
+    Raises:
+        ModelError: a vocabulary has more pieces than the model, surroundings are none of its pieces, or the options are
+            those of another format.
+    """
+    options = folder.options
+    if options.template:
+        hint = "leave out ‹template›"
+        raise ModelError("only decoder-only models read a template", file=str(folder.root), hint=hint)
+    if options.source_prefix and folder.backend != "huggingface":
+        hint = "leave out ‹source_prefix›"
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
+    stacks = parts.transformer.encoder, parts.transformer.decoder
+    around = (*parts.before, *parts.after), parts.start
+    for side, (path, count), stack, ids in zip(("source", "target"), parts.vocabularies, stacks, around, strict=True):
+        rows = len(stack.embedding.pieces)
+        if count > rows - parts.zero_start or max(ids, default=0) >= rows:
+            message = f"{max(count, *(n + 1 for n in ids)):,} pieces on the {side} side, but {folder.checkpoint} "
+            message += f"was trained with {rows - parts.zero_start:,}"
+            raise ModelError(message, file=str(path))
+    origin = folder.absolute(), device, dtype
+    root = origin[0].root
+    label = root.name if root.parent == BUNDLED else "-".join(parts.languages)
+    recorder = ModelRecorder(parts, f"{folder.backend}:{label}@{parts.digest}", origin)
+    remember(recorder, origin)
+    return recorder
+
+
+def text_fingerprint(files: Iterable[Path], rules: Sequence[TextRules], *others: object) -> str:
+    """Return the fingerprint of files, of text processing with its own files, and of whatever else links depend on."""
+    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
+    subword_files = [rule.subword_file for rule in rules if rule.subword_file]
+    return fingerprint([*files, *subword_files], repr((*others, spec) if others else spec))
+
+
+def preprocessor(rules: TextRules, ids: Mapping[str, int], unk: int) -> Preprocessor:
+    """Return the text processing of a side whose pieces have these ids."""
+    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids)
+
+
+def is_raw(rules: Iterable[TextRules]) -> bool:
+    """Tell whether text is cut into pieces of sentencepiece as it is."""
+    return all((rule.tokenizer, rule.subwords) == ("none", "sentencepiece") for rule in rules)
+
+
+@contextmanager
+def fitting(file: Path, hint: str = "") -> Iterator[None]:
+    """Raise the errors of settings and weights that do not fit each other as errors of a file.
+
+    Raises:
+        ModelError: in place of any ValueError.
+    """
+    try:
+        yield
+    except ModelError as error:
+        raise error if error.file else error.in_file(str(file)) from None
+    except ValueError as error:
+        raise ModelError(f"weights and settings do not fit: {error}", file=str(file), hint=hint) from None
