@@ -6,14 +6,14 @@ sides; it builds the Transformer within `fitting`, and leaves the rest to `assem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.folder import BUNDLED, ModelFolder
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import Preprocessor, Segment, TextRules
 from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
 
 
@@ -54,9 +54,15 @@ def text_fingerprint(files: Iterable[Path], rules: Sequence[TextRules], *others:
     return fingerprint([*files, *subword_files], repr((*others, spec) if others else spec))
 
 
-def preprocessor(rules: TextRules, ids: Mapping[str, int], unk: int) -> Preprocessor:
-    """Return the text processing of a side whose pieces have these ids."""
-    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids)
+def preprocessor(
+    rules: TextRules,
+    ids: Mapping[str, int],
+    unk: int,
+    segment: Segment | None = None,
+    normalize: Callable[[str], str] | None = None,
+) -> Preprocessor:
+    """Return the text processing of a side whose pieces have these ids; see `Preprocessor`."""
+    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids, segment, normalize)
 
 
 def is_raw(rules: Iterable[TextRules]) -> bool:

@@ -53,11 +53,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(message: bytes, at: int, bits: int) -> tuple[int, int]:
-    """Return the number that begins at a byte, seven bits per byte, and the position after it.
-
-    Raises:
-        ValueError: it has more bits, which other readers may drop.
-    """
+    """Return the number that begins at a byte, seven bits per byte, and the position after it."""
     value = shift = 0
     while message[at] & 0x80 and shift + 7 < bits:
         value |= (message[at] & 0x7F) << shift

@@ -216,8 +216,7 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
             raise ModelError(message, file=model, hint=f"on the Hugging Face hub it is {owner}/{model}")
         if not could_be_hub_name(model):
             raise ModelError(message, file=model)
-        path = fetch_model(model)
-        fetched = True
+        path, fetched = fetch_model(model), True
     if path.suffix == ARGOS and path.is_file():
         path = unpack(path)
     root = path if path.is_dir() else path.parent
@@ -229,7 +228,11 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         stored, calibrations = override(stored, own), calibrations | own_calibrations
     if adapter is not None:
         path = root = find_base(adapter, weights)
-    backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
+    if path.is_file():
+        backends = (backend for backend, names in files.items() if any(path.match(name) for name in names))
+        backend, checkpoint = next(backends, "fairseq"), path
+    else:
+        backend, checkpoint = _find_checkpoint(root, files)
     if backend == "fairseq" and (foreign := recognise(checkpoint)):
         raise foreign
     if backend == "huggingface" and options.reverse_of is not None:
@@ -249,12 +252,6 @@ def hub_toml(name: str) -> Path:
     """Return the file with the user's own description of a model of the Hugging Face hub."""
     configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(configuration, "extract-align", "models", f"{name.replace('/', '--')}.toml")
-
-
-def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
-    """Return the backend whose patterns match a checkpoint's name; fairseq if none does."""
-    matching = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
-    return next(matching, "fairseq")
 
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:

@@ -236,14 +236,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 def _find_reader(
     reader: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction
 ) -> TrainedReader | None:
-    """Return the trained reader to use.
-
-    Raises:
-        ModelError: the requested one is damaged, or was trained with other settings.
-
-    Warns:
-        TextWarning: the one next to the model is left out: it is another model's, or the model is read elsewhere.
-    """
+    """Return the trained reader to use."""
     recorder = direction.recorder
     if reader is None or (reader == AUTO and not (folder.root / READER).is_file()):
         return None

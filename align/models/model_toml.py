@@ -154,11 +154,7 @@ def _is_pair(name: object) -> bool:
 
 
 def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:
-    """Return the cells in a table of positions.
-
-    Raises:
-        KeyError, ValueError: a name is missing or unknown, or a value is no layer or head.
-    """
+    """Return the cells in a table of positions."""
     cells: dict[tuple[Score, Position], Cell] = {}
     check_names(f"[{where}]", tables, get_args(Position))
     for position, scores in tables.items():

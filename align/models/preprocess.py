@@ -324,20 +324,24 @@ class Preprocessor:
         if ids is None:
             ids = tuple(map(self._index, self._pieces(word, first, following)))
             if len(word) <= LONGEST_CACHED:
-                self._keep(key, ids)
+                if len(self._cached) >= CACHED_WORDS:
+                    self._cached = dict(islice(self._cached.copy().items(), LASTING))
+                self._cached[key] = ids
         return ids
 
-    def _keep(self, key: str | tuple[str, bool, str], ids: tuple[int, ...]) -> None:
-        if len(self._cached) >= CACHED_WORDS:
-            self._cached = dict(islice(self._cached.copy().items(), LASTING))
-        self._cached[key] = ids
-
     def _following(self, words: Sequence[str], position: int) -> str:
-        """Return a stand-in for the next word, if the tokenizer depends on it; else an empty string."""
+        """Return a stand-in for the next word, if the tokenizer depends on it; else an empty string.
+
+        Moses' rules for full stops treat it like any word with the same first character.
+        """
         if not self._depends(words[position]):
             return ""
         following = next((word for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
-        return _stand_in(following[0]) if following else ""
+        if not following:
+            return ""
+        if following[0].islower():
+            return "a"
+        return "1" if following[0] in "0123456789" else "A"
 
     def _depends(self, word: str) -> bool:
         return self._context and normalize(word).endswith((".", "'"))
@@ -353,10 +357,3 @@ class Preprocessor:
         for token in self._tokenize(word, first, following):
             pieces += self._segment(token.lower() if self._lower else token, first and not pieces)
         return pieces
-
-
-def _stand_in(character: str) -> str:
-    """Return a word that Moses' rules for full stops treat like any word with this first character."""
-    if character.islower():
-        return "a"
-    return "1" if character in "0123456789" else "A"

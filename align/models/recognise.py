@@ -70,11 +70,20 @@ def recognise(path: Path) -> ModelError | None:
     try:
         if path.is_dir():
             return _of_folder(path)
-        if path.is_file():
-            return _of_file(path)
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            is_pointer = stream.read(len(LFS_POINTER)) == LFS_POINTER
     except OSError:  # reading it reports the error
-        pass
-    return None
+        return None
+    if is_pointer:
+        message, hint = "a pointer of Git LFS, not the file that it stands for", "fetch that with git lfs pull"
+        return ModelError(message, file=str(path), hint=hint)
+    if path.suffix == ".safetensors":
+        kind = _model_type(path.parent / "config.json")
+        message = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}"
+        return ModelError(message, file=str(path), hint=HUGGING_FACE)
+    return recognise(path.parent) if path.name in (*HUGGING_FACE_WEIGHTS, "model.bin") else None
 
 
 def could_be_hub_name(model: str) -> bool:
@@ -110,20 +119,6 @@ def _of_folder(folder: Path) -> ModelError | None:
         hint = f'name the checkpoint itself, and this folder with ‹dictionaries="{folder}"›'
         return ModelError("what fairseq-preprocess wrote, without a checkpoint", file=str(folder), hint=hint)
     return None
-
-
-def _of_file(path: Path) -> ModelError | None:
-    with path.open("rb") as stream:
-        head = stream.read(len(LFS_POINTER))
-    message, hint = "", OTHER_TOOLKIT
-    if head == LFS_POINTER:
-        message, hint = "a pointer of Git LFS, not the file that it stands for", "fetch that with git lfs pull"
-    elif path.suffix == ".safetensors":
-        kind = _model_type(path.parent / "config.json")
-        message, hint = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
-    elif path.name in (*HUGGING_FACE_WEIGHTS, "model.bin"):
-        return _of_folder(path.parent)
-    return ModelError(message, file=str(path), hint=hint) if message else None
 
 
 def _model_type(config: Path) -> str:

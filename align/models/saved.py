@@ -324,16 +324,12 @@ def _weights_alone(state: Any, size: int) -> dict[str, Tensor]:
 
 def plain_weights(weights: dict[Any, Any], size: int) -> dict[str, Tensor]:
     """Return weights by name as plain tensors, after checking that they fit into a file of this size."""
-    plain = {_name(name): _plain(name, weight) for name, weight in weights.items()}
+    if not all(isinstance(name, str) and re.fullmatch(r"[\w.-]{1,200}", name) for name in weights):
+        raise NotWanted("a weight without a proper name")
+    plain = {str(name): _plain(name, weight) for name, weight in weights.items()}
     if sum({(store := w.untyped_storage()).data_ptr(): store.nbytes() for w in plain.values()}.values()) > size:
         raise TooMuch(f"weights of more than its {size:,} bytes")
     return plain
-
-
-def _name(name: Any) -> str:
-    if not (isinstance(name, str) and re.fullmatch(r"[\w.-]{1,200}", name)):
-        raise NotWanted("a weight without a proper name")
-    return name
 
 
 def _plain(name: str, weight: Any) -> Tensor:

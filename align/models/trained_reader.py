@@ -205,17 +205,13 @@ def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
     return read_again(path, file_digest(path)[:7], device)
 
 
+@lru_cache(maxsize=8)
 def read_again(path: Path, digest: str, device: str) -> TrainedReader:
     """Return this process's reader of a file, or read it.
 
     Raises:
         ModelError: the file has changed, or is damaged.
     """
-    return _read(path, digest, device)
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, digest: str, device: str) -> TrainedReader:
     from safetensors import SafetensorError, safe_open
 
     if file_digest(path)[:7] != digest:

@@ -75,7 +75,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
     ("max_source_positions", 10**9, "its setting max_source_positions is 1,000,000,000, more than the 4,194,304"),
     ("encoder_normalize_before", "yes", "its setting encoder_normalize_before is 'yes', not true or false"),
     ("activation_fn", "os.system", "its setting activation_fn is 'os.system', not one of relu"),
-    ("adaptive_softmax_cutoff", ["a"], "its setting adaptive_softmax_cutoff is 'a', not a whole number"),
+    ("adaptive_softmax_cutoff", ["a"], "its setting adaptive_softmax_cutoff is of type list, not a few whole"),
     ("adaptive_softmax_cutoff", "[x for x in ()]", "its setting adaptive_softmax_cutoff is '[x for x in ()]'"),
     ("adaptive_softmax_factor", float("nan"), "its setting adaptive_softmax_factor is nan"),
     ("quant_noise_pq", laughs(), "its setting quant_noise_pq is of type list"),

@@ -76,8 +76,8 @@ def test_links_are_those_of_the_source_model(bundled: Callable[[str], Path], qua
 
 def write_early(source: Path, folder: Path, version: int) -> None:
     """Write a folder as versions before 3.0 did: settings in the model, vocabularies of lines, and no config.json."""
-    spec: Any = read_variables(source / "model.bin")
-    values = {name: tensor.numpy() for name, tensor in spec.tensors.items()}
+    _, tensors = read_variables(source / "model.bin")
+    values = {name: tensor.numpy() for name, tensor in tensors.items()}
     aliases = {"decoder/projection/weight": "decoder/embeddings/weight"}
     for name in ("num_heads", "pre_norm", "activation"):
         value = values.pop(f"encoder/{name}")

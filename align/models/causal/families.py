@@ -15,13 +15,16 @@ from align.models.engine.linear import Activation
 from align.models.huggingface.config import Config
 
 ACTIVATIONS: dict[str, Activation] = {
-    "silu": "silu",
-    "swish": "silu",
+    "relu": "relu",
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
+    "swish": "silu",
+    "silu": "silu",
+    "tanh": "tanh",
 }
+"""Activations by their names in transformers."""
 
 MOST_LAYERS, MOST_HEADS, MOST_WIDTH = 1000, 1024, 1 << 17
 
@@ -61,10 +64,7 @@ FAMILIES = {
         gemma=True,
         defaults={
             **_GEMMA,
-            "sliding_window": 4096,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "rope_theta": 1e6,
+            **{"sliding_window": 4096, "num_attention_heads": 8, "num_key_value_heads": 4, "rope_theta": 1e6},
         },
     ),
 }
@@ -181,11 +181,7 @@ def _positive(config: Config, name: str, otherwise: float) -> float:
 
 
 def _layer_kinds(config: Config, layers: int) -> list[str]:
-    """Return the kind of each layer, SLIDING or FULL.
-
-    Raises:
-        ModelError: a listed kind is unknown, or not all layers are listed.
-    """
+    """Return the kind of each layer, SLIDING or FULL."""
     if config.kind == "llama":
         return [FULL] * layers
     if config.kind.startswith("qwen") and not config.switch("use_sliding_window", False):
@@ -208,11 +204,7 @@ def _layer_kinds(config: Config, layers: int) -> list[str]:
 
 
 def _frequencies(config: Config, kind: str, size: int) -> Tensor:
-    """Return the angle per position of each pair of a head's numbers `[d/2]`.
-
-    Raises:
-        ModelError: the positions are scaled in a way that is not read.
-    """
+    """Return the angle per position of each pair of a head's numbers `[d/2]`."""
     parameters = config.inner("rope_parameters")
     if SLIDING in parameters.content or FULL in parameters.content:
         parameters = parameters.inner(kind)
@@ -235,15 +227,8 @@ def _frequencies(config: Config, kind: str, size: int) -> Tensor:
 
 def _llama3(speeds: Tensor, scaling: Config) -> Tensor:
     """Return speeds whose slow ones are divided by a factor, as in Llama 3.1."""
-    factor, low, high, length = (
-        _positive(scaling, name, otherwise)
-        for name, otherwise in (
-            ("factor", 8),
-            ("low_freq_factor", 1),
-            ("high_freq_factor", 4),
-            ("original_max_position_embeddings", 8192),
-        )
-    )
+    factor, length = _positive(scaling, "factor", 8), _positive(scaling, "original_max_position_embeddings", 8192)
+    low, high = _positive(scaling, "low_freq_factor", 1), _positive(scaling, "high_freq_factor", 4)
     turns = length * speeds / (2 * math.pi)
     unscaled = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
     return (1 - unscaled) * speeds / factor + unscaled * speeds

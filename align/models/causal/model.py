@@ -40,11 +40,6 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
 
     Two models of the same files, such as one in both directions, share their weights.
 
-    Args:
-        folder: the model's files, and the user's options.
-        device: "cpu", or "cuda" and the like.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
-
     Raises:
         ValueError: a file is missing or damaged; the message names it and the reason.
     """
@@ -135,12 +130,7 @@ class Text:
 
 
 def _words_of(words: Sequence[str], span: Span, offsets: Sequence[Span]) -> list[int]:
-    """Return the word of each piece of a text, NULL outside the words.
-
-    Args:
-        words: in order; the span is that of these words with a space between each two.
-        offsets: characters of each piece.
-    """
+    """Return the word of each piece of a text, NULL outside the words."""
     starts = list(accumulate((len(word) + 1 for word in words[:-1]), initial=span[0]))
     ends = [start + len(word) for start, word in zip(starts, words, strict=True)] if words else []
     numbers = []
@@ -212,9 +202,6 @@ class CausalRecorder:
         """Return the pieces of a pair given as ids: a prompt, and what was generated, with or without the prompt.
 
         Ids before the first word of the target, such as those of reasoning, are read as a part of the prompt.
-
-        Raises:
-            PairError: it is not known which ids of the prompt are the source's.
         """
         if pair.source_words is None or pair.target_words is None:
             message = "the words of ids are missing: give the word of each id, and None outside source and translation"
@@ -233,11 +220,7 @@ class CausalRecorder:
         )
 
     def _checked(self, pieces: Pieces, pair: Pair) -> Pieces:
-        """Return pieces whose ids the model has.
-
-        Raises:
-            PairError: it lacks one, or nothing is before the target.
-        """
+        """Return pieces whose ids the model has."""
         rows = len(self.transformer.embedding.pieces)
         if max(pieces.source, default=0) >= rows:
             raise PairError(f"the pair has id {max(pieces.source):,}, the model has {rows:,}, from 0", line=pair.id)

@@ -106,15 +106,17 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
         raise ModelError(message, file=str(root))
     whole = "target" in fields
-    if whole and (fields.count("target") > 1 or fields[-1:] == ["source"] or not _is_last(text)):
+    if whole and (fields.count("target") > 1 or fields[-1:] == ["source"] or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
     if pattern == TRANSLATEGEMMA:
         fields += ["source_lang", "target_lang"]
+    values = {}
     for side, language in zip(("source", "target"), languages, strict=True):
         if language is None and {f"{side}_lang", f"{side}_code"} & {*fields}:
             hint = f"give ‹{side}_lang›, such as de or German"
             raise ModelError(f"its template needs the {side} language", file=str(root), hint=hint)
-    values = _values(languages)
+        values[f"{side}_code"] = language or ""
+        values[f"{side}_lang"] = NAMES.get(base_language(language), language) if language else ""
     pieces = _FIELD.split(text.removesuffix("{target}"))  # text and fields in turn
     parts = [""]
     for piece, is_field in zip(pieces, [False, True] * len(pieces), strict=False):
@@ -127,31 +129,13 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     try:
         "".join(template.parts).encode()
     except UnicodeEncodeError:
-        raise ModelError(
-            "the template of its prompts is not Unicode: it has half a character", file=str(root)
-        ) from None
+        message = "the template of its prompts is not Unicode: it has half a character"
+        raise ModelError(message, file=str(root)) from None
     return template
 
 
-def _is_last(text: str) -> bool:
-    return text.endswith("{target}")
-
-
-def _values(languages: tuple[str | None, str | None]) -> dict[str, str]:
-    values = {}
-    for side, language in zip(("source", "target"), languages, strict=True):
-        values[f"{side}_code"] = language or ""
-        values[f"{side}_lang"] = NAMES.get(base_language(language), language) if language else ""
-    return values
-
-
 def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | None] | None) -> Template:
-    """Return the template that a model's chat template makes of a user's message.
-
-    Args:
-        parts: text around the source in the message.
-        languages: codes that the message names by itself, for TranslateGemma; else None.
-    """
+    """Return the template that a model's chat template makes of a user's message."""
     template, variables, file = _read_chat_template(root)
 
     def write(source: str) -> str:
@@ -170,11 +154,7 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
 
 
 def _read_chat_template(root: Path) -> tuple[str, dict[str, Any], str]:
-    """Return a model's chat template, the values of its names, and its file.
-
-    Raises:
-        ModelError: there is none.
-    """
+    """Return a model's chat template, the values of its names, and its file."""
     settings = tokenizer_config(root)
     template, file = settings.content.get("chat_template"), settings.file
     path = root / "chat_template.jinja"

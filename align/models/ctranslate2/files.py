@@ -7,13 +7,14 @@ import math
 import mmap
 import struct
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
+from align.models.huggingface.config import read_limited
 
 VERSIONS = (2, 3, 4, 5, 6)
 """Versions of the file that are read; aliases came with 3, types of numbers with 4."""
@@ -24,20 +25,6 @@ _OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
 
 _MOST_VARIABLES, _MOST_AXES, _MOST_VOCABULARY, _LONGEST_PIECE = 50_000, 6, 100 << 20, 1000
 _SCALE = "_scale"
-
-
-class Variables(NamedTuple):
-    """The content of `model.bin`.
-
-    Attributes:
-        kind: name of the model's specification, such as "TransformerSpec".
-        revision: of that specification.
-        tensors: by name; quantised ones in float32.
-    """
-
-    kind: str
-    revision: int
-    tensors: dict[str, Tensor]
 
 
 class _Reader:
@@ -61,8 +48,8 @@ class _Reader:
         return self._data[self._at - count : self._at]
 
 
-def read_variables(path: Path) -> Variables:
-    """Read the variables of a model.
+def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """Return the name of a model's specification, such as "TransformerSpec", and its variables, none quantised.
 
     Raises:
         ModelError: the file is damaged, of another version, or quantised in a way that is not read.
@@ -71,7 +58,7 @@ def read_variables(path: Path) -> Variables:
         raise ModelError("not a file", file=str(path))
     try:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            kind, revision, stored, aliases = _read(_Reader(data))
+            kind, stored, aliases = _read(_Reader(data))
     except (OSError, ValueError, KeyError, IndexError, struct.error, RuntimeError) as error:
         raise ModelError(f"not a CTranslate2 model, or damaged ({one_line(error)})", file=str(path)) from None
     try:
@@ -82,14 +69,14 @@ def read_variables(path: Path) -> Variables:
         if name not in tensors:
             raise ModelError(f"{shorten(alias)} stands for {shorten(name)}, which is not in it", file=str(path))
         tensors[alias] = tensors[name]
-    return Variables(kind, revision, tensors)
+    return kind, tensors
 
 
-def _read(reader: _Reader) -> tuple[str, int, dict[str, Tensor], list[tuple[str, str]]]:
+def _read(reader: _Reader) -> tuple[str, dict[str, Tensor], list[tuple[str, str]]]:
     version = reader.number("I")
     if version not in VERSIONS:
         raise ValueError(f"version {version:,}, not one of {', '.join(map(str, VERSIONS))}")
-    kind, revision, count = reader.text(), reader.number("I"), reader.number("I")
+    kind, _, count = reader.text(), reader.number("I"), reader.number("I")  # the second is its revision
     if count > _MOST_VARIABLES:
         raise ValueError(f"{count:,} variables")
     stored: dict[str, Tensor] = {}
@@ -113,7 +100,7 @@ def _read(reader: _Reader) -> tuple[str, int, dict[str, Tensor], list[tuple[str,
         if count > _MOST_VARIABLES:
             raise ValueError(f"{count:,} aliases")
         aliases = [(reader.text(), reader.text()) for _ in range(count)]
-    return kind, revision, stored, aliases
+    return kind, stored, aliases
 
 
 def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
@@ -136,12 +123,7 @@ def read_vocabulary(path: Path) -> list[str]:
     Raises:
         ModelError: it is neither.
     """
-    if not path.is_file():
-        raise ModelError("not a file", file=str(path))
-    with path.open("rb") as stream:
-        content = stream.read(_MOST_VOCABULARY + 1)
-    if len(content) > _MOST_VOCABULARY:
-        raise ModelError("larger than any vocabulary", file=str(path))
+    content = read_limited(path, _MOST_VOCABULARY)
     try:
         text = content.decode()
         pieces = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")

@@ -114,17 +114,17 @@ def _own_model(recorder: ModelRecorder) -> Any:
 
 def _read(checkpoint: Path) -> tuple[Config, dict[str, Tensor]]:
     """Return the settings of a model, and its variables."""
-    variables = read_variables(checkpoint)
-    if variables.kind != "TransformerSpec":
-        message = f"a CTranslate2 model of kind {shorten(variables.kind)}, not a Transformer that translates"
+    kind, tensors = read_variables(checkpoint)
+    if kind != "TransformerSpec":
+        message = f"a CTranslate2 model of kind {shorten(kind)}, not a Transformer that translates"
         raise ModelError(message, file=str(checkpoint))
     try:
-        older = take_settings(variables.tensors)
+        older = take_settings(tensors)
     except ValueError as error:
         raise ModelError(str(error), file=str(checkpoint)) from None
     path = checkpoint.parent / "config.json"
     newer = read_json(path) if path.exists() else {}  # early versions have none
-    return Config(older | newer, str(path)), variables.tensors
+    return Config(older | newer, str(path)), tensors
 
 
 def _is_special(piece: str) -> bool:

@@ -50,7 +50,8 @@ class Weights:
             sizes = "x".join(map(str, weight.shape)) or "one number"
             raise ValueError(f"{name} is {sizes}, where its settings make {'x'.join(map(str, shape))}")
         if weight.dtype not in NUMBERS:
-            raise ValueError(_not_numbers(name, weight.dtype))
+            kind, *kinds = (str(dtype).removeprefix("torch.") for dtype in (weight.dtype, *NUMBERS))
+            raise ValueError(f"{name} has numbers of type {kind}, not {', '.join(kinds)}")
         del self._weights[name]
         self._room -= weight.numel()
         if self._room < 0:
@@ -102,12 +103,6 @@ class Weights:
 def _place(weight: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
     """Return the memory address, shape and stride of a weight."""
     return weight.data_ptr(), weight.shape, weight.stride()
-
-
-def _not_numbers(name: str, dtype: torch.dtype) -> str:
-    """Return the message for a weight of an unsupported number format."""
-    kinds = ", ".join(str(kind).removeprefix("torch.") for kind in NUMBERS)
-    return f"{name} has numbers of type {str(dtype).removeprefix('torch.')}, not {kinds}"
 
 
 def stored_numbers(weights: Mapping[str, Tensor]) -> int:

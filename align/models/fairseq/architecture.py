@@ -131,12 +131,9 @@ def attention_of(model: Any, name: str) -> TransformerAttention:
         ValueError: the model is not supported.
     """
     device = str(next(model.parameters()).device)
-    transformer = fairseq_transformer(_settings_of(model), _weights_of(model), device)
+    weights = {key: weight.detach() for key, weight in model.state_dict().items()}
+    transformer = fairseq_transformer(_settings_of(model), weights, device)
     return TransformerAttention(transformer, name=name, pad=PAD, start=(EOS,))
-
-
-def _weights_of(model: Any) -> dict[str, torch.Tensor]:
-    return {key: weight.detach() for key, weight in model.state_dict().items()}
 
 
 def _settings_of(model: Any) -> Namespace:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from align.core.errors import ModelError, show_value
+from align.models.fairseq.architecture import ACTIVATIONS
 from align.models.recognise import HUGGING_FACE, OTHER_TOOLKIT
 from align.models.saved import NotWanted, load_saved, plain_weights
 
@@ -34,7 +35,23 @@ SIZES = (
     "quant_noise_pq_block_size",
 )  # fmt: skip
 NUMBERS = ("adaptive_softmax_factor", "quant_noise_pq")
-ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear")
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+_VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
+    (SWITCHES, lambda value: isinstance(value, int) and value in (0, 1), "true or false"),
+    (SIZES, _is_size, "a whole number from 1"),
+    (NUMBERS, lambda value: isinstance(value, (int, float)) and 0 <= value <= 100, "a number from 0 to 100"),
+    (
+        ("activation_fn",),
+        lambda value: isinstance(value, str) and value in ACTIVATIONS,
+        f"one of {', '.join(ACTIVATIONS)}",
+    ),
+)
+"""Names of settings, what tells whether a value is one of theirs, and what that is, for messages."""
 
 MOST_LAYERS = 512
 MOST_POSITIONS = 1 << 26
@@ -74,13 +91,18 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
     flat = _flat(plain_dict(saved))
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
     settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
-    settings |= {name: _switch(name, flat[name]) for name in SWITCHES if flat.get(name) is not None}
-    settings |= {name: _size(name, flat[name]) for name in SIZES if flat.get(name) is not None}
-    settings |= {name: _number(name, flat[name]) for name in NUMBERS if flat.get(name) is not None}
-    if flat.get("adaptive_softmax_cutoff") is not None:
-        settings["adaptive_softmax_cutoff"] = _cutoff(flat["adaptive_softmax_cutoff"])
-    if flat.get("activation_fn") is not None:
-        settings["activation_fn"] = _activation(flat["activation_fn"])
+    for names, fits, expected in _VALUES:
+        for name in names:
+            if (value := flat.get(name)) is not None:
+                if not fits(value):
+                    raise ValueError(f"its setting {name} is {show_value(value)}, not {expected}")
+                settings[name] = bool(value) if names is SWITCHES else value
+    if (cutoff := flat.get("adaptive_softmax_cutoff")) is not None:  # [1000, 5000], as a list or as text
+        if isinstance(cutoff, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", cutoff):
+            cutoff = [int(number) for number in re.findall(r"\d+", cutoff)]
+        if not (isinstance(cutoff, (list, tuple)) and 1 <= len(cutoff) <= 100 and all(map(_is_size, cutoff))):
+            raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(cutoff)}, not a few whole numbers")
+        settings["adaptive_softmax_cutoff"] = list(cutoff)
     _check_sizes(settings, weights)
     return Namespace(**settings)
 
@@ -95,39 +117,6 @@ def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
         if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
             del flat[name]
     return flat
-
-
-def _switch(name: str, value: Any) -> bool:
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    raise ValueError(f"its setting {name} is {show_value(value)}, not true or false")
-
-
-def _size(name: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise ValueError(f"its setting {name} is {show_value(value)}, not a whole number from 1")
-
-
-def _activation(value: Any) -> str:
-    if isinstance(value, str) and value in ACTIVATIONS:
-        return value
-    raise ValueError(f"its setting activation_fn is {show_value(value)}, not one of {', '.join(ACTIVATIONS)}")
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, (int, float)) and 0 <= value <= 100:
-        return value
-    raise ValueError(f"its setting {name} is {show_value(value)}, not a number from 0 to 100")
-
-
-def _cutoff(value: Any) -> list[int]:
-    """Return where adaptive softmax splits the vocabulary by frequency: [1000, 5000], as a list or as text."""
-    if isinstance(value, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", value):
-        value = [int(number) for number in re.findall(r"\d+", value)]
-    if isinstance(value, (list, tuple)) and 1 <= len(value) <= 100:
-        return [_size("adaptive_softmax_cutoff", size) for size in value]
-    raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(value)}, not a few whole numbers")
 
 
 def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:

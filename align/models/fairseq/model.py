@@ -148,18 +148,13 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
     as_they_are = given is None and all(rule.subwords == "none" for rule in rules)
     if as_they_are or given in ("none", "moses-escaped-hyphens"):
         return ""
-    counts = dict.fromkeys(("escaped", "@-@", "plain"), 0)
-    for dictionary in dictionaries:
-        for piece, count in zip(dictionary.pieces, dictionary.counts, strict=True):
-            counts["escaped"] += count * ("&apos;" in piece or "&quot;" in piece)
-            counts["@-@"] += count * (piece.lstrip("\u2581") == "@-@")
-            counts["plain"] += count * ("'" in piece or '"' in piece)
-    if counts["escaped"] <= counts["plain"]:  # a few come from the web in any text
+    text = [(piece, n) for known in dictionaries for piece, n in zip(known.pieces, known.counts, strict=True)]
+    escaped = sum(n for piece, n in text if "&apos;" in piece or "&quot;" in piece)
+    if escaped <= sum(n for piece, n in text if "'" in piece or '"' in piece):  # a few come from the web in any text
         return ""
-    tokenizer = "moses-escaped-hyphens" if counts["@-@"] else "moses-escaped"
-    tokens = "&apos; or &quot;" + ", and @-@" * bool(counts["@-@"])
-    return (
-        ""
-        if given == tokenizer
-        else f"its dictionary holds {tokens}: is its tokenizer {tokenizer}, not {given or 'none'}?"
-    )
+    tokenizer, tokens = "moses-escaped", "&apos; or &quot;"
+    if any(n and piece.lstrip("\u2581") == "@-@" for piece, n in text):
+        tokenizer, tokens = "moses-escaped-hyphens", "&apos; or &quot;, and @-@"
+    if given == tokenizer:
+        return ""
+    return f"its dictionary holds {tokens}: is its tokenizer {tokenizer}, not {given or 'none'}?"

@@ -146,8 +146,11 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), hint=MERGE)
         elif name.endswith(TABLES):
             _replace_table(weights, name, stored[name], path)
+        elif name in weights and weights[name].shape == stored[name].shape:  # trained as a whole, such as a bias
+            weights[name] = stored[name]
         else:
-            _replace(weights, name, stored[name], path)
+            message = f"it replaces {shorten(name)}, which its model does not have in that shape"
+            raise ModelError(message, file=str(path))
 
 
 def _is_target(module: str, content: Mapping[str, Any]) -> bool:
@@ -193,14 +196,6 @@ def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Ten
         raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
     merged = weight.float() + scale * (up.float() @ down.float())
     _set(weights, name, merged.to(weight.dtype))
-
-
-def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
-    """Set a weight that was trained as a whole, such as a bias."""
-    weight = weights.get(name)
-    if weight is None or weight.shape != tensor.shape:
-        raise ModelError(f"it replaces {shorten(name)}, which its model does not have in that shape", file=str(path))
-    weights[name] = tensor
 
 
 def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:

@@ -17,11 +17,11 @@ MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
 memory of attention grow with their square."""
 
 
-def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
-    """Return the object in a JSON file of at most `most` bytes.
+def read_limited(path: Path, most: int) -> bytes:
+    """Return the content of a file of at most `most` bytes.
 
     Raises:
-        ModelError: the file is missing or too long, or does not hold a JSON object.
+        ModelError: the file is missing or too long.
     """
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
@@ -29,6 +29,16 @@ def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
         raw = stream.read(most + 1)
     if len(raw) > most:
         raise ModelError(f"more than {most:,} bytes", file=str(path))
+    return raw
+
+
+def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
+    """Return the object in a JSON file of at most `most` bytes.
+
+    Raises:
+        ModelError: the file is missing or too long, or does not hold a JSON object.
+    """
+    raw = read_limited(path, most)
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError):

@@ -13,28 +13,16 @@ from torch import Tensor
 
 from align.core.errors import KindError, ModelError, shorten
 from align.core.types import Dtype
+from align.models.causal.families import ACTIVATIONS
 from align.models.causal.families import KINDS as LANGUAGE_MODELS
 from align.models.engine.builder import Architecture, Positions, Side, build_transformer
 from align.models.engine.forward import Transformer
-from align.models.engine.linear import Activation
 from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config
 from align.models.huggingface.t5 import MOST_LAYERS, build_t5
 
 Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
 """The pieces of a sentence, or what surrounds them: an end, a beginning, the decoder's start, a language."""
-
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "silu",
-    "silu": "silu",
-    "tanh": "tanh",
-}
-"""Activations by their names in transformers."""
 
 UNUSED = (
     r"lm_head\.(weight|bias)",
@@ -148,11 +136,7 @@ def transformer_of(
 
 
 def _architecture(family: Family, config: Config) -> Architecture:
-    """Return the shape of a model.
-
-    Raises:
-        ModelError: a setting is missing or not supported.
-    """
+    """Return the shape of a model."""
     name = config.word("activation_function", "gelu")
     if name not in ACTIVATIONS:
         message = f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}"

@@ -56,11 +56,6 @@ def load_huggingface(
 
     Two models of the same files, such as a multilingual one in both directions, share their weights.
 
-    Args:
-        folder: the model's files, and the user's options.
-        device: "cpu", or "cuda" and the like.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
-
     Raises:
         ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from align.core.errors import ModelError, shorten
+from align.models.assemble import preprocessor
 from align.models.detokenize import Join
-from align.models.huggingface.vocabulary import Side, Vocabulary
+from align.models.huggingface.vocabulary import Vocabulary
 from align.models.languages import same_language
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import Preprocessor, TextRules, moses_normalizer
-
-Index = Callable[[str], "int | None"]
 
 WELL_KNOWN = ("en", "de", "fr", "es", "zh")
 """Languages whose codes serve as examples."""
@@ -38,7 +37,7 @@ class Text:
     """
 
     sides: tuple[Preprocessor, Preprocessor]
-    ids: tuple[Index, Index]
+    ids: tuple[Callable[[str], int | None], Callable[[str], int | None]]
     unk: int
     codes: Mapping[str, str]
     rows: tuple[int, int]
@@ -55,11 +54,16 @@ def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: Mo
         languages: source and target language.
         options: the user's case and tokeniser, if any.
     """
-    words = [_pieces_of_words(side, vocabulary.special) for side in vocabulary.sides]
-    sides = [
-        _preprocessor(vocabulary, side, known, language, options)
-        for side, known, language in zip(vocabulary.sides, words, languages, strict=True)
-    ]
+    sides, special, known = [], [], {}
+    for side, language in zip(vocabulary.sides, languages, strict=True):
+        case, tokenizer = options.case or vocabulary.case, options.tokenizer or vocabulary.tokenizer
+        rules = TextRules(language, case, tokenizer, vocabulary.subwords, side.file)
+        normalize = moses_normalizer(language) if vocabulary.normalized and not options.tokenizer else None
+        known = {piece: n for piece, n in side.ids.items() if piece not in vocabulary.special}
+        sides.append(preprocessor(rules, known, side.ids["<unk>"], side.segment, normalize))
+        of_words = {side.ids["<unk>"], *known.values()}
+        pieces = [(piece, side.ids[piece]) for piece in vocabulary.special if piece in side.ids]
+        special.append({n: piece for piece, n in pieces if n not in of_words})
     source, target = vocabulary.sides
     return Text(
         (sides[0], sides[1]),
@@ -67,35 +71,10 @@ def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: Mo
         source.ids["<unk>"],
         vocabulary.codes,
         (max(source.ids.values()) + 1, max(target.ids.values()) + 1),
-        (_special_by_id(source, words[0], vocabulary.special), _special_by_id(target, words[1], vocabulary.special)),
-        words[1],
+        (special[0], special[1]),
+        known,
         vocabulary.join,
     )
-
-
-def _pieces_of_words(side: Side, special: frozenset[str]) -> dict[str, int]:
-    return {piece: n for piece, n in side.ids.items() if piece not in special}
-
-
-def _special_by_id(side: Side, words: Mapping[str, int], special: frozenset[str]) -> dict[int, str]:
-    """Return special pieces by id, without `<unk>` and without ids that a word's piece has too."""
-    of_words = {side.ids["<unk>"], *words.values()}
-    return {side.ids[piece]: piece for piece in special if piece in side.ids and side.ids[piece] not in of_words}
-
-
-def _preprocessor(
-    vocabulary: Vocabulary, side: Side, words: Mapping[str, int], language: str, options: ModelOptions
-) -> Preprocessor:
-    rules = TextRules(
-        language,
-        options.case or vocabulary.case,
-        options.tokenizer or vocabulary.tokenizer,
-        vocabulary.subwords,
-        side.file,
-    )
-    unk = side.ids["<unk>"]
-    normalize = moses_normalizer(language) if vocabulary.normalized and not options.tokenizer else None
-    return Preprocessor(rules, lambda piece: words.get(piece, unk), segment=side.segment, normalize_further=normalize)
 
 
 def language_piece(text: Text, code: str | None, argument: str, file: str, named_by: str = "") -> str:

@@ -157,11 +157,7 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
 
 
 def _check(content: Mapping[str, Any], file: str) -> None:
-    """Check what reading and using a tokenizer.json would cost, before the library reads it.
-
-    Raises:
-        ModelError: it would cost more than its size accounts for, or pieces share a number.
-    """
+    """Check what reading and using a tokenizer.json would cost, before the library reads it."""
     model = content.get("model")
     if not isinstance(model, dict):
         raise ModelError("its model is not an object", file=file)
@@ -194,11 +190,7 @@ def _check(content: Mapping[str, Any], file: str) -> None:
 
 
 def _check_pieces(vocab: Any, file: str) -> None:
-    """Check the pieces of a model, an object that maps them to numbers or a list of pieces with scores.
-
-    Raises:
-        ModelError: a piece is very long, or two have the same number, which a piece is then known by.
-    """
+    """Check the pieces of a model, an object that maps them to numbers or a list of pieces with scores."""
     entries = [[piece] for piece in vocab] if isinstance(vocab, dict) else vocab if isinstance(vocab, list) else []
     if any(len(str(entry[0])) > LONGEST_PIECE for entry in entries if isinstance(entry, list) and entry):
         raise ModelError(f"its vocabulary has a piece of more than {LONGEST_PIECE:,} characters", file=file)
@@ -207,11 +199,7 @@ def _check_pieces(vocab: Any, file: str) -> None:
 
 
 def _check_merges(model: Mapping[str, Any], file: str) -> None:
-    """Check the merges of a model with a prefix, of which the library cuts off as many bytes.
-
-    Raises:
-        ModelError: the second part of a merge does not begin with the prefix.
-    """
+    """Check the merges of a model with a prefix, of which the library cuts off as many bytes."""
     prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
     if not prefix or not isinstance(merges, list):
         return
@@ -224,11 +212,7 @@ def _check_merges(model: Mapping[str, Any], file: str) -> None:
 
 
 def _steps(step: Any, name: str, file: str) -> Iterator[dict[str, Any]]:
-    """Yield a step of a tokenizer and the steps in it.
-
-    Raises:
-        ModelError: a step is no object, which the library may read from an array too, or of an unknown type.
-    """
+    """Yield a step of a tokenizer and the steps in it."""
     steps = [] if step is None else [step]
     while steps:
         step = steps.pop()

@@ -128,16 +128,10 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
 
 def tokenizer_class(root: Path) -> str:
     """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty if the files name none."""
-    config = Config(read_json(root / "config.json"), str(root / "config.json")) if has_config(root) else None
-    class_name = tokenizer_config(root).word("tokenizer_class", "") or (
-        config.word("tokenizer_class", "") if config else ""
-    )
-    return re.sub(r"Tokenizer(Fast)?$", "", class_name)
-
-
-def has_config(root: Path) -> bool:
-    """Tell whether a folder has a config.json, which is optional for an adapter."""
-    return (root / "config.json").is_file()
+    path, name = root / "config.json", tokenizer_config(root).word("tokenizer_class", "")
+    if not name and path.is_file():  # optional for an adapter
+        name = Config(read_json(path), str(path)).word("tokenizer_class", "")
+    return re.sub(r"Tokenizer(Fast)?$", "", name)
 
 
 def has_vocabulary(root: Path) -> bool:
@@ -147,11 +141,7 @@ def has_vocabulary(root: Path) -> bool:
 
 
 def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabulary]:
-    """Return the function that reads a folder's files.
-
-    Raises:
-        ModelError: there are no supported files.
-    """
+    """Return the function that reads a folder's files."""
 
     def has(file: str) -> bool:
         return (root / file).is_file()
@@ -172,10 +162,8 @@ def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabular
         message = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
         message += f"AutoTokenizer.from_pretrained({root.name!r}).save_pretrained({root.name!r})"
         raise ModelError(message, file=str(root))
-    message = (
-        "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
-    )
-    message += "vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
+    message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt,"
+    message += " vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
     raise ModelError(message, file=str(root))
 
 
@@ -214,7 +202,7 @@ def read_added_tokens(root: Path) -> AddedTokens:
     if path.is_file():
         ids |= _checked(read_json(path), path)
         listed = _listed_special(root)
-        special |= {token for token in ids if token in listed or _looks_special(token)}
+        special |= {token for token in ids if token in listed or _SPECIAL_FORM.fullmatch(token)}
     decoder = tokenizer_config(root).inner("added_tokens_decoder").content
     path = root / "tokenizer_config.json"
     numbers = {}
@@ -232,32 +220,20 @@ def read_added_tokens(root: Path) -> AddedTokens:
 
 def _listed_special(root: Path) -> set[str]:
     """Return the tokens that the tokenizer's settings list as special: the usual ones, and languages, as in NLLB."""
-    listed: set[str] = set()
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        content = read_json(root / name) if (root / name).is_file() else {}
-        for key in ("additional_special_tokens", "extra_special_tokens"):
-            tokens = content.get(key)
-            for token in tokens if isinstance(tokens, list) else []:
-                text = token.get("content") if isinstance(token, dict) else token
-                if isinstance(text, str):
-                    listed.add(text)
-    return listed
+    paths = [root / name for name in ("special_tokens_map.json", "tokenizer_config.json")]
+    contents = [read_json(path) for path in paths if path.is_file()]
+    lists = [content.get(f"{kind}_special_tokens") for content in contents for kind in ("additional", "extra")]
+    tokens = [token for listed in lists if isinstance(listed, list) for token in listed]
+    texts = (token.get("content") if isinstance(token, dict) else token for token in tokens)
+    return {text for text in texts if isinstance(text, str)}
 
 
 _SPECIAL_FORM = re.compile(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
-
-
-def _looks_special(token: str) -> bool:
-    """Tell whether a token has the form of a language code or of a mark such as `</s>`."""
-    return _SPECIAL_FORM.fullmatch(token) is not None
+"""Form of language codes and of marks such as `</s>`."""
 
 
 def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
-    """Check that an object maps pieces to ids, and return it.
-
-    Raises:
-        ModelError: it does not.
-    """
+    """Check that an object maps pieces to ids, and return it."""
     ids: dict[str, int] = {}
     for piece, n in content.items():
         if type(n) is not int or not 0 <= n < 1 << 31:
@@ -267,12 +243,7 @@ def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
 
 
 def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
-    """Return the piece of each language code among `pieces`.
-
-    Args:
-        pieces: the pieces to search.
-        pattern: of a language piece, with the code as its group.
-    """
+    """Return the piece of each language code among `pieces`."""
     match = re.compile(pattern).fullmatch
     matches = ((piece, match(piece)) for piece in pieces)
     return {m[1]: piece for piece, m in matches if m and re.fullmatch(rf"[\w-]{{1,{CODE_LENGTH}}}", m[1])}
@@ -298,15 +269,7 @@ def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dic
 def _vocabulary(
     root: Path, kind: str, sides: tuple[Side, Side], known: Iterable[str] = (), **more: object
 ) -> Vocabulary:
-    """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens.
-
-    Args:
-        root: the folder.
-        kind: of the model.
-        sides: pieces and ids without added tokens.
-        known: special pieces of the kind, in addition to SPECIAL and added ones.
-        more: attributes of the vocabulary.
-    """
+    """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens."""
     added = read_added_tokens(root)
     if len(added.ordinary) > MOST_ADDED:
         raise ModelError(f"more than {MOST_ADDED:,} tokens were added to its vocabulary", file=str(root))
@@ -335,11 +298,7 @@ def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
 
 
 def _read_ids(path: Path) -> dict[str, int]:
-    """Read a vocab.json.
-
-    Raises:
-        ModelError: it is missing or damaged, or does not hold pieces with ids.
-    """
+    """Read a vocab.json."""
     return _checked(read_json(path), path)
 
 

@@ -9,13 +9,14 @@ import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten, show_value
+from align.models.huggingface.config import read_limited
 
 SETTINGS = "special:model.yml"
 """Name of the item that holds the settings."""
@@ -83,13 +84,6 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Tensor]]:
             yield name, torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
 
 
-class _Header(NamedTuple):
-    name_length: int
-    kind: int
-    axes: int
-    length: int
-
-
 def _read_bin(path: Path) -> Iterator[tuple[str, Tensor]]:
     """Yield the items of a binary file; see `src/common/binary.cpp` of Marian."""
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -98,24 +92,24 @@ def _read_bin(path: Path) -> Iterator[tuple[str, Tensor]]:
             raise ValueError(f"version {version}, not 1" + ": it is encrypted" * (version == 2))
         if count > _MOST_ITEMS:
             raise ValueError(f"{count:,} items")
-        headers = [_Header(*struct.unpack_from("<QQQQ", data, 16 + 32 * n)) for n in range(count)]
+        headers = [struct.unpack_from("<QQQQ", data, 16 + 32 * n) for n in range(count)]  # of name, type, axes, data
         at = 16 + 32 * count
         names: list[str] = []
-        for header in headers:
-            if not 0 < header.name_length <= _LONGEST_NAME or header.axes > _MOST_AXES:
+        for name_length, _, axes, _ in headers:
+            if not 0 < name_length <= _LONGEST_NAME or axes > _MOST_AXES:
                 raise ValueError("an item with a name or shape of unlikely size")
-            names.append(data[at : at + header.name_length].rstrip(b"\0").decode())
-            at += header.name_length
+            names.append(data[at : at + name_length].rstrip(b"\0").decode())
+            at += name_length
         shapes: list[tuple[int, ...]] = []
-        for header in headers:
-            shapes.append(struct.unpack_from(f"<{header.axes}i", data, at))
-            at += 4 * header.axes
+        for _, _, axes, _ in headers:
+            shapes.append(struct.unpack_from(f"<{axes}i", data, at))
+            at += 4 * axes
         at += 8 + struct.unpack_from("<Q", data, at)[0]
-        for header, name, shape in zip(headers, names, shapes, strict=True):
-            if at + header.length > len(data):
+        for (_, kind, _, length), name, shape in zip(headers, names, shapes, strict=True):
+            if at + length > len(data):
                 raise ValueError("it ends within its items")
-            yield name, _tensor(name, header.kind, shape, data[at : at + header.length])
-            at += header.length
+            yield name, _tensor(name, kind, shape, data[at : at + length])
+            at += length
 
 
 def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor:
@@ -127,7 +121,12 @@ def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor
         array = np.frombuffer(data, dtype=_PLAIN[kind], count=count).reshape(shape)
         return torch.from_numpy(array.copy())
     if kind not in _QUANTISED:
-        raise ModelError(f"{shorten(name)} is {_kind_of(kind)}", hint="take the model that it was converted from")
+        what = f"of an unknown type ({kind:#x})"
+        if kind & 0x0800:
+            what = "packed for FBGEMM, from which the numbers cannot be recovered"
+        elif kind & 0x14000:
+            what = "arranged for one kind of processor, from which the numbers are not recovered"
+        raise ModelError(f"{shorten(name)} is {what}", hint="take the model that it was converted from")
     dtype = np.dtype(_QUANTISED[kind])
     numbers = np.frombuffer(data, dtype=dtype, count=count)
     (multiplier,) = np.frombuffer(data, dtype=np.float32, count=1, offset=count * dtype.itemsize)
@@ -137,15 +136,6 @@ def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor
     if len(shape) == 2 and not name.endswith("Wemb"):  # intgemm's matrices are stored by columns
         return weight.view(shape[1], shape[0]).T
     return weight.view(shape)
-
-
-def _kind_of(kind: int) -> str:
-    """Return what a type that cannot be read is, for a message."""
-    if kind & 0x0800:
-        return "packed for FBGEMM, from which the numbers cannot be recovered"
-    if kind & 0x14000:
-        return "arranged for one kind of processor, from which the numbers are not recovered"
-    return f"of an unknown type ({kind:#x})"
 
 
 def parse_yaml(text: str, file: str) -> Any:
@@ -194,12 +184,7 @@ def parse_yaml(text: str, file: str) -> Any:
 
 def read_yaml(path: Path) -> Any:
     """Read a YAML file; see `parse_yaml`."""
-    if not path.is_file():
-        raise ModelError("not a file", file=str(path))
-    with path.open("rb") as stream:
-        content = stream.read(_MOST_YAML + 1)
-    if len(content) > _MOST_YAML:
-        raise ModelError("larger than any vocabulary", file=str(path))
+    content = read_limited(path, _MOST_YAML)
     try:
         return parse_yaml(content.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:

@@ -304,43 +304,44 @@ def _renamed(items: Mapping[str, Tensor], tables: Sequence[Tensor], before: bool
         yield _new_name(name, "_pre" if before else ""), flat.T.contiguous() if flat.dim() == 2 else flat
 
 
-_LAYER = re.compile(r"(encoder|decoder)_l([1-9][0-9]{0,2})_(self|context|ffn|rnn)_(.+)")
-_PARTS = {"self": "self_attn", "context": "encoder_attn", "ffn": "", "rnn": CELL}
+_ENDINGS = {"scale": "weight", "bias": "bias"}
+_OUTER = {
+    f"{side}_{old}_ln_{kind}{end}": f"{side}.{new}.{ending}"
+    for side in ("encoder", "decoder")
+    for old, new, end in (("top", "layer_norm", ""), ("emb", "layernorm_embedding", "_pre"))
+    for kind, ending in _ENDINGS.items()
+}
+_LAYER = re.compile(r"(encoder|decoder)_l([1-9][0-9]{0,2})_(.+?)(?:_ln_(scale|bias)(_pre)?)?")
 _NORMS = {
-    "self": ("Wo_ln", "self_attn_layer_norm"),
-    "context": ("Wo_ln", "encoder_attn_layer_norm"),
-    "ffn": ("ffn_ln", "final_layer_norm"),
-    "rnn": ("ffn_ln", "self_attn_layer_norm"),
+    **{"self_Wo": "self_attn_layer_norm", "context_Wo": "encoder_attn_layer_norm", "ffn_ffn": "final_layer_norm"},
+    **{"rnn_ffn": "self_attn_layer_norm", "rnn": "self_attn_layer_norm"},  # the latter with norms before layers
+}
+_WEIGHTS = {
+    **{"ffn_W1": "fc1.weight", "ffn_b1": "fc1.bias", "ffn_W2": "fc2.weight", "ffn_b2": "fc2.bias"},
+    **{"rnn_W": f"{CELL}.input.weight", "rnn_Wf": f"{CELL}.forget.weight", "rnn_bf": f"{CELL}.forget.bias"},
+    **{
+        f"{part}_{old}{letter}": f"{new}.{projection}.{ending}"
+        for part, new in (("self", "self_attn"), ("context", "encoder_attn"))
+        for letter, projection in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("o", "out_proj"))
+        for old, ending in (("W", "weight"), ("b", "bias"))
+    },
 }
 
 
 def _new_name(name: str, suffix: str) -> str:
-    """Return the engine's name of a weight; names that it does not know stay, and are errors later."""
-    for side in ("encoder", "decoder"):
-        for old, new in (("top", "layer_norm"), ("emb", "layernorm_embedding")):
-            for kind, ending in (("scale", "weight"), ("bias", "bias")):
-                if name == f"{side}_{old}_ln_{kind}{'_pre' if old == 'emb' else ''}":
-                    return f"{side}.{new}.{ending}"
+    """Return the engine's name of a weight; names that it does not know stay, and are errors later.
+
+    `suffix` ends the names of norms in layers.
+    """
     match = _LAYER.fullmatch(name)
     if not match:
-        return name
-    side, number, part, rest = match.groups()
-    layer = f"{side}.layers.{int(number) - 1}"
-    norm, new_norm = _NORMS[part]
-    if part == "rnn" and suffix:
-        norm = "ln"
-    names = {
-        f"{norm.removesuffix('_ln') + '_' if norm != 'ln' else ''}ln_{kind}{suffix}": f"{new_norm}.{ending}"
-        for kind, ending in (("scale", "weight"), ("bias", "bias"))
-    }
-    if part in ("self", "context"):
-        for old, new in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("o", "out_proj")):
-            names |= {f"W{old}": f"{_PARTS[part]}.{new}.weight", f"b{old}": f"{_PARTS[part]}.{new}.bias"}
-    elif part == "ffn":
-        names |= {"W1": "fc1.weight", "b1": "fc1.bias", "W2": "fc2.weight", "b2": "fc2.bias"}
+        return _OUTER.get(name, name)
+    side, number, part, kind, end = match.groups()
+    if kind is None:
+        new = _WEIGHTS.get(part)
     else:
-        names |= {"W": f"{CELL}.input.weight", "Wf": f"{CELL}.forget.weight", "bf": f"{CELL}.forget.bias"}
-    return f"{layer}.{names[rest]}" if rest in names else name
+        new = f"{_NORMS[part]}.{_ENDINGS[kind]}" if part in _NORMS and (end or "") == suffix else None
+    return f"{side}.layers.{int(number) - 1}.{new}" if new else name
 
 
 def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Linear:
