@@ -134,7 +134,11 @@ STATES: list[tuple[str, Change, str]] = [
         "a weight without a proper name",
     ),
     ("layers of one number", lambda state: layers(state, 500), "it has no encoder.layers.2."),
-    ("a part of another model", put("decoder.embed_length.weight", torch.zeros(256, 16)), "no part of a Transformer"),
+    (
+        "a part of another model",
+        put("decoder.embed_length.weight", torch.zeros(256, 16)),
+        "its settings do not account for",
+    ),
     ("too many layers", lambda state: layers(state, 3000), "it has 3,000 encoder layers, more than the 512"),
     ("a complex weight", weight(lambda w: w.to(torch.complex64)), "torch.ComplexFloatStorage"),
     ("a sparse weight", weight(lambda w: w.to_sparse()), "torch._utils._rebuild_sparse_tensor"),

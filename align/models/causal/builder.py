@@ -54,8 +54,7 @@ class _Builder:
         for number in range(shape.layers):
             layers.append(self._layer(number))
             release_freed_memory()  # of float32 copies: as much as the model again
-        if left := self._weights.left():
-            raise ValueError(f"{left[0]} is a weight that its settings do not account for")
+        self._weights.check_all_taken()
         return CausalTransformer(embedding, layers, [table.to(self._device) for table in self._tables])
 
     def _layer(self, number: int) -> Layer:

@@ -92,8 +92,7 @@ def build_transformer(
     """
     builder = _Builder(architecture, weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
-    if left := weights.left():
-        raise ValueError(f"it has {left[0]}, which is no part of a Transformer for translation as its settings have it")
+    weights.check_all_taken()
     return transformer
 
 

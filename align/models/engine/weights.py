@@ -24,7 +24,7 @@ class Weights:
         unused: regular expressions for the names of weights that attention does not depend on.
 
     Raises:
-        ValueError: from any method: a weight is missing, or has another shape.
+        ValueError: from any method: a weight is missing, has another shape, or is left.
     """
 
     def __init__(self, weights: dict[str, Tensor], unused: Sequence[str] = ()) -> None:
@@ -95,9 +95,11 @@ class Weights:
         """Return the number of a side's layers, if all of them have names."""
         return len({name.split(".")[2] for name in self._weights if name.startswith(f"{side}.layers.")})
 
-    def left(self) -> list[str]:
-        """Return the names of weights that were not taken although attention may depend on them."""
-        return [name for name in self._weights if not self._unused.fullmatch(name)]
+    def check_all_taken(self) -> None:
+        """Refuse weights that were not taken although attention may depend on them."""
+        left = [name for name in self._weights if not self._unused.fullmatch(name)]
+        if left:
+            raise ValueError(f"it has {left[0]}, which its settings do not account for")
 
 
 def _place(weight: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:

@@ -98,8 +98,7 @@ def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dt
     named_weights = Weights(weights, UNUSED)
     builder = _Builder(config, named_weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
-    if left := named_weights.left():
-        raise ValueError(f"it has {left[0]}, which is no part of a T5 as its settings have it")
+    named_weights.check_all_taken()
     return transformer
 
 
