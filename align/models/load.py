@@ -237,23 +237,21 @@ def _find_reader(
     reader: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction
 ) -> TrainedReader | None:
     """Return the trained reader to use."""
-    recorder = direction.recorder
-    if reader is None or (reader == AUTO and not (folder.root / READER).is_file()):
+    path, recorder = folder.root / READER, direction.recorder
+    if reader is None or (reader == AUTO and not path.is_file()):
         return None
-    if reader == AUTO:
-        path = folder.root / READER
-    else:
+    if reader != AUTO:
         bundled = BUNDLED / reader / READER
         path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(reader)
         if not path.is_file():
             raise ModelError("no such file, nor a bundled model with a reader", file=str(reader))
     trained = read_reader(path, recorder.device)
-    mismatch = trained.mismatch(direction)
-    if not mismatch and (reader != AUTO or trained.of_model(recorder.name)):
-        return trained
-    if reader != AUTO:
+    mismatch, is_own = trained.mismatch(direction), trained.of_model(recorder.name)
+    if reader != AUTO and mismatch:
         raise ModelError(mismatch, file=str(path))
-    if not trained.of_model(recorder.name):
+    if reader != AUTO or (is_own and not mismatch):
+        return trained
+    if not is_own:
         message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹reader› names it"
         warnings.warn(message, TextWarning, stacklevel=3)
     elif direction.settings.threshold is not None:  # without one no link has a soft score

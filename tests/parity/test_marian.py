@@ -153,8 +153,9 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     refused("not pieces with an id each")
     (tmp_path / "vocab.yml").write_text("a: 0\nb: 1\n")
     refused("it has no </s>")
-    (tmp_path / "vocab.yml").write_text("</s>: 0\n<unk>: 1\nb: 99\n")
-    refused("100 pieces on the source side, but")
+    rows = len(marian.PIECES)  # row of the zeros that the decoder begins with, which is no piece's
+    (tmp_path / "vocab.yml").write_text(f"</s>: 0\n<unk>: 1\nb: {rows}\n")
+    refused(f"{rows + 1} pieces on the source side, but {path} was trained with {rows}")
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
     marian.write_npz(path, {**items, "decoder_ff_logit_out_b": items["decoder_ff_logit_out_b"] * np.nan}, settings)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from align.core.errors import ModelError, shorten
 from align.core.types import Dtype, TextWarning
-from align.models.assemble import assemble, fitting, text_fingerprint
+from align.models.assemble import assemble, fitting, preprocessor, text_fingerprint
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
 from align.models.fairseq.translator import FairseqTranslator
 from align.models.folder import ModelFolder
 from align.models.languages import check_language
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import TextRules
 from align.models.recorder import Framework, ModelParts, ModelRecorder
 
 ENTRY_BYTES = 1000
@@ -58,10 +58,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     parts = ModelParts(
         transformer,
         languages,
-        sides=(
-            Preprocessor(rules[0], source.__getitem__, source),
-            Preprocessor(rules[1], target.__getitem__, target),
-        ),
+        sides=(preprocessor(rules[0], source, UNK), preprocessor(rules[1], target, UNK)),
         vocabularies=((paths[0], len(dictionaries[0])), (paths[1], len(dictionaries[1]))),
         special=(SPECIAL_IDS, SPECIAL_IDS),
         pad=PAD,
