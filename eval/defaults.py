@@ -18,12 +18,11 @@ from torch import Tensor
 from align import Aligner, Pair, Settings, two_way
 from align.core.scores import best_words, links_above, shares, sharpen, soft_scores
 from align.core.stream import encode
-from align.core.types import THRESHOLD, Links, PositionChoice, Score
+from align.core.types import FLOOR, THRESHOLD, Links, PositionChoice, Score
 from align.evaluation.ensemble import mean_links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.transfer.windows import FLOOR
 from eval.common import (
     Text,
     chosen,

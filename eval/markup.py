@@ -23,11 +23,11 @@ from lxml import html
 
 from align import Aligner, Pair, load, two_way
 from align.core.text import split_words
+from align.core.types import FLOOR
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.transfer.markup import place_markup
 from align.transfer.tags import Markup, read_markup, readable
-from align.transfer.windows import FLOOR
 from eval.common import write_table
 
 SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeholders", "en", "de")}

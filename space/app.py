@@ -12,10 +12,9 @@ from typing import Any
 
 from align import Aligner, Alignment, load
 from align.core.text import split_words
-from align.core.types import THRESHOLD
+from align.core.types import FLOOR, THRESHOLD
 from align.transfer.markup import place_markup
 from align.transfer.tags import read_markup, readable
-from align.transfer.windows import FLOOR
 from align.view.page import System, make_page
 
 MODELS = {"German to English": "de-en", "English to German": "en-de"}

@@ -156,7 +156,7 @@ pads-seen  models/engine/forward.py  tests/parity/test_batching.py
 buckets-of-the-other-side  models/huggingface/t5.py  tests/parity/test_huggingface.py
 - buckets = (distances < 0) * count
 + buckets = (distances > 0) * count
-another-gelu  models/huggingface/families.py  tests/parity/test_huggingface.py
+another-gelu  models/causal/families.py  tests/parity/test_huggingface.py
 - "gelu_new": "gelu_tanh"
 + "gelu_new": "gelu_sigmoid"
 embeddings-always-scaled  models/huggingface/families.py  tests/parity/test_huggingface.py

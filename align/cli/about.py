@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import align
-from align.cli.common import open_output, run
+from align.cli.common import direction, open_output, run
 from align.cli.parser import Parser
 from align.models.folder import BUNDLED, find_model
 from align.models.model_toml import ModelOptions
@@ -31,8 +31,6 @@ CITATION = f"""\
 }}
 """
 """The method's paper, and this toolkit, as BibTeX; CITATION.cff says the same for those who have the repository."""
-
-LANGUAGES = {"de": "German", "en": "English"}
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -83,11 +81,6 @@ def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
 def bundled_models() -> list[str]:
     """Return the names of the bundled models."""
     return sorted(path.parent.name for path in BUNDLED.glob("*/model.toml"))
-
-
-def direction(source: str, target: str) -> str:
-    """Return two languages by name where names are known: "German to English"."""
-    return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
 
 
 def list_models() -> str:

@@ -8,20 +8,18 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-from align.cli.common import write_links
 from align.cli.parser import Parser
 from align.core.errors import shorten
-from align.core.formats import FORMATS, OUTPUT_FORMATS, WITH_LINES, WITH_WORDS
+from align.core.formats import OUTPUT_FORMATS, WITH_LINES
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
-from align.core.types import CUTS, DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
+from align.core.types import CUTS, DTYPES, THRESHOLD, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
-from align.io.checks import are_regular
-from align.io.output import link_target, parts_of, record_of, temporary_name
+from align.io.output import link_target, temporary_name
 from align.io.reader import Input, regular_file
 from align.models.defaults import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
 from align.models.languages import check_language
@@ -534,43 +532,6 @@ def check_words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         parser.error(f"--words {args.words} cannot be combined with --translate")
 
 
-def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse output that cannot be written, with exit code 2."""
-    _check_bad_list(parser, args, text)
-    check_words(parser, args)
-    if args.resume and args.output in (None, "-"):
-        parser.error("--resume requires -o FILE")
-    if args.resume and not are_regular(text.files):
-        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
-    if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
-        jobs = f"`extract-align jobs FILE … -o {args.output}`"
-        parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")
-    for name in text.files if args.resume else ():
-        if name != "-" and _is_of_resume(name, args.output):
-            parser.error(f"--resume writes the input {name} itself: give it another name")
-    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
-        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
-
-
-def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse a list of bad lines in the place of another file, with exit code 2."""
-    name, output = args.bad_lines_file, args.output
-    if name is None:
-        return
-    if args.bad_lines != "blank":
-        parser.error("--bad-lines-file requires --bad-lines blank")
-    check_second_output(parser, text.files, name, output, "--bad-lines-file")
-    if args.resume and output and _is_of_resume(name, output):
-        parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
-
-
-def _is_of_resume(name: str, output: str) -> bool:
-    """Check whether a file is one that `--resume` writes next to the output."""
-    place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
-    record = record_of(output)
-    return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
-
-
 def add_link_options(group: Any, role: Role, required: bool = False, dispensable: bool = False) -> None:
     """Add options for reading gold, or hypotheses ("hyp").
 
@@ -629,14 +590,16 @@ def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
     return LinkOptions(format, base, swapped, args.out_of_range)
 
 
+TABLES = ("text", "json", "tsv", "latex")
+"""Keys of `align.evaluation.tables.TABLES`, whose libraries other options do without."""
+
+
 def add_table_options(group: Any) -> None:
     """Add the format of tables."""
-    from align.evaluation.tables import TABLES  # whose libraries the other options do without
-
     group.add_argument(
         "-f",
         "--format",
-        choices=tuple(TABLES),
+        choices=TABLES,
         default="text",
         metavar="FORMAT",
         help=f"of tables: {', '.join(TABLES)}",
@@ -671,23 +634,3 @@ def add_beam_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
     )
-
-
-def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse formats without room for a translation, with exit code 2."""
-    if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
-        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl, tsv or giza")
-
-
-def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
-    """Write one sentence's translation and links: `translation ||| 0-0 1-2`, or what another format has.
-
-    A blank line is a blank line, and so is a sentence that was too long. A translation without a word is ` ||| `.
-    """
-    pair = alignment.pair
-    if format not in ("pharaoh", "talp", "offsets"):
-        write_links(out, alignment, format, scores)
-    elif not pair.source or (alignment.skipped and not pair.target):
-        out.write(b"\n")
-    else:
-        out.write(f"{' '.join(pair.target)} ||| {FORMATS[format](alignment, scores)}\n".encode())

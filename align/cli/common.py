@@ -162,6 +162,14 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
         out.write(text.encode() + b"\n")
 
 
+LANGUAGES = {"de": "German", "en": "English"}
+
+
+def direction(source: str, target: str) -> str:
+    """Return two languages by name where names are known: "German to English"."""
+    return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
+
+
 def draw_bar(before: int = 0) -> Any:
     """Draw a bar, which shows its description only; return None where stderr is not a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():

@@ -10,8 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from align.cli.about import direction
-from align.cli.common import Progress, open_output
+from align.cli.common import Progress, direction, open_output
 from align.cli.loading import Asked, Models, begin_session, load_aligner
 from align.core.errors import DataError, plural
 from align.core.formats import to_json

@@ -27,29 +27,28 @@ from align.cli.args import (
     add_translate_options,
     add_workers_option,
     check_files,
-    check_results,
-    check_translate,
+    check_second_output,
+    check_words,
     new_parser,
     options_of,
     read_input,
     with_lines,
-    write_translation,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
 from align.cli.loading import Asked, begin_session, calibration_of, load_aligner, read_asked
 from align.cli.parser import Parser
 from align.core.errors import plural
-from align.core.formats import AGREEMENT
+from align.core.formats import AGREEMENT, FORMATS, WITH_WORDS
 from align.core.symmetrize import SOFT
-from align.core.types import Alignment, TextWarning
-from align.io.checks import open_text
+from align.core.types import FLOOR, Alignment, TextWarning
+from align.io.checks import are_regular, open_text
+from align.io.output import parts_of, record_of, temporary_name
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
 from align.io.session import Session
 from align.io.shards import BUFFERS, Shards, stamp
 from align.io.signature import sign
-from align.transfer.windows import FLOOR
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -148,6 +147,43 @@ def check_ensemble(parser: Parser, args: argparse.Namespace, text: Input) -> Non
     args.threshold = FLOOR
 
 
+def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
+    """Refuse output that cannot be written, with exit code 2."""
+    _check_bad_list(parser, args, text)
+    check_words(parser, args)
+    if args.resume and args.output in (None, "-"):
+        parser.error("--resume requires -o FILE")
+    if args.resume and not are_regular(text.files):
+        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
+    if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
+        jobs = f"`extract-align jobs FILE … -o {args.output}`"
+        parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")
+    for name in text.files if args.resume else ():
+        if name != "-" and _is_of_resume(name, args.output):
+            parser.error(f"--resume writes the input {name} itself: give it another name")
+    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
+        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
+
+
+def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
+    """Refuse a list of bad lines in the place of another file, with exit code 2."""
+    name, output = args.bad_lines_file, args.output
+    if name is None:
+        return
+    if args.bad_lines != "blank":
+        parser.error("--bad-lines-file requires --bad-lines blank")
+    check_second_output(parser, text.files, name, output, "--bad-lines-file")
+    if args.resume and output and _is_of_resume(name, output):
+        parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
+
+
+def _is_of_resume(name: str, output: str) -> bool:
+    """Check whether a file is one that `--resume` writes next to the output."""
+    place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
+    record = record_of(output)
+    return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
+
+
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
@@ -160,7 +196,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.ensemble and (args.translate or args.resume):
         parser.error("--ensemble cannot be combined with --translate or --resume")
     check_results(parser, args, text)
-    check_translate(parser, args)
+    if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
+        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl, tsv or giza")
     check_ensemble(parser, args, text)
     return options_of(
         Options,
@@ -195,6 +232,20 @@ class Results:
             file = origin.error.file if origin.error else origin.file
             self.listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
+
+
+def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
+    """Write one sentence's translation and links: `translation ||| 0-0 1-2`, or what another format has.
+
+    A blank line is a blank line, and so is a sentence that was too long. A translation without a word is ` ||| `.
+    """
+    pair = alignment.pair
+    if format not in ("pharaoh", "talp", "offsets"):
+        write_links(out, alignment, format, scores)
+    elif not pair.source or (alignment.skipped and not pair.target):
+        out.write(b"\n")
+    else:
+        out.write(f"{' '.join(pair.target)} ||| {FORMATS[format](alignment, scores)}\n".encode())
 
 
 class Extraction:

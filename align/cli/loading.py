@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from align.cli.about import direction
 from align.cli.args import MAX_THREADS
-from align.cli.common import DESCRIBING, Progress, lacks_memory, say, show_log
+from align.cli.common import DESCRIBING, Progress, direction, lacks_memory, say, show_log
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, SOFT

@@ -41,7 +41,7 @@ from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
-from align.core.types import THRESHOLD, Alignment, Origin, Pair, TextWarning
+from align.core.types import FLOOR, THRESHOLD, Alignment, Origin, Pair, TextWarning
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
@@ -76,7 +76,7 @@ from align.transfer.pages import KEEP, Page
 from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
 from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, find_words, read_markup, readable, words_in
-from align.transfer.windows import FLOOR, Scores, Window
+from align.transfer.windows import Scores, Window
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage

@@ -335,6 +335,10 @@ THRESHOLD = 0.5
 """Words are linked if their soft score exceeds this value, which was chosen on German–English gold."""
 
 
+FLOOR = 0.01
+"""Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What links are read from; layers and heads count from 1.

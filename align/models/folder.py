@@ -16,7 +16,6 @@ from align.models.ctranslate2.archive import unpack
 from align.models.defaults import OPPOSITE
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
-from align.models.huggingface.vocabulary import has_vocabulary
 from align.models.languages import base_language, same_language
 from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
@@ -61,7 +60,9 @@ class ModelFolder:
     @property
     def text_root(self) -> Path:
         """The folder of the tokenizer files; an adapter may have its own."""
-        return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
+        names = ("tokenizer.json", "source.spm", "merges.txt", "sentencepiece.bpe.model", "spiece.model")
+        own = self.adapter is not None and any((self.adapter / name).is_file() for name in names)
+        return self.adapter if self.adapter is not None and own else self.root
 
     def calibration(self, languages: tuple[str, str]) -> Mapping[tuple[Score, Position], Cell]:
         """Return the cells that are stored for a pair of languages, whatever codes it has, or those for all."""

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
@@ -19,19 +20,11 @@ from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
 from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
-from align.models.causal.model import CausalRecorder
-from align.models.ctranslate2.model import FILES as CTRANSLATE2_FILES
-from align.models.ctranslate2.model import load_ctranslate2
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
-from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, FAIRSEQ_FILES, READER, ModelFolder, find_model, in_direction
-from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
-from align.models.huggingface.model import load_huggingface
 from align.models.language_check import LanguageCheck
 from align.models.languages import is_group, same_language
-from align.models.marian.model import FILES as MARIAN_FILES
-from align.models.marian.model import load_marian
 from align.models.model_toml import ModelOptions
 from align.models.trained_reader import TrainedReader, read_reader
 
@@ -49,11 +42,36 @@ class Backend(NamedTuple):
     recorder: Callable[[ModelFolder, str, Dtype], Recorder]
 
 
+def imported(module: str, function: str) -> Callable[[ModelFolder, str, Dtype], Recorder]:
+    """Return a loader that is imported by its first call."""
+
+    def load(folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
+        recorder: Recorder = getattr(import_module(module), function)(folder, device, dtype)
+        return recorder
+
+    return load
+
+
+HUGGING_FACE_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+CTRANSLATE2_FILES = ("model.bin", "model/model.bin")  # the latter in packages of Argos Translate
+MARIAN_FILES = (
+    "*best-*.npz",
+    "model.npz",
+    "*.npz",
+    "*intgemm*.bin",
+    "model.*.bin",
+)  # an optimizer's begins with that of its model
+
 BACKENDS = {
-    "huggingface": Backend(HUGGING_FACE_FILES, load_huggingface),
-    "ctranslate2": Backend(CTRANSLATE2_FILES, load_ctranslate2),
-    "marian": Backend(MARIAN_FILES, load_marian),
-    "fairseq": Backend(FAIRSEQ_FILES, load_fairseq),
+    "huggingface": Backend(HUGGING_FACE_FILES, imported("align.models.huggingface.model", "load_huggingface")),
+    "ctranslate2": Backend(CTRANSLATE2_FILES, imported("align.models.ctranslate2.model", "load_ctranslate2")),
+    "marian": Backend(MARIAN_FILES, imported("align.models.marian.model", "load_marian")),
+    "fairseq": Backend(FAIRSEQ_FILES, imported("align.models.fairseq.model", "load_fairseq")),
 }
 """Backends by the prefix of their recorders' names; a folder belongs to the first one whose checkpoint it contains."""
 
@@ -168,7 +186,7 @@ def load(
     check_dtype(dtype, device)
     recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
-    if isinstance(recorder, CausalRecorder):
+    if getattr(recorder, "prompted", False):
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
     elif len(stored := {of for kind, of in calibration if kind == score}) == 1:

@@ -11,14 +11,13 @@ from align.core.aligner import Aligner
 from align.core.stream import aligning, error_free
 from align.core.symmetrize import SOFT
 from align.core.text import split_words
-from align.core.types import Alignment, Pair, Search
+from align.core.types import FLOOR, Alignment, Pair, Search
 from align.models.translate import batch_translator
 from align.service.rounds import Align
 from align.transfer.markup import place_markup
 from align.transfer.pages import Page
 from align.transfer.standins import Draft
 from align.transfer.tags import Markup, read_markup, readable
-from align.transfer.windows import FLOOR
 
 _log = logging.getLogger("align.service")
 

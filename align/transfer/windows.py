@@ -14,9 +14,6 @@ OUTSIDE = 1.0
 WEAK = 0.1
 """Score of a word with a span that counts as none: a window does not grow by a word for less."""
 
-FLOOR = 0.01
-"""Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
-
 Window = tuple[int, int]
 """Range of words in a sentence: the first word, and the one after the last."""
 

@@ -18,7 +18,8 @@ from omegaconf import OmegaConf
 
 import align
 from align.cli import main as program
-from align.cli.about import CITATION, LANGUAGES, SHELLS, bundled_models
+from align.cli.about import CITATION, SHELLS, bundled_models
+from align.cli.common import LANGUAGES
 from align.cli.main import COMMANDS, pages
 from align.cli.parser import Parser
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from align.core.errors import ModelError, one_line, show_value
 from align.models.huggingface.config import Config, read_json
-from align.models.huggingface.files import FILES, read_weights
+from align.models.huggingface.files import read_weights
 from align.models.huggingface.own_model import import_transformers, silent
 from align.models.huggingface.tokenizer_json import read_tokenizer
 
@@ -64,7 +64,7 @@ SIZES = (
 SHARES = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 WORDS = ("hidden_act", "activation")
 
-SAFETENSORS = tuple(name for name in FILES if "safetensors" in name)
+SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 
 SAVE_AGAIN = "load it with transformers and save it again with save_pretrained, model and fast tokenizer"
 

@@ -31,9 +31,6 @@ from align.models.languages import check_language, find_language
 from align.models.preprocess import TextRules
 from align.models.recorder import Framework, ModelParts, ModelRecorder
 
-FILES = ("model.bin", "model/model.bin")
-"""Where models are; the latter in packages of Argos Translate."""
-
 ACTIVATIONS: dict[float, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})|([a-z]{2}_[A-Z]{2})")

@@ -23,15 +23,12 @@ AnyTransformer = TypeVar("AnyTransformer")
 INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.index.json": ".bin"}
 """Names of index files, which list the files of the weights, with the ending of these files."""
 
-FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""Names of files with weights, or with an index of them, in search order."""
-
 
 def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
     """Read weights by name.
 
     Args:
-        path: one of FILES.
+        path: a file with weights, or an index of them.
         mapped: whether weights that torch saved stay in their file until they are used; those of safetensors always do.
 
     Raises:

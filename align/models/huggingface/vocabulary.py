@@ -134,12 +134,6 @@ def tokenizer_class(root: Path) -> str:
     return re.sub(r"Tokenizer(Fast)?$", "", name)
 
 
-def has_vocabulary(root: Path) -> bool:
-    """Tell whether a folder has tokenizer files."""
-    names = ("tokenizer.json", "source.spm", "merges.txt", *SENTENCEPIECE_FILES)
-    return any((root / name).is_file() for name in names)
-
-
 def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabulary]:
     """Return the function that reads a folder's files."""
 

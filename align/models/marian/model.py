@@ -28,9 +28,6 @@ from align.models.marian.files import MarianSettings, read_items, read_vocabular
 from align.models.preprocess import TextRules, sentencepiece_pieces
 from align.models.recorder import Framework, ModelParts, ModelRecorder
 
-FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
-"""Names of models, in search order; an optimizer's file begins with the name of its model."""
-
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 
 EXACT_GELU = (1, 12, 3)
