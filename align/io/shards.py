@@ -60,7 +60,7 @@ class Shards:
         self._run: Mapping[str, Any] = {}
         self._open = ExitStack()
         if os.path.exists(path) and not os.path.exists(record_of(path)):
-            raise DataError("exists, but was not made with --resume", file=path, hint="remove it, or write elsewhere")
+            raise DataError("exists, but has no record of its run", file=path, hint="remove it, or write elsewhere")
         os.makedirs(self.folder, exist_ok=True)
         self._lock = FileLock(os.path.join(self.folder, LOCK))
         try:

@@ -117,7 +117,7 @@ MESSAGES = {
     "-q -m toy text -o /dev/full": (1, "extract-align: error: /dev/full: cannot write: No space left on device"),
     "-q -m toy text -o links --resume": (
         1,
-        "extract-align: error: links: exists, but was not made with --resume: remove it, or write elsewhere",
+        "extract-align: error: links: exists, but has no record of its run: remove it, or write elsewhere",
     ),
     "-q -m toy text -o text": (2, f"extract-align: error: -o would replace the input text\n{USAGE}"),
     "analyse prune -q -m toy -s de -t en --heads 1 -o folder": (

@@ -264,7 +264,7 @@ def test_after_a_bad_line_it_goes_on_without_it(run: Callable[..., Result], writ
 
 def test_files_of_others_are_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
-    failed(run("-q", "text", "-o", "links", "--resume"), "error: links: exists, but was not made with --resume")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links: exists, but has no record of its run")
     assert (tmp_path / "links").read_bytes() == b"other"
     os.unlink("links")
     (tmp_path / "links.parts").write_bytes(b"other")

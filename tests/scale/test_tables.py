@@ -286,7 +286,7 @@ STRINGS = "expected strings: cast it, or name another with"
         (
             NESTED,
             {"source": "pair"},
-            "column 'pair' is of type struct<.*, expected strings: name one of its fields, such as pair.de",
+            "column 'pair' is of type struct<.*, expected strings: name one of its fields, such as pair.de, .*",
         ),
         (NESTED, {"source": "none"}, f"column 'none' is of type struct<>, {STRINGS} source"),
         (TABLE, {"id": "links"}, "column 'links': the result has a column of that name: rename it"),
