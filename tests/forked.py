@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from align.cli.main import COMMANDS
-from align.models.fairseq.compat import install
+from align.training.compat import install
 
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -42,7 +42,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 PROGRAMS = {"extract-align": "align.cli.main"}
 
-FAIRSEQ = {"fairseq_cli": "align.models.fairseq.programs"}
+FAIRSEQ = {"fairseq_cli": "align.training.programs"}
 """What `align.fairseq_cli` runs, as a program."""
 
 OWN = {"serve", "-c", "-m", "-"}

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from align.core.types import Cell
-from align.models.fairseq.compat import install
 from align.models.model_toml import ModelOptions, format_model_toml
+from align.training.compat import install
 
 install()  # before any import of fairseq
 

@@ -18,7 +18,7 @@ from align.cli.args import language_code, new_parser, options_of, seed_number, w
 from align.cli.common import StatusLine, message_of, run, say
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
-from align.models.fairseq.compat import check_installed
+from align.training.compat import check_installed
 from align.training.folder import move_model, refuse_files
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe

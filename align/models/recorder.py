@@ -1,9 +1,8 @@
-"""Record attention for all model formats: a Transformer with its text processing, and its framework's own module."""
+"""Record attention for all model formats: a Transformer with its text processing."""
 
 from __future__ import annotations
 
 import hashlib
-import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,9 @@ from align.core.scores import NULL, PAD
 from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, TextWarning
 from align.io.manifest import digest_of
+from align.models.detokenize import UNKNOWN, Detokenizer
 from align.models.engine.forward import Padded, Transformer
+from align.models.engine.search import BeamSearch, EncoderDecoder, EngineTranslator, Output
 from align.models.folder import ModelFolder
 from align.models.ids import TAG, pieces_of
 from align.models.preprocess import Preprocessor
@@ -118,17 +119,15 @@ class TransformerAttention:
 
 
 class Framework(NamedTuple):
-    """The functions of the framework that trained a model.
+    """The functions of a model's format.
 
     Attributes:
         load: loads a model of the format again, in another process.
-        own_model: loads the framework's own module of a recorder's model.
-        translator: returns a translator from a recorder, a search and the source pieces per batch.
+        output: reads what only translating needs of a recorder's model.
     """
 
     load: Load
-    own_model: Callable[[ModelRecorder], Any]
-    translator: Callable[[ModelRecorder, Search, int], Translator]
+    output: Callable[[ModelRecorder], Output]
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,6 @@ class ModelRecorder(TransformerAttention):
         parts: of the model.
         name: as in the signature.
         origin: folder, device and dtype that the model was loaded from.
-
-    Attributes:
-        turn: lock to hold while the framework's own module runs, which has state.
     """
 
     def __init__(self, parts: ModelParts, name: str, origin: tuple[ModelFolder, str, Dtype]) -> None:
@@ -201,8 +197,6 @@ class ModelRecorder(TransformerAttention):
         self.origin, self._framework = origin, parts.framework
         self._surroundings, self._prefix, self._tags = (parts.before, parts.after), tuple(parts.prefix), parts.tags
         self._warned = False
-        self._own_model: Any = None
-        self.turn = threading.RLock()
 
     @property
     def backend(self) -> str:
@@ -252,26 +246,28 @@ class ModelRecorder(TransformerAttention):
         words = (*self._prefix, *self._untagged(pair.source)[1])
         return source.spell(words)[len(self._prefix) :], target.spell(pair.target)
 
-    def own_model(self) -> Any:
-        """Return the same model as its framework's own module, which can be trained; the first call loads it.
-
-        Raises:
-            ValueError: the framework cannot build it.
-            ModuleNotFoundError: the framework is not installed.
-        """
-        with self.turn:
-            if self._own_model is None:
-                self._own_model = self._framework.own_model(self)
-        return self._own_model
-
     def with_transformer(self, transformer: Transformer) -> ModelRecorder:
         """Return a recorder of other weights with the same text processing; it cannot be pickled."""
         recorder = object.__new__(type(self))  # copying pickles, which gives the recorder itself
         recorder.__dict__.update(self.__dict__)
         recorder.transformer = transformer
-        recorder._own_model, recorder.turn = None, threading.RLock()
         return recorder
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """Return a translator with this model, by the beam search of its framework."""
-        return self._framework.translator(self, search, batch_tokens)
+        """Return a translator with this model.
+
+        Raises:
+            ModelError: the model has no output layer that is read.
+        """
+        output = self._framework.output(self)
+        pieces = {**output.pieces, self.unk: UNKNOWN}
+        detokenize = Detokenizer(self.sides[1].rules, output.join)
+
+        def words(ids: Sequence[int]) -> tuple[str, ...]:
+            return detokenize([pieces[n] for n in ids if n in pieces])
+
+        longest, most = self.max_positions
+        find = BeamSearch(
+            EncoderDecoder(lambda: self.transformer, self.start, output.layer), [output.end], output.never, search
+        )
+        return EngineTranslator(find, words, longest, lambda length: most - 1, self.device, batch_tokens)

@@ -221,7 +221,7 @@ def batch_translator(aligner: Aligner, search: Search) -> Callable[[Sequence[Pai
         aligner: as returned by its `fixed`, and with `too_long="blank"`.
 
     Raises:
-        ModuleNotFoundError: the framework of the model is not installed.
+        ModelError: the model cannot translate.
     """
     return _translating(aligner, search).align_batch
 

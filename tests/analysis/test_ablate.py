@@ -17,6 +17,7 @@ from align.analysis.ablation.tables import effects_of, report
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
 from align.analysis.models.masking import gate_heads, without_heads
+from align.analysis.models.native import own_model
 from align.analysis.recording import Inside
 from align.core.scores import collate
 from align.core.types import PARTS, Pieces, Search
@@ -45,7 +46,7 @@ def pieces_of(recorder: Any) -> list[Pieces]:
 
 def naive_loss(recorder: Any, pieces: Pieces) -> float:
     """A sentence by itself, a step at a time."""
-    module = recorder.own_model()
+    module = own_model(recorder)
     of_fairseq = hasattr(module, "get_normalized_probs")
     end = 2 if of_fairseq else module.config.eos_token_id
     total = 0.0
@@ -81,7 +82,7 @@ def assert_same_attention(one: Any, other: Any, recorder: Any) -> None:
 @pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts"])
 def test_what_is_read_is_the_masked_module(shape: str, toy_recorder: Callable[..., Any]) -> None:
     recorder = toy_recorder(toy.SHAPES[shape])
-    module, whole = recorder.own_model(), recorder.transformer
+    module, whole = own_model(recorder), recorder.transformer
     with masked(attention_blocks(module), HEADS):
         expected = toy_recorder(toy.SHAPES[shape], model=module).transformer
         if shape == "post-norm":
@@ -110,7 +111,7 @@ def test_what_is_read_is_the_masked_module_of_transformers(kind: str, tmp_path: 
 def test_importance_is_of_finite_differences(tmp_path: Path) -> None:
     aligner = hugging_aligner("marian", tmp_path)
     ablation = Ablation(aligner, PAIRS)
-    ablation.recorder.own_model().double()
+    own_model(ablation.recorder).double()
     step, expected = 1e-5, []
     for block in ablation.blocks:
         for n in range(block.heads):

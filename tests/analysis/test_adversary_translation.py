@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from align.analysis.adversary.translation import Asked, forced, loss_of, moved, recorded, tell, train
+from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair
@@ -30,7 +31,7 @@ MakeRecorder = Callable[..., ModelRecorder]
 @pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts"])
 def test_attention_and_predictions_are_the_models_own(toy_recorder: MakeRecorder, shape: str) -> None:
     recorder = toy_recorder(toy.SHAPES[shape])
-    model = recorder.own_model()
+    model = own_model(recorder)
     pairs = unrelated(9, 3)
     batches = forced(recorder, pairs, 1000)
     groups = cut([encode(recorder, pair) for pair in pairs], 1000)
@@ -60,7 +61,7 @@ def test_what_is_read_and_predicted(toy_recorder: MakeRecorder) -> None:
     of = recorder.encode(pairs[0]).target, recorder.encode(pairs[1]).target
     assert sorted(batch.steps.tolist()) == sorted([[2, *of[0]], [2, *of[1], 1, 1]])
     assert sorted(batch.target.tolist()) == sorted([[*of[0], 2], [*of[1], 2, 1, 1]])
-    model = recorder.own_model()
+    model = own_model(recorder)
     total = 0.0
     for pair in pairs[:2]:
         pieces = recorder.encode(pair)
@@ -73,7 +74,7 @@ def test_what_is_read_and_predicted(toy_recorder: MakeRecorder) -> None:
 
 def test_only_queries_and_keys_learn(toy_recorder: MakeRecorder) -> None:
     recorder = toy_recorder()
-    original = recorder.own_model()
+    original = own_model(recorder)
     before = {name: weight.clone() for name, weight in original.named_parameters()}
     batches = forced(recorder, unrelated(40, 1), 100)
     model = train(original, batches, Asked((1.0,), updates=5), 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from align.analysis.models.heads import AttentionHead, all_heads, attention_blocks, gradients_of, masked
-from align.models.fairseq.translator import PackedModule, pack
 from tests import hugging, toy
 
 SOURCE, STEPS = torch.tensor([[4, 7, 5, 2], [6, 4, 2, 1]]), torch.tensor([[2, 5, 8], [2, 9, 4]])
@@ -170,26 +169,3 @@ def test_gate_gradients_are_finite_differences(kind: str, step: float, tolerance
     torch.testing.assert_close(found, torch.stack(expected), rtol=tolerance, atol=tolerance)
     assert found.abs().min() > 1e-4
     assert not any(weight.requires_grad or weight.grad is not None for weight in model.parameters())
-
-
-def test_packed_layers_are_masked_and_have_gradients() -> None:
-    model: Any = fairseq_model().requires_grad_(False)
-    other: Any = fairseq_model()
-    pack(model)
-    assert any(isinstance(module, PackedModule) for module in model.modules())
-
-    def checked(compute: Callable[[Any], Tensor]) -> None:
-        torch.testing.assert_close(compute(model), compute(other))
-
-    def without(model: Any) -> Tensor:
-        with masked(attention_blocks(model), HEADS), torch.no_grad():
-            return output(model)
-
-    def gradients(model: Any) -> Tensor:
-        blocks = attention_blocks(model)
-        with gradients_of(blocks):
-            loss_of(output(model)).backward()
-            return torch.cat([block.gate_gradients() for block in blocks])
-
-    for compute in (output, without, output, gradients):
-        checked(compute)

@@ -22,6 +22,7 @@ from align.analysis.keywords.scores import Plan, best_threshold, judge_marks, sc
 from align.analysis.keywords.tuning import Encoder, Marker, own_encoder, predict, read_sentences
 from align.analysis.maps import Maps, Tokens
 from align.analysis.models.encoder import load_encoder
+from align.analysis.models.native import own_model
 from align.analysis.models.translation import TranslationModel
 from align.core.types import Part
 from align.models.engine.forward import Layout
@@ -218,7 +219,7 @@ def test_fine_tuning_learns_which_words_are_key_words(
         module = model.model
     else:
         model = TranslationModel(toy_recorder())
-        module = model.recorder.own_model()
+        module = own_model(model.recorder)
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
     ranked = ranking(sum_heads(corpus, read_corpus(model, corpus), "train"))
     drawn = torch.get_rng_state()

@@ -27,6 +27,7 @@ from align.analysis.layers.probes import (
 from align.analysis.layers.question import examples, layers
 from align.analysis.layers.tasks import chunk_task, read_words, treebank_tasks, word_means
 from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
+from align.analysis.models.native import own_model
 from align.core.errors import DataError
 from align.core.types import Pair, Part
 
@@ -236,7 +237,7 @@ def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> N
             if one.tokens is None or one.layers is None:
                 continue
             pieces = recorder.encode(one.pair)  # type: ignore[attr-defined]
-            own = recorder.own_model()  # type: ignore[attr-defined]
+            own = own_model(recorder)  # type: ignore[arg-type]
             ids = torch.tensor([pieces.source])
             with torch.no_grad():
                 out = own.encoder(ids, torch.tensor([ids.shape[1]]), return_all_hiddens=True)

@@ -13,6 +13,7 @@ from align import Pair, load
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionHead, attention_blocks
 from align.analysis.models.masking import without_heads
+from align.analysis.models.native import own_model
 from align.analysis.pruned_model import prune_checkpoint, write_pruned
 from align.analysis.recording import Inside
 from align.core.errors import ModelError
@@ -55,7 +56,7 @@ def test_a_pruned_model_is_the_masked_one(shape: str, old: bool, tmp_path: Path)
     whole, small = pruned(toy.save_model(tmp_path / "whole", toy.SHAPES[shape], old=old), tmp_path / "small")
     assert (small.layers, small.heads) == (whole.layers, whole.heads)
     assert small.languages == whole.languages
-    with without_heads(whole, attention_blocks(whole.own_model()), HEADS):
+    with without_heads(whole, attention_blocks(own_model(whole)), HEADS):
         for found, expected in zip(
             small.record(batch_of(small), [1, 2]), whole.record(batch_of(whole), [1, 2]), strict=True
         ):
@@ -94,7 +95,7 @@ def test_links_and_translations_are_the_masked_models(tmp_path: Path) -> None:
     translated = small.translator(Search(), 100)(sources)
     links = [[str(alignment) for alignment in found(TEXT)]]
     recorder: Any = expected.forward.recorder
-    with without_heads(recorder, attention_blocks(recorder.own_model()), heads):
+    with without_heads(recorder, attention_blocks(own_model(recorder)), heads):
         links.append([str(alignment) for alignment in expected(TEXT)])
         assert translated == recorder.translator(Search(), 100)(sources)
     assert links[0] == links[1]

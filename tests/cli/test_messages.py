@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from align.cli import main
-from align.models.fairseq.compat import INSTALL
+from align.training.compat import INSTALL
 from tests import toy
 from tests.cli.conftest import Result
 

@@ -14,8 +14,8 @@ import torch
 import align
 from align import Search
 from align.cli import extract
+from align.models.engine.search import EngineTranslator
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.translator import FairseqTranslator
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -145,7 +145,7 @@ def test_no_translation_tears_its_line(
 def test_an_empty_translation_is_a_line_too(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: bytes
 ) -> None:
-    monkeypatch.setattr(FairseqTranslator, "_translate", lambda self, sources: [words] * len(sources))
+    monkeypatch.setattr(EngineTranslator, "__call__", lambda self, sources: [words] * len(sources))
     out = run("-q", stdin="das haus\n\nund\n").out
     assert out.count(b"\n") == 3
     assert out.startswith(line)
@@ -165,7 +165,7 @@ def test_a_line_that_is_too_long(run: Callable[..., Result], write: Callable[...
 def test_a_translation_that_is_too_long_to_be_read_again(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FairseqTranslator, "_translate", lambda self, sources: [("the",) * 40] * len(sources))
+    monkeypatch.setattr(EngineTranslator, "__call__", lambda self, sources: [("the",) * 40] * len(sources))
     failed(run(stdin="das\n"), "stdin, line 1: target has 41 pieces")
     result = run("--bad-lines", "blank", stdin="das\n")
     assert result.out == b"the " * 40 + b"||| \n"

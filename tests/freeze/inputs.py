@@ -272,7 +272,7 @@ def models(folder: Path) -> None:
         import torch
         from ctranslate2.converters import FairseqConverter
 
-        from align.models.fairseq.compat import install
+        from align.training.compat import install
 
         install()
         torch.serialization.add_safe_globals([argparse.Namespace])

@@ -233,7 +233,7 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
     from fairseq import models
 
-    from align.models.fairseq.own_model import load_own_model
+    from align.analysis.models.native_fairseq import load_own_model
     from align.models.folder import find_model
     from align.models.model_toml import ModelOptions
 

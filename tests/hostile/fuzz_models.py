@@ -394,7 +394,7 @@ def folder_case(
         damaged: damages a folder, and returns how.
         languages: by the name of a folder, those that it needs, if not German and English.
     """
-    from align.models.fairseq.compat import install
+    from align.training.compat import install
 
     install()
     import fairseq.models  # noqa: F401  (once, before any fork)

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from align import Aligner, Direction, ModelOptions, Settings
-from align.models.fairseq.compat import evaluate_literal
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, find_model
 from align.models.saved import Inert, load_saved
+from align.training.compat import evaluate_literal
 from tests import toy
 from tests.hostile import code
 

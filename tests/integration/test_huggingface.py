@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -398,18 +397,6 @@ def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:
         open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 60, "the")
 
 
-def test_translating_needs_transformers(marian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transformers
-
-    with monkeypatch.context() as patched:
-        patched.setattr(transformers, "__version__", "4.57.1")
-        with pytest.raises(ModuleNotFoundError, match=r"transformers 4\.57\.1 is .* needs 5 or later"):
-            translate(open_model(marian), ["das haus"])
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ModuleNotFoundError, match=r"transformers is not installed.*: pip install 'transformers>=5'"):
-        translate(open_model(marian), ["das haus"])
-
-
 def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     mark = tmp_path / "mark"
@@ -420,12 +407,8 @@ def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_p
     search = Search(max_len_b=3)
     assert len(list(translate(open_model(marian), ["das haus"], search))) == 1
     assert not mark.exists()
-    untied = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
-    change(marian, "config.json", **untied, decoder_vocab_size=10**9)
-    with pytest.raises(ValueError, match=r"its decoder_vocab_size is 1000000000, not a whole number from 1 to \d\d"):
-        translate(open_model(marian), ["das haus"])
-    change(marian, "config.json", decoder_vocab_size=20)
-    with pytest.raises(ValueError, match="transformers cannot build this model"):
+    change(marian, "config.json", tie_word_embeddings=False)
+    with pytest.raises(ValueError, match=r"model\.safetensors: it has no lm_head\.weight, which translating needs"):
         translate(open_model(marian), ["das haus"])
 
 
@@ -438,7 +421,7 @@ def test_what_only_translating_needs(tmp_path: Path) -> None:
         tmp_path / "model.safetensors",
         metadata={"format": "pt"},
     )
-    with pytest.raises(ValueError, match=r"no model\.decoder\.output_projection\.weight, which translating needs"):
+    with pytest.raises(ValueError, match=r"no decoder\.output_projection\.weight, which translating needs"):
         translate(open_model(tmp_path), ["das haus"])
 
 

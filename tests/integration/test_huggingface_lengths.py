@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+from align import Search
 from tests import hugging
 from tests.integration.test_huggingface import change, open_model
 
@@ -43,4 +44,4 @@ def test_as_many_positions_as_the_settings_say_within_reason(
     save_file(kept, tmp_path / "model.safetensors")
     recorder: Any = open_model(tmp_path).forward.recorder
     assert recorder.max_positions == (most, most + 1 - len(recorder.start))
-    assert recorder.own_model().config.max_position_embeddings == most  # which is what translates
+    assert recorder.translator(Search(), 1000).longest == most

@@ -112,5 +112,5 @@ def test_a_batch_gives_what_single_sentences_give(name: str) -> None:
 
 def test_layers_stop_at_the_last_one_requested_and_come_one_by_one() -> None:
     transformer = ours(causal.make_model("llama"))
-    broken = CausalTransformer(transformer.embedding, transformer.layers[:2], transformer.frequencies)
+    broken = CausalTransformer(transformer.embedding, transformer.layers[:2], transformer.frequencies, transformer.norm)
     assert len(record(broken, PROMPTS, TARGETS, [2])) == 1

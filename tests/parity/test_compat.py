@@ -123,7 +123,7 @@ def test_settings_as_hydra_saves_them_and_files_that_are_gone(tmp_path: Path) ->
 
 def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
-    script = "import align.models.fairseq.compat as compat\n"
+    script = "import align.training.compat as compat\n"
     script += "with compat._hashable_dataclasses():\n"
 
     script += "    import fairseq\n"
@@ -134,11 +134,13 @@ def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: P
     assert result.stdout.splitlines()[-1] == "1"
 
 
-def test_aligning_does_without_fairseq(tmp_path: Path) -> None:
+def test_aligning_and_translating_do_without_frameworks(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
-    script = "from align import load; import sys\n"
-    script += f"load({str(path)!r}, layer=1, head=1).align('das haus', 'the house')\n"
-    script += "print(any(name.partition('.')[0] in ('fairseq', 'omegaconf', 'hydra') for name in sys.modules))"
+    script = "from align import load, translate; import sys\n"
+    script += f"aligner = load({str(path)!r}, layer=1, head=1)\n"
+    script += "aligner.align('das haus', 'the house'), list(translate(aligner, ['das haus']))\n"
+    script += "frameworks = ('fairseq', 'omegaconf', 'hydra', 'transformers', 'ctranslate2')\n"
+    script += "print(any(name.partition('.')[0] in frameworks for name in sys.modules))"
     result = python("-c", script)
     assert (result.returncode, result.stdout) == (0, "False\n"), result.stderr
 
@@ -162,21 +164,18 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "missing", "message"),
+    ("missing", "message"),
     [
-        ("align.cli.main --translate", "fairseq", "fairseq is not installed. These two commands install it:"),
-        ("align.fairseq_cli", "fairseq", "fairseq is not installed. These two commands install it:"),
-        ("align.cli.main --translate", "omegaconf", "fairseq needs omegaconf, which is not installed."),
+        ("fairseq", "fairseq is not installed. These two commands install it:"),
+        ("omegaconf", "fairseq needs omegaconf, which is not installed."),
     ],
 )
-def test_what_installs_fairseq_and_its_requirements_is_printed(program: str, missing: str, message: str) -> None:
+def test_what_installs_fairseq_and_its_requirements_is_printed(missing: str, message: str) -> None:
     hide = "from importlib.machinery import PathFinder; real = PathFinder.find_spec\n"
     hide += f"PathFinder.find_spec = lambda name, *rest: None if name == {missing!r} else real(name, *rest)\n"
-    program, _, option = program.partition(" ")
-    arguments = ["extract-align", "-q", option] if option else ["fairseq_cli", "train"]
-    hide += f"import sys; sys.argv = {arguments}\n"
-    hide += f"from {program} import main; sys.exit(main())"
-    result = python("-c", hide, input="a ||| b\n")
+    hide += "import sys; sys.argv = ['fairseq_cli', 'train']\n"
+    hide += "from align.fairseq_cli import main; sys.exit(main())"
+    result = python("-c", hide)
     assert (result.returncode, message in result.stderr) == (1, True)
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -187,11 +186,9 @@ def test_what_installs_fairseq_and_its_requirements_is_printed(program: str, mis
 
 
 def test_importing_the_package_changes_nothing() -> None:
-    check = (
-        "import sys, align.models.load, align.models.fairseq.compat as compat; finders = [*map(type, sys.meta_path)]"
-    )
+    check = "import sys, align.models.load, align.training.compat as compat; finders = [*map(type, sys.meta_path)]"
     assert python("-c", f"{check}; assert compat._Hook not in finders").returncode == 0
-    check = "from align.models.fairseq import compat; compat.install(); import fairseq, logging"
+    check = "from align.training import compat; compat.install(); import fairseq, logging"
     assert python("-c", f"{check}; print(logging.root.handlers)").stdout == "[]\n"
 
 

@@ -22,9 +22,9 @@ from align import Pair, Search, load
 from align.core.errors import ModelError
 from align.core.scores import collate
 from align.models.ctranslate2.files import read_variables
-from align.models.fairseq.compat import install
 from align.models.folder import BUNDLED
 from align.models.model_toml import ModelOptions
+from align.training.compat import install
 from tests import hugging, marian
 from tests.conftest import SHARED, example_pairs, shared_pairs
 
@@ -144,8 +144,8 @@ def test_translations_are_those_of_its_translator(bundled: Callable[[str], Path]
     recorder: Any = aligner.forward.recorder
     translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
     pieces = json.loads((folder / "source_vocabulary.json").read_text(encoding="utf-8"))
-    find = recorder.translator(Search(beam=beam), 1000)._find
-    words: dict[int, str] = recorder._framework.translator.args[3]
+    find = recorder.translator(Search(beam=beam), 1000).find
+    words = recorder._framework.output(recorder).pieces
     pairs = [pair for pair in example_pairs() if pair.source]
     same = 0
     for pair in pairs:
@@ -394,8 +394,8 @@ def test_models_of_marian(shape: str, tmp_path: Path) -> None:
     MarianConverter(str(tmp_path / "model.npz"), [str(tmp_path / "vocab.yml")] * 2).convert(str(folder))
     recorder: Any = load(folder, options=ModelOptions(subwords="none")).forward.recorder
     translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
-    find = recorder.translator(Search(beam=1), 1000)._find
-    words: dict[int, str] = recorder._framework.translator.args[3]
+    find = recorder.translator(Search(beam=1), 1000).find
+    words = recorder._framework.output(recorder).pieces
     lengths = set()
     for source in ("das haus ist alt .", "ein hund", "das ist alt", "hund haus ein ."):
         pieces = tuple(f"\u2581{word}" for word in source.split())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.types import Pair
 from align.models.engine.linear import Linear, PackedLinear, PlainLinear
@@ -36,11 +37,11 @@ def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
         return args, {**kwargs, "need_head_weights": True}
 
     handles = []
-    for layer in recorder.own_model().decoder.layers:
+    for layer in own_model(recorder).decoder.layers:
         handles.append(layer.encoder_attn.register_forward_pre_hook(ask, with_kwargs=True))
         handles.append(layer.encoder_attn.register_forward_hook(keep))
     with torch.inference_mode():
-        recorder.own_model()(source, torch.tensor([source.shape[1]]), steps)
+        own_model(recorder)(source, torch.tensor([source.shape[1]]), steps)
     for handle in handles:
         handle.remove()
     return seen
@@ -109,7 +110,7 @@ def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., An
     for shape in toy.SHAPES.values():
         recorder = toy_recorder(shape)
         batch = collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
-        of_memory = attention_of(recorder.own_model(), name="toy")
+        of_memory = attention_of(own_model(recorder), name="toy")
         for own, other in zip(recorder.record(batch, [1]), of_memory.record(batch, [1]), strict=True):
             torch.testing.assert_close(own.weights, other.weights, rtol=0, atol=1e-6)
 

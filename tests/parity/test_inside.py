@@ -12,6 +12,7 @@ from torch import Tensor
 
 from align import load
 from align.analysis.maps import Maps
+from align.analysis.models.native import own_model
 from align.analysis.models.translation import TranslationModel
 from align.core.types import PARTS, Pair, Part
 from align.models.fairseq.dictionary import EOS
@@ -73,7 +74,7 @@ def test_fairseq(toy_recorder: Callable[..., Any], name: str) -> None:
     readings = list(TranslationModel(recorder).read(PAIRS, PARTS))
     for pair, reading in zip(PAIRS, readings, strict=True):
         pieces = recorder.encode(pair)
-        own = own_attention(recorder.own_model(), torch.tensor([pieces.source]), torch.tensor([[EOS, *pieces.target]]))
+        own = own_attention(own_model(recorder), torch.tensor([pieces.source]), torch.tensor([[EOS, *pieces.target]]))
         for part in PARTS:
             assert_same(reading.maps[part], own[part])
     assert readings[0].maps["cross"].rows.pieces[0] == "</s>"

@@ -15,7 +15,6 @@ import torch
 from align import Pair, Search, load
 from align.core.errors import ModelError
 from align.core.scores import collate
-from align.models.engine.search import Hypotheses
 from align.models.marian.files import read_items
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
@@ -59,7 +58,7 @@ def test_attention_and_translations_are_those_of_the_naive_model(shape: str, kin
             assert np.abs(ours - weights).max() < 1e-5
             shown = attention.values[n, :, :columns].numpy() @ attention.out_proj.numpy()
             assert np.abs(shown - vectors).max() < 1e-4
-    find = recorder.translator(Search(beam=1), 1000)._find
+    find = recorder.translator(Search(beam=1), 1000).find
     for each in pieces:
         ids: list[int] = []
         while len(ids) < 12:
@@ -228,13 +227,11 @@ def test_real_students_expect_everyday_sentences(students: Path) -> None:
 
 def forced_loss(recorder: Any, source: Sequence[int], target: Sequence[int]) -> float:
     """The mean negative log-probability of pieces, `</s>` included, by the steps of the search."""
-    find = recorder.translator(Search(beam=1), 1000)._find
-    state = find._begin(torch.tensor([source]))
-    total = 0.0
-    for step, piece in enumerate(target):
-        scores, states = find._advance(state, step)
-        total -= float(scores[0, piece])
-        state = Hypotheses(torch.cat((state.ids, torch.tensor([[piece]])), 1), state.scores, states, state.sources)
+    model, total = recorder.translator(Search(beam=1), 1000).find.model, 0.0
+    logits, states, kept = model.begin(torch.tensor([source]))
+    for step, piece in enumerate(target, 1):
+        total -= float(logits.log_softmax(1)[0, piece])
+        logits, states = model.advance(torch.tensor([piece]), step, states, kept)
     return total / len(target)
 
 

@@ -1,47 +1,100 @@
-"""The engine's beam search, beside fairseq's and beside a search that computes every step anew."""
+"""The search's log-probabilities, step by step, are those of fairseq and transformers; what it does not follow is told.
+
+`python -m tests.parity.measure_search` compares whole translations of real text.
+"""
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from align import Search, load
+from align import Search, TextWarning, load
+from align.analysis.models.forced import log_probabilities
+from align.analysis.models.native import own_model
 from align.core.types import Pair
-from align.models.engine.linear import Linear, make_linear
-from align.models.engine.search import BeamSearch
-from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.folder import BUNDLED
+from align.models.engine.forward import Padded
+from tests import hugging, toy
 from tests.conftest import example_pairs
 
-
-def output_layer(name: str) -> Linear:
-    weights = load_checkpoint(BUNDLED / name / "checkpoint.pt")["model"]
-    return make_linear(weights["decoder.embed_tokens.weight"].float(), None)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize(
-    "search", [Search(beam=1), Search(), Search(beam=3, length_penalty=0.6, max_len_b=5, max_len_a=0)]
-)
-def test_translations_are_fairseqs(search: Search) -> None:
-    pytest.importorskip("fairseq")
-    recorder: Any = load("de-en").forward.recorder
-    ours = BeamSearch(recorder.transformer, output_layer("de-en"), recorder.start, 2, [recorder.pad], search)
-    theirs = recorder.translator(search, 4000)
-    for pair in example_pairs()[:25]:
-        ids = recorder.encode(Pair(pair.source, (), 1)).source
-        longest = int(search.max_len_a * len(ids) + search.max_len_b)
-        (found,) = ours(torch.tensor([ids]), longest)
-        (expected,) = theirs([ids])
-        assert theirs._detokenize([theirs._dictionary[n] for n in found]) == expected
+def forced(recorder: Any, sources: Sequence[Sequence[int]], target: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities of the search at each step of a translation of sources of one length `[B, T+1, V]`."""
+    model = recorder.translator(Search(), 1000).find.model
+    logits, states, kept = model.begin(torch.tensor(sources))
+    steps = [logits]
+    for step, piece in enumerate(target, 1):
+        logits, states = model.advance(torch.full((len(sources),), piece), step, states, kept)
+        steps.append(logits)
+    return torch.stack(steps, 1).log_softmax(-1)
+
+
+def assert_same(recorder: Any, module: Any, sources: Sequence[Sequence[int]], target: Sequence[int]) -> None:
+    ids, steps = torch.tensor(sources), torch.tensor([[*recorder.start, *target]] * len(sources))
+    expected = log_probabilities(
+        module, *(Padded(side, torch.ones_like(side, dtype=torch.bool)) for side in (ids, steps))
+    )
+    found = forced(recorder, sources, target)
+    torch.testing.assert_close(found, expected[:, len(recorder.start) - 1 :], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["de-en", "en-de"])
+def test_log_probabilities_of_bundled_models_are_fairseqs(name: str) -> None:
+    recorder: Any = load(name, device="cpu").forward.recorder
+    pairs = [pair if name == "de-en" else Pair(pair.target, pair.source, pair.id) for pair in example_pairs()[:5]]
+    for pieces in (recorder.encode(pair) for pair in pairs):
+        assert_same(recorder, own_model(recorder), [pieces.source], pieces.target)
+
+
+@pytest.mark.parametrize("shape", toy.SHAPES)
+def test_log_probabilities_of_any_shape_are_fairseqs(shape: str, toy_recorder: Callable[..., Any]) -> None:
+    recorder = toy_recorder(toy.SHAPES[shape])
+    assert_same(recorder, own_model(recorder), [[4, 7, 5, 2], [6, 4, 4, 2]], [5, 8, 4, 4])
+
+
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_log_probabilities_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+    module = hugging.save_model(kind, tmp_path)
+    recorder: Any = load(tmp_path, options=hugging.options(kind)).forward.recorder
+    sources = [recorder.encode(Pair(tuple(line.split()), (), 1)).source for line in ("das haus", "haus das")]
+    assert_same(recorder, module.requires_grad_(False), sources, [7, 9, 5, 5, 11])
 
 
 def test_sentences_of_a_batch_do_not_depend_on_each_other() -> None:
     recorder: Any = load("de-en").forward.recorder
-    find = BeamSearch(recorder.transformer, output_layer("de-en"), recorder.start, 2, [recorder.pad], Search(beam=4))
+    find = recorder.translator(Search(beam=4), 1000).find
     encoded = [recorder.encode(Pair(pair.source, (), 1)).source for pair in example_pairs()]
     length = max({*map(len, encoded)}, key=lambda length: sum(len(ids) == length for ids in encoded))
     sources = [ids for ids in encoded if len(ids) == length]
     assert len(sources) > 2
     assert find(torch.tensor(sources), 40) == [find(torch.tensor([ids]), 40)[0] for ids in sources]
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "config.json"])
+def test_generation_settings(name: str, tmp_path: Path) -> None:
+    """Single pieces that are never generated are followed; another search is told of."""
+    hugging.save_model("marian", tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+
+    def ids_with(**settings: Any) -> list[int]:
+        path = tmp_path / name
+        path.write_text(json.dumps({**(json.loads(path.read_text()) if name == "config.json" else {}), **settings}))
+        recorder: Any = load(tmp_path).forward.recorder
+        source = recorder.encode(Pair(("das", "haus"), (), 1)).source
+        (ids,) = recorder.translator(Search(max_len_b=5), 1000).find(torch.tensor([source]), 5)
+        return list(ids)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, *_ = ids_with(num_beams=4, no_repeat_ngram_size=0, bad_words_ids=None)
+        for banned in ({"bad_words_ids": [[first]]}, {"suppress_tokens": [first], "bad_words_ids": None}):
+            assert first not in ids_with(**banned)
+    with pytest.warns(TextWarning, match=rf"{name}: no_repeat_ngram_size, bad_words_ids is not followed here"):
+        ids_with(no_repeat_ngram_size=3, bad_words_ids=[[1, 2]], suppress_tokens=None)

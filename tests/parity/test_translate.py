@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from align import Aligner, Direction, Pair, PairError, load, translate, two_way
+from align.analysis.models.native_fairseq import load_own_model
+from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
 from align.models.defaults import DEFAULT_MODEL
 from align.models.detokenize import UNKNOWN
-from align.models.fairseq.own_model import load_own_model
-from align.models.fairseq.translator import FairseqTranslator, PackedModule, pack
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from tests import toy
@@ -23,12 +23,12 @@ from tests.conftest import example_pairs, plain
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 FIXED = plain(layer=1, head=3)
-SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
+SEARCHES = [Search(), Search(beam=1), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
 
 
 @pytest.fixture(scope="module")
 def bundled() -> Any:
-    """A recorder of the bundled model that no other test has: fairseq's generator may change a model."""
+    """A recorder of the bundled model."""
     return load("de-en", device="cpu").forward.recorder
 
 
@@ -39,10 +39,7 @@ def sentences() -> list[tuple[str, ...]]:
 
 
 def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]:
-    """By the task's own `build_generator`, a sentence at a time, joined as fairseq's programs join it.
-
-    The model is loaded for that by itself: the translator's has other linear layers.
-    """
+    """By the task's own `build_generator`, a sentence at a time, joined as fairseq's programs join it."""
     from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -66,32 +63,13 @@ def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_fairseqs_own_translations(bundled: Any, search: Search) -> None:
-    translator = FairseqTranslator(bundled, search)
+    translator = bundled.translator(search, BATCH_TOKENS)
     pieces = [bundled.encode(Pair(words, (), 1)).source for words in sentences()]
     together = translator(pieces)
     expected = fairseq_translations(bundled, search)
     assert [tuple(word.replace(UNKNOWN, "<unk>") for word in words) for words in together] == expected
     assert any("<unk>" in words for words in expected)
-    assert FairseqTranslator(bundled, search, batch_tokens=1)(pieces) == together
-
-
-def test_linear_layers_are_replaced_once_by_the_quicker_product() -> None:
-    inner = torch.nn.Sequential(torch.nn.Linear(6, 4))
-    model = torch.nn.Sequential(inner, torch.nn.LayerNorm(4))
-    x = torch.randn(3, 7, 6)
-    expected = model(x)
-    pack(model)
-    packed = inner[0]
-    assert isinstance(packed, PackedModule)
-    torch.testing.assert_close(model(x), expected)
-    pack(model)
-    assert inner[0] is packed
-
-
-def test_layers_in_bfloat16_are_left_alone() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(6, 4)).bfloat16()
-    pack(model)
-    assert type(model[0]) is torch.nn.Linear
+    assert bundled.translator(search, 1)(pieces) == together
 
 
 def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:

@@ -15,7 +15,6 @@ from align import Pair, load, translate, two_way
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
 from align.io.pool import processes
-from align.models.huggingface.translator import HuggingFaceTranslator
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs, needs_int8
@@ -33,42 +32,53 @@ SEARCHES = [
 
 
 def generated(kind: str, model: Any, source: list[int], search: Search) -> list[int]:
-    """The numbers of a translation's pieces, by `generate` with these arguments written out."""
+    """The ids of a translation's pieces, by `generate`.
+
+    A forced first piece is given as a prompt: if forced, it would count in the length that scores are divided by.
+    Padding has no share of the probability, and the last `</s>` has its own probability; if forced, it would have 1.
+    """
     config = model.config
-    start, forced = config.decoder_start_token_id, None
+    start, end = [config.decoder_start_token_id], config.eos_token_id
     english = 4 + len(hugging.WORDS) + 27 + 1  # after the vocabulary, the second language
-    if kind == "mbart":
-        start = english
-    elif kind in hugging.MULTILINGUAL:
-        forced = english
+    if kind in hugging.MULTILINGUAL:
+        start = [english] if kind == "mbart" else [*start, english]
     elif kind == "bart":
-        forced = config.bos_token_id
-    more = 0 if forced is None else 1
-    room = (1024 if kind in ("t5", "mt5") else 40) - 1 - more
+        start.append(config.bos_token_id)
+    room = (1024 if kind in ("t5", "mt5") else 40) - len(start)
     most = min(int(search.max_len_a * len(source) + search.max_len_b), room)
+
+    def limited(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if ids.shape[1] < len(start) + most:
+            return scores
+        return torch.full_like(scores, float("-inf")).index_copy(1, torch.tensor([end]), scores[:, [end]])
+
+    last = model.model.decoder.output_projection if kind == "fsmt" else model.lm_head
+    pad = torch.tensor(config.pad_token_id)
+    hook = last.register_forward_hook(lambda layer, inputs, logits: logits.index_fill(-1, pad, -1e9))
     found: list[int] = model.generate(
         torch.tensor([source]), attention_mask=torch.ones(1, len(source), dtype=torch.long), do_sample=False,
         num_beams=search.beam, length_penalty=search.length_penalty, early_stopping=search.beam > 1,
-        min_new_tokens=1 + more, max_new_tokens=most + 1 + more, decoder_start_token_id=start,
-        forced_bos_token_id=forced, forced_eos_token_id=config.eos_token_id, bad_words_ids=[[config.pad_token_id]],
-        renormalize_logits=kind == "marian", use_cache=kind not in ("t5", "mt5"),
+        min_new_tokens=1, max_new_tokens=most + 1, decoder_input_ids=torch.tensor([start]),
+        decoder_start_token_id=start[0], forced_bos_token_id=None, forced_eos_token_id=None, logits_processor=[limited],
+        use_cache=kind not in ("t5", "mt5"),
     )[0].tolist()  # fmt: skip
-    assert found[: 1 + more] == [start, forced][: 1 + more]
-    assert found[-1] == config.eos_token_id
-    return found[1 + more : -1]
+    hook.remove()
+    assert found[: len(start)] == start
+    assert found[-1] == end
+    return found[len(start) : -1]
 
 
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = hugging.save_model(kind, tmp_path)
-    end = model.config.eos_token_id
-    monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(end)]))
     recorder: Any = load(tmp_path, options=options(kind)).forward.recorder
     sources = [list(recorder.encode(Pair(tuple(line.split()), (), 1)).source) for line in SENTENCES]
     for search in SEARCHES:
         expected = [tuple(generated(kind, model, source, search)) for source in sources]
-        assert recorder.translator(search, BATCH_TOKENS)(sources) == expected
-        assert recorder.translator(search, 1)(sources) == expected
+        for tokens in (BATCH_TOKENS, 1):
+            translator = recorder.translator(search, tokens)
+            monkeypatch.setattr(translator, "_words", tuple)
+            assert translator(sources) == expected
         assert all(expected)
 
 
@@ -84,13 +94,12 @@ def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
     (tmp_path / "config.json").write_text(json.dumps({**config, setting: False}))
     model: Any = T5ForConditionalGeneration.from_pretrained(tmp_path)
     assert not model.config.scale_decoder_outputs
-    monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(2)]))
     recorder: Any = load(tmp_path).forward.recorder
-    assert not recorder.own_model().config.scale_decoder_outputs
     source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
     for search in SEARCHES:
-        expected = [tuple(generated("t5", model, source, search))]
-        assert recorder.translator(search, BATCH_TOKENS)([source]) == expected
+        translator = recorder.translator(search, BATCH_TOKENS)
+        monkeypatch.setattr(translator, "_words", tuple)
+        assert translator([source]) == [tuple(generated("t5", model, source, search))]
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +148,3 @@ def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
     aligner = load(moved, device="cpu", dtype=dtype)
     (found,) = translate(aligner, ["das haus ist alt ."])
     assert found.pair.target == ("the", "house", "is", "old.")
-    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
-    recorder: Any = aligner.forward.recorder
-    assert next(recorder.own_model().parameters()).dtype == kind

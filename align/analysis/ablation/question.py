@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
 from align.analysis.models.masking import without_heads
+from align.analysis.models.native import own_model
 from align.core.aligner import Aligner, align_encoded
 from align.core.backend import Translator
 from align.core.errors import DataError
@@ -91,7 +92,7 @@ class Ablation:
         self._batches = list(cut(self._encoded, aligner.batch_tokens))
         if not self._batches:
             raise DataError("there is no line that the model can read: all are blank, or too long for it", file=file)
-        self.blocks = attention_blocks(self.recorder.own_model())
+        self.blocks = attention_blocks(own_model(self.recorder))
         readable = [item for item in self._encoded if item.pieces]
         self.pieces = np.array([len(item.pieces.target) + 1 for item in readable if item.pieces])
         sample = readable[:lines] if translator else []

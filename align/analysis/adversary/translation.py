@@ -20,6 +20,7 @@ from torch import Tensor
 
 from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
 from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
+from align.analysis.models.native import own_model
 from align.analysis.recording import split_heads
 from align.core.aligner import Aligner, Direction
 from align.core.errors import DataError
@@ -234,7 +235,7 @@ def moved(
         say: receives a message after each model.
         file: name in errors of the text of `tuning` and `held_out`.
     """
-    original = recorder.own_model()
+    original = own_model(recorder)
     training_batches = forced(recorder, tuning, options.batch_tokens, file)
     held_out_batches = forced(recorder, held_out, options.batch_tokens, file)
 

@@ -188,7 +188,7 @@ def finish(job: Job, model: Any, tokenizer: Any, trained: Run, train: Text) -> N
     """Write the model folder: weights last, since the folder is not a model without them."""
     from align.analysis.bert.run import Point
     from align.analysis.bert.segments import CLS, MASK, PAD, SEP, UNK
-    from align.models.huggingface.own_model import import_transformers, silent
+    from align.analysis.models.native_transformers import import_transformers, silent
 
     hf = import_transformers("training a BERT")
     draft = job.work / "model"

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from align.analysis.bert.segments import NOT_ASKED, PAD, SPECIAL, Batch, Text, collate, example, training_batches
+from align.analysis.models.native_transformers import import_transformers
 from align.io.output import replace_file
-from align.models.huggingface.own_model import import_transformers
 
 RATE, DECAY, MOMENTS, CLIP = 1e-3, 0.01, (0.9, 0.98), 1.0
 """The peak learning rate, weight decay, Adam's betas, and the norm at which gradients are clipped."""

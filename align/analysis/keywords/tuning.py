@@ -19,6 +19,7 @@ from torch.nn import functional
 from align.analysis.data.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import SPECIAL, Inspected
 from align.analysis.models.encoder import EncoderModel
+from align.analysis.models.native import own_model
 from align.core.stream import batches
 from align.core.types import Pair
 
@@ -79,7 +80,7 @@ def own_encoder(model: Inspected) -> Encoder:
         fits = len(pieces.source) <= recorder.max_positions[0] and max(pieces.source_words) >= 0
         return (pieces.source, pieces.source_words) if fits else None
 
-    module = deepcopy(recorder.own_model()).float().requires_grad_(True)
+    module = deepcopy(own_model(recorder)).float().requires_grad_(True)
     vectors = _transformers_vectors if hasattr(module, "get_encoder") else _fairseq_vectors
     size = recorder.transformer.encoder.layers[0].attention_block.out.weight().shape[0]
     return Encoder(module, read, vectors, size, recorder.pad)

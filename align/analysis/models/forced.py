@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from align.analysis.models.native import own_model
 from align.core.scores import PAD as PAD_WORD
 from align.core.scores import collate
 from align.core.types import Pieces
@@ -23,7 +24,7 @@ def sentence_losses(recorder: ModelRecorder, batch: Sequence[Pieces]) -> Tensor:
             if enabled.
         batch: B pairs with pieces on both sides.
     """
-    module = recorder.own_model()
+    module = own_model(recorder)
     collated = collate(batch, recorder.pad)
     logs = log_probabilities(module, *recorder.padded(collated))
     logs = logs[:, len(recorder.start) - 1 :]  # [B, T+1, V]

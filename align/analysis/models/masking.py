@@ -40,7 +40,7 @@ def without_heads(
 
     Args:
         recorder: recorder of the model; not thread-safe.
-        blocks: blocks of `recorder.own_model()`.
+        blocks: blocks of `own_model(recorder)`.
         heads: heads to mask.
 
     Raises:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from align.analysis.models.native_transformers import import_transformers, silent
 from align.core.errors import ModelError, one_line, show_value
 from align.models.huggingface.config import Config, read_json
 from align.models.huggingface.files import read_weights
-from align.models.huggingface.own_model import import_transformers, silent
 from align.models.huggingface.tokenizer_json import read_tokenizer
 
 

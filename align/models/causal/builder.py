@@ -54,8 +54,9 @@ class _Builder:
         for number in range(shape.layers):
             layers.append(self._layer(number))
             release_freed_memory()  # of float32 copies: as much as the model again
+        norm = self._norm("norm")
         self._weights.check_all_taken()
-        return CausalTransformer(embedding, layers, [table.to(self._device) for table in self._tables])
+        return CausalTransformer(embedding, layers, [table.to(self._device) for table in self._tables], norm)
 
     def _layer(self, number: int) -> Layer:
         shape, name = self._shape, f"layers.{number}."

@@ -74,7 +74,6 @@ KINDS = (*FAMILIES, "gemma3")
 """Values of `model_type` that are read."""
 
 UNUSED = (
-    r"norm\.weight",
     r"lm_head\.weight",
     r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
     r"(vision_tower|multi_modal_projector)\..*",

@@ -207,11 +207,13 @@ class CausalTransformer:
 
     Attributes:
         frequencies: angles per position `[d/2]`, by number.
+        norm: of the last layer's output, for translating only.
     """
 
     embedding: Embedding
     layers: Sequence[Layer]
     frequencies: Sequence[Tensor]
+    norm: RootNorm
 
     @property
     def heads(self) -> int:
@@ -249,7 +251,7 @@ class CausalTransformer:
 
     @torch.inference_mode()
     def advance(self, ids: Tensor, cache: Cache) -> Tensor:
-        """Return the vectors that predict the next piece of each sequence `[B, D]`, before the last norm.
+        """Return the vectors that predict the next piece of each sequence `[B, D]`.
 
         Args:
             ids: pieces after those in the cache `[B, L]`.
@@ -264,7 +266,7 @@ class CausalTransformer:
             before = cache[number] if begin else None
             x, keys = layer.advance(x, angles[layer.attention.rotation], before)
             cache[number : number + 1] = [keys]
-        return x.view(batch, length, -1)[:, -1]
+        return self.norm(x.view(batch, length, -1)[:, -1])
 
     def _angles(self, positions: Tensor) -> list[Angles]:
         turns = [positions[:, None].float() * speeds for speeds in self.frequencies]

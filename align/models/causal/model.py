@@ -23,12 +23,15 @@ from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search,
 from align.models.causal.builder import build_causal
 from align.models.causal.families import read_architecture, text_config
 from align.models.causal.forward import CausalTransformer
-from align.models.causal.search import GreedyTranslator
+from align.models.causal.search import DecoderOnly, output_layer
 from align.models.causal.template import PRESETS, Template, read_template, token_of
+from align.models.detokenize import Detokenizer
+from align.models.engine.search import BeamSearch, EngineTranslator
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
 from align.models.huggingface.files import model_weight_files, shared_transformer
 from align.models.huggingface.tokenizer_json import JsonTokenizer, read_tokenizer
+from align.models.preprocess import TextRules
 from align.models.recorder import file_digest, fingerprint, load_again, remember
 
 USUAL_POSITIONS = 4096
@@ -245,6 +248,24 @@ class CausalRecorder:
         return spelt[0], spelt[1]
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """Return a translator with this model, by greedy search."""
-        text, longest = self.prompts, self.max_positions[0]
-        return GreedyTranslator(self.transformer, self.origin, text.decode, text.ends, longest, search, batch_tokens)
+        """Return a translator with this model, by greedy search: with a beam of 1 in place of the default one.
+
+        Raises:
+            ModelError: the tokenizer has no piece that ends a translation, or another beam is asked for.
+        """
+        text, longest, folder = self.prompts, self.max_positions[0], self.origin[0]
+        if search.beam not in (1, Search().beam):
+            message = f"language models translate by greedy search, not with a beam of {search.beam}"
+            raise ModelError(message, file=str(folder.root), hint="leave out ‹beam›")
+        if not text.ends:
+            raise ModelError("its tokenizer has no piece that ends a translation", file=str(folder.text_root))
+        model = DecoderOnly(self.transformer, output_layer(self.transformer, self.origin))
+        detokenize = Detokenizer(TextRules("text"), " ".join)
+        return EngineTranslator(
+            BeamSearch(model, text.ends, (), replace(search, beam=1)),
+            lambda ids: detokenize([text.decode(ids)]),
+            longest,
+            lambda length: longest - length - 1,
+            self.device,
+            batch_tokens,
+        )

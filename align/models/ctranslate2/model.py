@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,11 +17,10 @@ from align.core.errors import ModelError, shorten
 from align.core.types import Dtype
 from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
 from align.models.ctranslate2.files import read_variables, read_vocabulary, take_settings
-from align.models.detokenize import Detokenizer
 from align.models.engine.builder import Architecture, Side, build_transformer
 from align.models.engine.forward import Transformer
 from align.models.engine.linear import Activation, Linear, make_linear
-from align.models.engine.search import EngineTranslator
+from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json
@@ -74,16 +71,13 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     unknown_ids = _id(source, unknown, settings), _id(target, unknown, settings)
     before, after, start = _surroundings(settings, source, target, codes, rows[1] if from_zero else None)
     special = [{n: piece for piece, n in ids.items() if _is_special(piece)} for ids in (source, target)]
-    words = {n: piece for piece, n in target.items() if n not in special[1]}
-    never = [n for piece, n in target.items() if piece in ("<blank>", "<pad>")]
-    translator = partial(
-        EngineTranslator,
-        partial(_output_layer, folder.checkpoint, output, transformer, rows[1], dtype),
-        _id(target, end, settings),
-        never,
-        words,
-        Detokenizer(rules[1]),
-    )
+
+    def read_output(recorder: ModelRecorder) -> Output:
+        layer = _output_layer(folder.checkpoint, output, transformer, rows[1], dtype)
+        never = [n for piece, n in target.items() if piece in ("<blank>", "<pad>")]
+        words = {n: piece for piece, n in target.items() if n not in special[1]}
+        return Output(layer, _id(target, end, settings), never, words)
+
     parts = ModelParts(
         transformer,
         languages,
@@ -98,15 +92,11 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         zero_start=from_zero,
         max_positions=(limits[0], limits[1]),
         digest=text_fingerprint([folder.checkpoint, *dict.fromkeys(paths)], rules, before, after, start),
-        framework=Framework(load_ctranslate2, _own_model, translator),
+        framework=Framework(load_ctranslate2, read_output),
         raw=is_raw(rules),
         multilingual=codes is not None,
     )
     return assemble(parts, folder, device, dtype)
-
-
-def _own_model(recorder: ModelRecorder) -> Any:
-    raise ModelError("models of CTranslate2 have no module that can be trained here", file=recorder.name)
 
 
 def _read(checkpoint: Path) -> tuple[Config, dict[str, Tensor]]:

@@ -48,7 +48,7 @@ class Side:
     Attributes:
         width: D.
         before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
-        last_norm: whether the encoder's output has a separate layer norm.
+        last_norm: whether the output has a separate layer norm; a decoder's is for translating only.
         positions: the kind of position embeddings.
         first: the row, or the number, of the first position.
     """

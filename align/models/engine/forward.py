@@ -202,13 +202,14 @@ class SelfAttention:
         query_key_value: the three projections in one.
         heads: H.
         causal: whether each step attends only to itself and those before it.
-        bias: returns biases of the scores by position `[1, H, L, L]` for a number L of pieces, if any.
+        bias: returns biases of the scores by position `[1, H, L, L]` for a number L of pieces, if any; with a second
+            number, of the rows from that one on.
     """
 
     query_key_value: Linear
     heads: int
     causal: bool
-    bias: Callable[[int], Tensor] | None = None
+    bias: Callable[..., Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
         """Return the heads' outputs `[N, D]` for `[N, D]`.
@@ -230,12 +231,13 @@ class SelfAttention:
             x: input `[N, D]`.
             state: keys and values of the pieces so far `[N, H, L, d]`; empty before the first one.
         """
-        assert self.bias is None
         projected = self.query_key_value(x).view(len(x), 3, self.heads, 1, -1)
         query, key, value = projected.unbind(1)
         if state:
             key, value = torch.cat((state[0], key), 2), torch.cat((state[1], value), 2)
-        context = functional.scaled_dot_product_attention(query, key, value, scale=1.0)
+        length = key.shape[2]
+        bias = self.bias(length, length - 1) if self.bias else None  # [1, H, 1, L]
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
         return context.reshape(len(x), -1), (key, value)
 
     def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:

@@ -33,6 +33,9 @@ ACTIVATIONS: dict[str, Activation] = {
     "linear": "none",
 }
 
+OUTPUT_TABLES = ("decoder.output_projection.weight", "decoder.embed_out")
+"""Weights of an output layer, the second one in old checkpoints; without them it has those of the embedding."""
+
 UNUSED = (
     r"(en|de)coder\.version",
     r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",
@@ -68,12 +71,33 @@ def fairseq_transformer(
     return build_transformer(architecture, named_weights, device, dtype)
 
 
+def fairseq_output(settings: Namespace, weights: Mapping[str, Tensor]) -> Tensor:
+    """Return the weight of a checkpoint's output layer `[V, D]`, which only translating needs.
+
+    Raises:
+        ValueError: settings and weights do not fit each other, or the model is not supported.
+    """
+    if getattr(settings, "adaptive_softmax_cutoff", None) is not None:
+        raise ValueError("its output is an adaptive softmax, with which models cannot translate here")
+    named_weights = Weights(dict(weights))
+    table = next((name for name in OUTPUT_TABLES if name in named_weights), "decoder.embed_tokens.weight")
+    rows, inner = named_weights.shape(table)
+    weight, width = named_weights.take(table, rows, inner), getattr(settings, "decoder_embed_dim", 0) or inner
+    if inner != width:
+        weight = weight @ named_weights.take("decoder.project_out_dim.weight", inner, width)
+    return weight
+
+
 def _side(settings: Namespace, weights: Weights, side: str) -> Side:
     """Return the shape of a side; settings that are missing are derived from the weights."""
     heads: int | None = getattr(settings, f"{side}_attention_heads", None)
     if heads is None:
         raise ValueError(f"its settings have no {side}_attention_heads")
     before: bool = getattr(settings, f"{side}_normalize_before", False)
+    with_norm = 2 if side == "encoder" else 3  # the first versions had no norm after the last layer
+    last_norm = before and weights.number(f"{side}.version", 1) >= with_norm
+    if side == "decoder" and getattr(settings, "no_decoder_final_norm", False):
+        last_norm = False
     learned: bool = getattr(settings, f"{side}_learned_pos", False)
     positions: Positions = "learned" if learned else "sinusoids"
     return Side(
@@ -81,9 +105,7 @@ def _side(settings: Namespace, weights: Weights, side: str) -> Side:
         heads=heads,
         width=getattr(settings, f"{side}_embed_dim", 0) or weights.shape(f"{side}.embed_tokens.weight")[1],
         before=before,
-        last_norm=side == "encoder"
-        and before
-        and weights.number("encoder.version", 1) >= 2,  # the first versions had none
+        last_norm=last_norm,
         positions="none" if getattr(settings, "no_token_positional_embeddings", False) else positions,
         first=PAD + 1,
     )
@@ -153,4 +175,5 @@ def _settings_of(model: Any) -> Namespace:
         no_token_positional_embeddings=model.encoder.embed_positions is None,
         no_scale_embedding=model.encoder.embed_scale == 1,
         cross_self_attention=model.decoder.cross_self_attention,
+        no_decoder_final_norm=model.decoder.layer_norm is None,
     )

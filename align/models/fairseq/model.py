@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,20 @@ from torch import Tensor
 from align.core.errors import ModelError, shorten
 from align.core.types import Dtype, TextWarning
 from align.models.assemble import assemble, fitting, preprocessor, text_fingerprint
-from align.models.fairseq.architecture import fairseq_transformer, max_positions
+from align.models.engine.linear import make_linear
+from align.models.engine.search import Output
+from align.models.fairseq.architecture import DISTILLED, fairseq_output, fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
-from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
-from align.models.fairseq.translator import FairseqTranslator
+from align.models.fairseq.dictionary import (
+    EOS,
+    PAD,
+    SPECIAL,
+    SPECIAL_IDS,
+    UNK,
+    Dictionary,
+    Vocabulary,
+    decode_dictionary,
+)
 from align.models.folder import ModelFolder
 from align.models.languages import check_language
 from align.models.preprocess import TextRules
@@ -67,16 +78,28 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         start=(EOS,),
         max_positions=limits,
         digest=text_fingerprint([checkpoint, *paths], rules),
-        framework=Framework(load_fairseq, _own_model, FairseqTranslator),
+        framework=Framework(load_fairseq, partial(_output, dictionaries[1])),
     )
     return assemble(parts, folder, device, dtype)
 
 
-def _own_model(recorder: ModelRecorder) -> Any:
-    from align.models.fairseq.own_model import load_own_model  # imports fairseq
-
+def _output(target: Dictionary, recorder: ModelRecorder) -> Output:
+    """Return the output layer of a model, whose file is read again."""
     folder, device, dtype = recorder.origin
-    return load_own_model(folder, recorder.languages, device, dtype)
+    state = load_checkpoint(folder.checkpoint, mapped=True)
+    try:
+        settings = model_settings(saved_settings(state), state["model"])
+        if settings.arch == DISTILLED:
+            raise ValueError("this model was distilled to align, and cannot translate")
+        weight = fairseq_output(settings, state["model"])
+    except ValueError as error:
+        raise ModelError(str(error), file=str(folder.checkpoint)) from None
+    return Output(
+        make_linear(weight.to(device), None, dtype=dtype),
+        EOS,
+        (PAD,),
+        dict(enumerate(target.pieces[len(SPECIAL) :], len(SPECIAL))),
+    )
 
 
 def _check_architecture(saved: Any, weights: Mapping[str, Tensor], checkpoint: Path) -> None:

@@ -29,7 +29,6 @@ UNUSED = (
     r"final_logits_bias",
     r"decoder\.output_projection\.weight",
     r"shared\.weight",
-    r"decoder\.layer_norm\.(weight|bias)",
     r"(en|de)coder\.version",
 )
 """Weights that attention does not depend on."""
@@ -149,7 +148,7 @@ def _architecture(family: Family, config: Config) -> Architecture:
             heads=config.size(f"{side}_attention_heads"),
             width=config.size("d_model"),
             before=family.before,
-            last_norm=family.before and side == "encoder",
+            last_norm=family.before,
             positions=family.positions,
             first=first,
         )

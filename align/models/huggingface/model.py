@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from align.core.errors import ModelError, shorten
 from align.core.text import split_words
@@ -28,8 +28,8 @@ from align.models.huggingface.config import (
 )
 from align.models.huggingface.families import FAMILIES, T5, Family, refuse_kind, transformer_of
 from align.models.huggingface.files import model_weight_files, shared_transformer
+from align.models.huggingface.output import output_of
 from align.models.huggingface.text import Text, language_piece, prepare_text
-from align.models.huggingface.translator import HuggingFaceTranslator
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
 from align.models.languages import check_language, find_language
 from align.models.model_toml import ModelOptions
@@ -79,7 +79,6 @@ def load_huggingface(
         folder, config, family, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
     )
     pad = config.id("pad_token_id")
-    own_model = partial(_own_model, learned=family.positions == "learned")
     limit = _most_positions(family, config, transformer, tokenizer_class(folder.text_root))
     note = f", after {shorten(' '.join(prefix))!r}" if prefix else ""
     note += "; languages: those of the forward model, swapped" if languages.swapped else ""
@@ -96,7 +95,7 @@ def load_huggingface(
         start=start,
         max_positions=(limit, limit),
         digest=_digest(folder, text, before, after, start, prefix),
-        framework=Framework(load_huggingface, own_model, partial(HuggingFaceTranslator, text)),
+        framework=Framework(load_huggingface, partial(output_of, text)),
         prefix=prefix,
         tags={tag: n for tag in text.codes.values() if (n := text.ids[0](tag)) is not None} if family.tagged else {},
         note=note,
@@ -113,13 +112,6 @@ def _digest(folder: ModelFolder, text: Text, *around: Sequence[int] | Sequence[s
     files = [*model_weight_files(folder), *(path for path in files if path.is_file())]
     spec = *around, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     return fingerprint((), repr((spec, [file_digest(path) for path in files])))
-
-
-def _own_model(recorder: ModelRecorder, learned: bool) -> Any:
-    from align.models.huggingface.own_model import load_own_model  # imports transformers
-
-    folder, device, dtype = recorder.origin
-    return load_own_model(folder, learned=learned, device=device, dtype=dtype)
 
 
 def _most_positions(family: Family, config: Config, transformer: Transformer, tokenizer: str) -> int:

@@ -43,7 +43,6 @@ FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
 UNUSED = (
     r"lm_head\.weight",
     r"(en|de)coder\.embed_tokens\.weight",  # stored as shared.weight
-    r"decoder\.final_layer_norm\.weight",
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",  # old files have it; unused
 )
 """Weights that attention does not depend on."""
@@ -63,10 +62,10 @@ class RelativePositions:
     def __init__(self, table: Tensor, most: int, both_ways: bool) -> None:
         self._table, self._most, self._both_ways = table, most, both_ways
 
-    def __call__(self, length: int) -> Tensor:
-        """Return biases `[1, H, L, L]`."""
+    def __call__(self, length: int, first: int = 0) -> Tensor:
+        """Return the biases of rows from a number on `[1, H, L - first, L]`."""
         places = torch.arange(length, device=self._table.device)
-        distances = places[:, None] - places  # from a column to its row
+        distances = places[first:, None] - places  # from a column to its row
         count = len(self._table)
         buckets = torch.zeros_like(distances)
         if self._both_ways:
@@ -129,8 +128,7 @@ class _Builder:
         stored_biases = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
         biases = stored_biases if self._bias_in_each_layer else stored_biases * layers
         stack_layers = [self._layer(side, name, bias) for name, bias in zip(blocks, biases, strict=True)]
-        norm = self._norm(f"{side}.final_layer_norm") if side == "encoder" else None
-        return Stack(Embedding(self._pieces, None), stack_layers, norm)
+        return Stack(Embedding(self._pieces, None), stack_layers, self._norm(f"{side}.final_layer_norm"))
 
     def _bias(self, side: str, name: str) -> RelativePositions:
         buckets = self._config.size("relative_attention_num_buckets", 32, least=4)

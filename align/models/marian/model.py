@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,10 +18,9 @@ from torch import Tensor
 from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Dtype
 from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
-from align.models.detokenize import Detokenizer
 from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
-from align.models.engine.linear import Activation, Linear, make_linear
-from align.models.engine.search import EngineTranslator
+from align.models.engine.linear import Activation, make_linear
+from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.marian.files import MarianSettings, read_items, read_vocabulary, read_yaml
@@ -76,14 +75,6 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     start = len(transformer.decoder.embedding.pieces) - 1
     tables = [stack.embedding.positions for stack in (transformer.encoder, transformer.decoder)]
     limits = [POSITIONS if table is None else min(POSITIONS, len(table(POSITIONS))) for table in tables]
-    translator = partial(
-        EngineTranslator,
-        partial(output_layer, folder.checkpoint, start, dtype, device),
-        target.ids[END],
-        (),
-        target.words,
-        Detokenizer(rules[1]),
-    )
     parts = ModelParts(
         transformer,
         languages,
@@ -100,15 +91,11 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         zero_start=True,
         max_positions=(limits[0], limits[1]),
         digest=text_fingerprint([checkpoint, source.path, target.path], rules),
-        framework=Framework(load_marian, _own_model, translator),
+        framework=Framework(load_marian, partial(_output, target)),
         tags={piece: n for piece, n in source.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)},
         raw=is_raw(rules),
     )
     return assemble(parts, folder, device, dtype)
-
-
-def _own_model(recorder: ModelRecorder) -> Any:
-    raise ModelError("Marian's models have no module that can be trained here", file=recorder.name)
 
 
 class Vocabulary(NamedTuple):
@@ -341,10 +328,12 @@ def _new_name(name: str, suffix: str) -> str:
     return f"{side}.layers.{int(number) - 1}.{new}" if new else name
 
 
-def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Linear:
-    """Return the output layer of a model, which only translating needs; its file is read again."""
-    items, content = read_items(checkpoint)
-    settings = MarianSettings(content, str(checkpoint))
+def _output(target: Vocabulary, recorder: ModelRecorder) -> Output:
+    """Return the output layer of a model, whose file is read again."""
+    folder, device, dtype = recorder.origin
+    rows = recorder.start[0]
+    items, content = read_items(folder.checkpoint)
+    settings = MarianSettings(content, str(folder.checkpoint))
     if "decoder_ff_logit_out_W" in items:
         weight = items["decoder_ff_logit_out_W"].T
     else:
@@ -354,5 +343,6 @@ def output_layer(checkpoint: Path, rows: int, dtype: Dtype, device: str) -> Line
         weights = Weights({"weight": weight, "bias": bias})
         weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
     except ValueError as error:
-        raise ModelError(f"its output layer does not fit: {error}", file=str(checkpoint)) from None
-    return make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
+        raise ModelError(f"its output layer does not fit: {error}", file=str(folder.checkpoint)) from None
+    linear = make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
+    return Output(linear, target.ids[END], (), target.words)

@@ -1,4 +1,4 @@
-"""Load a checkpoint into fairseq's own modules, which are used for beam search and in tests.
+"""Load a checkpoint into fairseq's own modules.
 
 fairseq is imported and patched only here and in the plugin.
 """
@@ -6,8 +6,7 @@ fairseq is imported and patched only here and in the plugin.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,9 @@ from torch import Tensor, nn
 from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.engine.builder import KEPT
-from align.models.engine.weights import stored_numbers
-from align.models.fairseq.architecture import DISTILLED
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
-from align.models.fairseq.compat import install
 from align.models.folder import ModelFolder
+from align.training.compat import install
 
 
 def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = "cpu", dtype: Dtype = "float32") -> Any:
@@ -53,14 +50,11 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
 
     settings = model_settings(saved, weights)
     if _model_class(settings.arch) is None:
-        if settings.arch == DISTILLED:
-            raise ModelError("this model was distilled to align, and cannot translate", file=str(checkpoint))
         name = settings.arch or "without a name"
         message = f"fairseq cannot build this model ({name}): no Transformer for translation"
         raise ModelError(message, file=str(checkpoint))
     task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
     try:
-        _check_cost(settings, task, weights)
         model = models.build_model(settings, task)
         pruned = {name: weight for name, weight in weights.items() if name.endswith(f".{KEPT}")}
         for name, heads in pruned.items():
@@ -99,20 +93,3 @@ def _model_class(architecture: str | None) -> type | None:
 
     model_class: type | None = ARCH_MODEL_REGISTRY.get(architecture)
     return model_class if model_class in (TransformerModel, BARTModel, TransformerAlignModel) else None
-
-
-def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tensor]) -> None:
-    """Build the model without memory for its weights, and compare their number with the checkpoint's.
-
-    fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
-    """
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-    from fairseq.models.transformer import TransformerModel
-
-    settings = copy(settings)
-    ARCH_CONFIG_REGISTRY[settings.arch](settings)
-    with torch.device("meta"):
-        skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
-    needed, present = sum(weight.numel() for weight in skeleton.parameters()), stored_numbers(weights)
-    if needed > 2 * present + 1_000_000:
-        raise ValueError(f"its settings make {needed:,} parameters, its file holds {present:,}")

@@ -9,7 +9,7 @@ import importlib
 import sys
 from typing import Any
 
-from align.models.fairseq.compat import install
+from align.training.compat import install
 
 PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
 

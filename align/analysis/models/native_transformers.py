@@ -1,6 +1,6 @@
-"""Load a model folder into transformers' own modules, which are used for beam search.
+"""Load a model folder into transformers' own modules.
 
-transformers is imported here, and by `align.analysis` through `import_transformers`. It receives settings that were
+transformers is imported here only, by others through `import_transformers`. It receives settings that were
 picked by name and weights that were read by `align.models.huggingface.files`: it opens no file of the folder, and looks
 for no code.
 """
@@ -19,6 +19,7 @@ from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
+from align.models.huggingface.families import FAMILIES
 from align.models.huggingface.files import read_model_weights
 
 CLASSES = {
@@ -50,12 +51,11 @@ COMPUTED = re.compile(r"(model\.)?(en|de)coder\.embed_positions\.\w+")
 INSTALL = "pip install 'transformers>=5'"
 
 
-def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", dtype: Dtype = "float32") -> Any:
+def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> Any:
     """Load a folder into transformers' own modules.
 
     Args:
         folder: folder of a model that a recorder was loaded from, which has checked most of the files.
-        learned: whether its positions are weights.
         device: device to run on.
         dtype: precision: "bfloat16", or anything else for float32.
 
@@ -66,8 +66,9 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
         ModelError: settings and weights do not fit each other.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
-    hf = import_transformers("translating with Hugging Face models")
+    hf = import_transformers("analysing Hugging Face models")
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    learned = FAMILIES[config.kind].positions == "learned"
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
     weights = read_model_weights(folder)
     rows = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
@@ -86,8 +87,7 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
         raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder.root)) from None
     missing = sorted(name for name in info["missing_keys"] if learned or not COMPUTED.fullmatch(name))
     if missing:
-        raise ModelError(f"it has no {missing[0]}, which translating needs", file=str(folder.checkpoint))
-    model.generation_config = hf.GenerationConfig()  # some classes have other defaults
+        raise ModelError(f"it has no {missing[0]}, which its module needs", file=str(folder.checkpoint))
     return model.eval().requires_grad_(False).to(device)
 
 

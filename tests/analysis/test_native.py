@@ -1,0 +1,43 @@
+"""Frameworks' own modules: which there are, and what they need."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align import ModelError, load
+from align.analysis.models.native import own_model
+from align.models.model_toml import ModelOptions
+from tests import hugging, marian
+
+
+def test_a_module_of_transformers_needs_version_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hugging.save_model("marian", tmp_path)
+    import transformers  # which replaces its entry in sys.modules when it is first used
+
+    recorder: Any = load(tmp_path).forward.recorder
+    with monkeypatch.context() as patched:
+        patched.setattr(transformers, "__version__", "4.57.1")
+        with pytest.raises(ModuleNotFoundError, match=r"transformers 4\.57\.1 is .* needs 5 or later"):
+            own_model(recorder)
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "transformers", None)
+        with pytest.raises(
+            ModuleNotFoundError, match=r"transformers is not installed.*: pip install 'transformers>=5'"
+        ):
+            own_model(recorder)
+    assert own_model(recorder) is own_model(recorder)
+
+
+def test_other_formats_have_no_module(tmp_path: Path) -> None:
+    items, settings = marian.make(marian.SHAPES["student"])
+    marian.write_npz(tmp_path / "model.npz", items, settings)
+    marian.write_vocabulary(tmp_path / "toy.vocab.yml")
+    recorder: Any = load(
+        tmp_path, options=ModelOptions(source_lang="de", target_lang="en", subwords="none")
+    ).forward.recorder
+    with pytest.raises(ModelError, match="have no module that can be trained here"):
+        own_model(recorder)
