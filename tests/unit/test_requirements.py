@@ -53,7 +53,7 @@ def test_lists_with_hashes_have_the_pinned_versions(name: str) -> None:
     extras = (ROOT / "scripts" / "lock").read_text(encoding="utf-8").split(f'"{name}": "')[1].split('"')[0]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    for extra in extras.split(","):
+    for extra in filter(None, extras.split(",")):
         for line in setup["options.extras_require"][extra].strip().splitlines():
             if not line.startswith("#"):
                 assert canonicalize_name(Requirement(line).name) in found, line
