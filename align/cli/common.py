@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 from align.core.errors import ARGUMENT, LONGEST_MESSAGE, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
 from align.core.types import Alignment, Choice
-from align.evaluation.gold import LinksWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
 
@@ -127,7 +126,7 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        text = message.error.told(with_options) if isinstance(message, LinksWarning) else message
+        text = message.error.told(with_options) if hasattr(message, "error") else message  # a LinksWarning
         say(f"{program}: warning: {text}")
 
     warnings.showwarning = show

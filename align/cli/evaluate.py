@@ -8,16 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from align.cli.args import (
-    add_length_options,
-    add_link_options,
-    add_table_options,
-    link_options,
-    new_parser,
-    options_of,
-    whole_number,
-)
+from align.cli.args import add_table_options, new_parser, options_of, whole_number
 from align.cli.common import open_output, run, show_warnings, with_options
+from align.cli.gold_args import add_length_options, add_link_options, link_options
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, TextWarning

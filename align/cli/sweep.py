@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING
 from align.cli.args import (
     BATCH_ADVICE,
     add_input_options,
-    add_link_options,
     add_model_options,
     add_null_option,
     add_quiet_option,
-    add_range_option,
     add_speed_options,
     add_table_options,
     file_prefix,
-    link_options,
     new_parser,
     options_of,
     read_input,
     whole_number,
 )
 from align.cli.common import open_output, run, say, show_warnings, with_options
+from align.cli.gold_args import add_link_options, add_range_option, link_options
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Parser
 from align.core.types import Gold, Pair, Settings, TextWarning

@@ -8,20 +8,18 @@ from typing import get_args
 
 from align.cli.args import (
     BATCH_ADVICE,
-    add_length_options,
-    add_link_options,
     add_model_options,
     add_output_option,
     add_quiet_option,
     add_speed_options,
     check_files,
-    link_options,
     new_parser,
     options_of,
     whole_number,
 )
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
+from align.cli.gold_args import add_length_options, add_link_options, link_options
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Parser
 from align.core.errors import plural

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from align.analysis.commands.common import PROGRAM, Common, Texts, load_aligner, load_inspected, need_target
-from align.cli.args import link_options
 from align.cli.common import open_output, say
+from align.cli.gold_args import link_options
 from align.cli.loading import ModelRequest
 from align.cli.sweep import need
 from align.core.errors import DataError, ModelError, plural

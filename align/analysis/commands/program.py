@@ -18,17 +18,9 @@ from align.analysis.commands.common import (
     common_options,
     publish,
 )
-from align.cli.args import (
-    MAX_BEAM,
-    add_link_options,
-    add_range_option,
-    check_files,
-    new_parser,
-    number_up_to,
-    seed_number,
-    whole_number,
-)
+from align.cli.args import MAX_BEAM, check_files, new_parser, number_up_to, seed_number, whole_number
 from align.cli.common import run, show_warnings
+from align.cli.gold_args import add_link_options, add_range_option
 from align.cli.loading import LANGUAGES
 from align.cli.parser import Parser
 from align.core.types import PARTS, Part, Search, TextWarning
