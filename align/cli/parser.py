@@ -146,6 +146,8 @@ class Parser(argparse.ArgumentParser):
             if not MODEL_FILES.fullmatch(os.path.basename(output)):
                 continue
             folder = os.path.dirname(os.path.realpath(output))
+            if any(name.endswith((".safetensors", ".bin", ".pt", ".npz")) for name in os.listdir(folder)):
+                self.error(f"{OUTPUTS[dest]} would replace {output}, a file of a model")
             for model in filter(os.path.exists, (name for dest in MODELS for name in _file_names(read.get(dest)))):
                 own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
                 if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):

@@ -143,13 +143,13 @@ def test_files_that_are_read_are_not_replaced(run_main: Callable[..., Result], f
         output = ("--bad-lines", "blank", option, f"llama/{file}")
         result = run_main(extract.main, "-m", "llama", *languages, *output, stdin="das ||| the\n")
         assert result.code == 2
-        assert f"{option} would replace llama/{file}, a file of the model llama" in result.err
+        assert f"{option} would replace llama/{file}, a file of a model" in result.err
     Path("adapter").mkdir()
     Path("adapter", "adapter_config.json").write_text('{"base_model_name_or_path": "someone/llama"}')
     Path("adapter", "adapter_model.safetensors").touch()
     result = run_main(extract.main, "-m", "adapter", "-o", "llama/config.json", stdin="das ||| the\n")
     assert result.code == 2
-    assert "-o would replace llama/config.json, a file of the model adapter" in result.err
+    assert "-o would replace llama/config.json, a file of a model" in result.err
     assert {path: path.read_bytes() for path in kept} == kept
     assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0
     assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0

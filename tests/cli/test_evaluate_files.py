@@ -161,8 +161,7 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
     [
         (), ("-g", "gold"), ("-g", "-", "-"), ("-g", "gold", "one", "-s", "source"),
         ("-g", "gold", "one", "--errors", "0"),
-        ("-g", "gold", "one", "-b", "--per-sentence"), ("-g", "gold", "one", "-b", "--all-columns"),
-        ("-g", "gold", "one", "--all-columns", "-f", "tsv"),
+        ("-g", "gold", "one", "-b", "--per-sentence"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:

@@ -77,8 +77,6 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
     run(checkpoint, "--subwords-file", data / "any.name", "--subwords", "subword-nmt")
     codes, dictionary = tmp_path / "toy" / "any.name", data / "dict.de.txt"
     before = codes.read_bytes(), dictionary.read_bytes()
-    replaced = align("-q", "-m", checkpoint, "-o", codes)
-    assert (replaced.code, f"-o would replace {codes}, a file of the model" in replaced.err) == (2, True)
     heads = ("--dictionaries", data, "-s", codes, "-t", codes, "--heads", dictionary)
     replaced = run(checkpoint, *heads)
     assert (replaced.code, f"--heads would replace the input {dictionary}" in replaced.err) == (2, True)

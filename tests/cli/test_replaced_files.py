@@ -46,7 +46,7 @@ def test_files_of_a_model(layout: str, tmp_path: Path, capsys: pytest.CaptureFix
     for name in LAYOUTS[layout]:
         with pytest.raises(SystemExit):
             parser.parse_command(["-m", str(folder), "text", "-o", str(folder / name)])
-        assert f"a file of the model {folder}" in capsys.readouterr().err
+        assert "a file of " in capsys.readouterr().err
     for name in ("links", "notes.txt"):
         parser.parse_command(["-m", str(folder), "text", "-o", str(folder / name)])
 
@@ -64,12 +64,12 @@ def model(write: Callable[..., None], tmp_path: Path) -> None:
         (
             baseline.main,
             "eflomal --pieces toy text -o toy/dict.de.txt",
-            "-o would replace toy/dict.de.txt, a file of the",
+            "-o would replace toy/dict.de.txt, a file of a model",
         ),
         (
             extract.main,
             "-m toy text -o toy/checkpoint.pt",
-            "-o would replace toy/checkpoint.pt, a file of the model toy",
+            "-o would replace toy/checkpoint.pt, a file of a model",
         ),
         (
             extract.main,

@@ -188,7 +188,6 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     [
         (("-s", "a"), "go together"),
         (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
-        (("a", "--all-columns", "-f", "tsv"), "--all-columns is for text"),
         (("a", "--plots", "."), "beginning of file names"),
         (("a", "--plots", "figures/"), "beginning of file names"),
         (("-", "-g", "-"), "only one of the files can be stdin"),

@@ -142,7 +142,7 @@ WRONG: list[tuple[Callable[[Path], object], str]] = [
         "its encoder_layers is 1000000000, not .* from 1 to 512",
     ),
     (lambda f: change(f, "config.json", encoder_layers=500), "it has no encoder.layers.2"),
-    (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which is no part"),
+    (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which its settings"),
     (lambda f: change(f, "config.json", decoder_attention_heads=5), "its decoder is 16 wide"),
     (lambda f: change(f, "config.json", activation_function="eval"), "its activation_function is eval"),
     (lambda f: change(f, "config.json", eos_token_id=10**6), "pieces on the source side, but .* trained with"),

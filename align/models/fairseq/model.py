@@ -64,7 +64,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         settings = model_settings(saved, weights)
         transformer, limits = fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
-        warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
+        warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=4)  # the caller of align.load
     source, target = (Vocabulary(dictionary) for dictionary in dictionaries)
     parts = ModelParts(
         transformer,

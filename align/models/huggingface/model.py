@@ -73,7 +73,7 @@ def load_huggingface(
     text = prepare_text(vocabulary, known, folder.options)
     before, after, start, prefix = _surroundings(family, config, text, languages, folder.options)
     for warning in _warnings(config, family, text, prefix, folder):
-        warnings.warn(f"{folder.root}: {warning}", TextWarning, stacklevel=3)  # the caller of align.load
+        warnings.warn(f"{folder.root}: {warning}", TextWarning, stacklevel=4)  # the caller of align.load
     _check_surroundings(family, vocabulary, before, after, prefix, config.file)
     transformer = shared_transformer(
         folder, config, family, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
