@@ -15,8 +15,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
-
 from align.core.errors import DataError
 from align.core.types import Choice
 from align.io.manifest import differences, dump_json, load_json
@@ -52,6 +50,8 @@ class Shards:
     """
 
     def __init__(self, path: str, listing: str | None = None) -> None:
+        from filelock import FileLock, Timeout  # which options do without, where nothing is installed
+
         self.folder, self.size, self.lines, self.complete = parts_of(path), 0, 0, False
         self.counts: Counter[str] = Counter()
         self.choices: tuple[Choice, ...] = ()
