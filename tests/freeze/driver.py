@@ -21,7 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,26 +155,47 @@ def log_probabilities(model: str, source: str, count: str, *options: str) -> Non
 
     import align
 
-    hypotheses = moved("align.models.engine.search:Hypotheses")
     languages: Any = dict(option.split("=") for option in options)
     aligner = align.load(model, device="cpu", options=align.ModelOptions(**languages), too_long="blank")
     recorder: Any = aligner.forward.recorder
     search: Any = recorder.translator(align.Search(beam=1), 1000)
-    find = getattr(search, "_find", search)
     for found in align.translate(aligner, lines_of(source, int(count)), align.Search(beam=1)):
         if found.skipped or not found.pair.target:
             print("none")
             continue
         pieces = recorder.encode(found.pair)
-        total = 0.0
+        sources = torch.tensor([pieces.source])
         with torch.inference_mode():
-            state = find._begin(torch.tensor([pieces.source]))
-            for step, piece in enumerate([*pieces.target[:30], find._end]):
-                scores, states = find._advance(state, step)
-                total += float(scores[0, piece])
-                ids = torch.cat((state.ids, torch.tensor([[piece]])), 1)
-                state = hypotheses(ids, state.scores, states, state.sources)
+            steps = new_steps if hasattr(search, "find") else old_steps
+            total = steps(search, sources, pieces.target[:30])
         print(len(pieces.target), f"{total:.4f}")
+
+
+def old_steps(search: Any, sources: Any, target: Sequence[int]) -> float:
+    """Return the log-probability of pieces by the search of version 0.3.0."""
+    import torch
+
+    find, total = getattr(search, "_find", search), 0.0
+    state = find._begin(sources)
+    for step, piece in enumerate([*target, find._end]):
+        scores, states = find._advance(state, step)
+        total += float(scores[0, piece])
+        ids = torch.cat((state.ids, torch.tensor([[piece]])), 1)
+        state = moved("align.models.engine.search:Hypotheses")(ids, state.scores, states, state.sources)
+    return total
+
+
+def new_steps(search: Any, sources: Any, target: Sequence[int]) -> float:
+    """Return the same by the search of later versions."""
+    import torch
+
+    find, total = search.find, 0.0
+    logits, states, kept = find.model.begin(sources)
+    for step, piece in enumerate([*target, find._ends[0]], 1):
+        logits[:, find._never] = float("-inf")
+        total += float(logits.log_softmax(1)[0, piece])
+        logits, states = find.model.advance(torch.tensor([piece]), step, states, kept)
+    return total
 
 
 def symmetrisations(count: str) -> None:
@@ -334,7 +355,7 @@ def main() -> None:
         with contextlib.suppress(Exception):  # of a library that is missing, or a program
             importlib.import_module(name)
     with contextlib.suppress(ImportError):  # which translates in trees that have no search of their own for it
-        moved("align.models.fairseq.compat:install")()
+        moved("align.training.compat:install", "align.models.fairseq.compat:install")()
         importlib.import_module("fairseq.models.transformer")
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
