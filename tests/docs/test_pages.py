@@ -31,7 +31,6 @@ NOT_RUN = {
         "needs Slurm",
         "tests/scale/test_ray.py does it",
         "needs a store of your own",
-        "the speed is that of the machine",
     ],
     "docs/serve.md": ["the service of the page has no token"],
     "docs/train.md": [
