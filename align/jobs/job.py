@@ -103,29 +103,25 @@ def open_run(
 
 
 @contextmanager
-def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[bool]:
+def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[None]:
     """Keep other workers from a file of a job until the context ends; a remote store has no locks.
 
     Args:
         wait: seconds to wait for another worker; None for PATIENCE, -1 without limit.
 
-    Returns:
-        Whether there was an earlier attempt, which was killed.
-
     Raises:
         DataError: another worker has it.
     """
     if not is_local(folder):
-        yield True
+        yield
         return
     path = locate(join(folder, RUN, f"{name}.lock"))[1]
-    killed = os.path.exists(path)
     try:
         with FileLock(path, timeout=PATIENCE if wait is None else wait):
             try:
-                yield killed
+                yield
             finally:
-                with suppress(OSError):  # whoever has waited for it finds the file done
+                with suppress(OSError):  # a worker that waits for it will find the file done
                     os.unlink(path)
     except Timeout:
         raise DataError("another run is doing it", file=join(folder, name)) from None
@@ -148,19 +144,21 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
         OSError: the output cannot be written.
     """
     output, marker_place = join(job.output, file.name), join(job.output, RUN, f"{file.name}.json")
-    with claimed(job.output, file.name) as killed:
+    with claimed(job.output, file.name):
         file = stat(file.place)
         marker = read_record(marker_place)
-        if marker and exists(output):
+        if marker and "rows" in marker and exists(output):
             if marker["input"] != [*file]:
                 hint = f"remove {output} to have it done again"
                 raise DataError(f"has changed since {output} was made", file=file.place, hint=hint)
             return marker, True
-        if not marker and not killed and exists(output):
+        if not marker and exists(output):
             raise DataError("exists already, and this job did not write it", file=output, hint="move or remove it")
-        remove(marker_place)
+        # A marker without rows says that an output which is there, after a kill, is of this job.
+        write_record(marker_place, {"input": [*file]})
         counts: Counter[str] = Counter()
         with ExitStack() as stack:
+            stack.callback(lambda: None if exists(output) else remove(marker_place))
             rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
             out = stack.enter_context(whole_file(output))
             rows.bad.on_blank = stack.enter_context(_Rejects(join(job.output, RUN, f"{file.name}.bad.jsonl"))).add
