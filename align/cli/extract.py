@@ -381,7 +381,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "columns": ",".join(map(str, source.columns)) or "all",
         "bad-lines-file": options.bad_list,
         "files": ", ".join(map(name_shown, source.files)),
-        **{name_shown(name): stamp(name) for name in source.files},
+        **{f"input {name_shown(name)}": stamp(name) for name in source.files},
     }
 
 

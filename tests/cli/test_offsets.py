@@ -71,7 +71,7 @@ def test_a_run_that_goes_on(run: Callable[..., Result], write: Callable[..., Non
     write(b="das  haus ||| the\n")
     assert run("b", "-o", "links", "--resume", "-f", "offsets").code == 0
     write(b="das haus ||| the\n")  # the same words
-    failed(run("b", "-o", "links", "--resume", "-f", "offsets"), "links: was made with other settings (b: ")
+    failed(run("b", "-o", "links", "--resume", "-f", "offsets"), "links: was made with other settings (input b: ")
 
 
 def test_what_reads_links_of_words_says_so(run_main: Callable[..., Result], write: Callable[..., None]) -> None:

@@ -245,12 +245,18 @@ def test_another_run_is_refused_and_nothing_is_lost(
     before = (tmp_path / "text").read_bytes()
     about = os.stat("text")
     write(text=before + b"\n")
-    failed(run(*again), "(text: ", " bytes, changed at ", advice)
+    failed(run(*again), "(input text: ", " bytes, changed at ", advice)
     write(text=before)
-    failed(run(*again), "(text: ", " bytes, changed at ", advice)  # the time differs
+    failed(run(*again), "(input text: ", " bytes, changed at ", advice)  # the time differs
     os.utime("text", ns=(about.st_atime_ns, about.st_mtime_ns))
     assert run(*again).code == 0
     assert (tmp_path / "links").read_bytes() == run("-q", "text").out
+
+
+def test_no_name_of_an_input_hides_a_setting(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(format="das haus ||| the house\n")
+    assert run("-q", "format", "-o", "links", "--resume").code == 0
+    failed(run("-q", "format", "-o", "links", "--resume", "-f", "talp"), "(format: pharaoh → talp)")
 
 
 def test_after_a_bad_line_it_goes_on_without_it(run: Callable[..., Result], write: Callable[..., None]) -> None:
