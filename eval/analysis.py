@@ -27,7 +27,7 @@ TUNING = "--tune-source {data}/valid.de --tune-target {data}/valid.en --held-out
 
 GOLD = (
     "-s {data}/gold/deen-dev84/dev84.de -t {data}/gold/deen-dev84/dev84.en -g {data}/gold/deen-dev84/dev84.align "
-    "--gold-format question --gold-base 0"
+    "--gold-format question,0-based"
 )
 
 RUNS = {

@@ -2,9 +2,10 @@
 
     .venv/bin/python eval/run.py benchmark --against REV -s SOURCE -t TARGET [--lines 20000] [--rounds 3]
 
-The same extraction by both, files to Pharaoh lines, with layers and heads fixed where this tree chooses to read the
-text: in one direction and in both, in float32 and, by this tree, in the other kinds of arithmetic. Start-up is the time
-until the links of a single line come out; what is left of the time that the text takes is its rate.
+The same extraction by both, files to Pharaoh lines, with the forward model's layers and heads fixed where this tree
+chooses to read the text; the reverse model is read where its model.toml says. In one direction and in both, in float32
+and, by this tree, in the other kinds of arithmetic. Start-up is the time until the links of a single line come out;
+what is left of the time that the text takes is its rate.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Bench:
         texts: the text, and its first line alone, as files of both sides.
         lines: of the text.
         models: the model, and the reverse one.
-        places: where they read.
+        place: where the model reads.
         threads: of a program, in all.
         folder: for what they write.
     """
@@ -66,14 +67,14 @@ class Bench:
         texts: Sequence[tuple[Path, Path]],
         lines: int,
         models: tuple[str, str],
-        places: tuple[Place, Place],
+        place: Place,
         threads: int,
         folder: Path,
     ) -> None:
         self._text, self._line = texts
         self._lines, self._threads, self._folder = lines, threads, folder
-        self._forward = ["-m", models[0], *cell_options(places[0])]
-        self._reverse = ["--reverse-model", models[1], *cell_options(places[1], "--reverse-")]
+        self._forward = ["-m", models[0], *cell_options(place)]
+        self._reverse = ["--reverse-model", models[1]]
 
     def measure(self, way: Way) -> Measured:
         """One round of a way."""
@@ -88,11 +89,11 @@ class Bench:
         return Measured(start_up, seconds, links)
 
 
-def cell_options(place: Place, prefix: str = "--") -> list[str]:
-    """What makes extract-align read here: `--layer 1,2 --head 1,all`, or those of the reverse model."""
+def cell_options(place: Place) -> list[str]:
+    """What makes extract-align read here: `--layer 1,2 --head 1,all`."""
     cells = list(place.cells().values())
     layers, heads = (",".join(str(getattr(cell, part)) for cell in cells) for part in ("layer", "head"))
-    return [f"{prefix}layer", layers, f"{prefix}head", heads]
+    return ["--layer", layers, "--head", heads]
 
 
 def spread(values: Sequence[float]) -> tuple[Value, Value]:
@@ -148,7 +149,7 @@ def run(
 ) -> None:
     """Measure; print and write what is known after each round."""
     models = absolute(model), absolute(reverse_model)
-    places, names = where_to_read(source, target, models, lines)
+    place, names = where_to_read(source, target, models, lines)
     command = (
         f"python eval/run.py benchmark --against {against} -s {Path(source).name} -t {Path(target).name} "
         f"--dtypes {' '.join(dtypes)} --lines {lines}"
@@ -156,7 +157,7 @@ def run(
     with checkout(against) as old, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text, line = (first_lines(source, target, count, folder) for count in (lines, 1))
-        bench = Bench((text, line), lines, models, places, threads, folder)
+        bench = Bench((text, line), lines, models, place, threads, folder)
         bases = {directions: Way(directions, old, BASE) for directions in DIRECTIONS}
         ways = [
             way
@@ -176,12 +177,10 @@ def run(
             write_table(COLUMNS, rows, sign, output / "benchmark_against.tsv")
 
 
-def where_to_read(
-    source: str, target: str, models: tuple[str, str], lines: int
-) -> tuple[tuple[Place, Place], list[str]]:
-    """Where both models read the text by this tree's choice, and what the signature says of it."""
+def where_to_read(source: str, target: str, models: tuple[str, str], lines: int) -> tuple[Place, list[str]]:
+    """Where the model reads the text by this tree's choice, and what the signature says of both models."""
     pairs = read_text(source, target)[:lines]
     aligners = [load(model, device="cpu") for model in models]
     choices: list[Choice] = [chosen(a, some) for a, some in zip(aligners, (pairs, swapped(pairs)), strict=True)]
     names = [f"{a.forward.recorder.name} ({choice.place})" for a, choice in zip(aligners, choices, strict=True)]
-    return (choices[0].place, choices[1].place), names
+    return choices[0].place, names

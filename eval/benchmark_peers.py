@@ -104,8 +104,11 @@ class System(NamedTuple):
 
 
 def run_statistical(tool: str, text: Text) -> Timed:
-    """A statistical aligner from text to symmetrised links."""
-    return run_whole(text, "baseline", tool, "-q", "--case", "lower")
+    """A statistical aligner from text, which is in lower case for all of them, to symmetrised links."""
+    source, target = (text.folder / f"{file.name}.lower" for file in text.files)
+    for file, lower in zip(text.files, (source, target), strict=True):
+        lower.write_bytes(file.read_bytes().decode().lower().encode())
+    return run_whole(text._replace(files=(source, target)), "baseline", tool, "-q")
 
 
 def run_ours(options: list[str], text: Text) -> Timed:

@@ -1,4 +1,4 @@
-"""Options that print something and exit: version, citation, shell completion; names of the bundled models."""
+"""Options that print something and exit: version, shell completion; names of the bundled models."""
 
 from __future__ import annotations
 
@@ -13,24 +13,6 @@ from align.cli.common import direction, open_output, run
 from align.cli.parser import Parser
 from align.models.folder import BUNDLED, find_model
 from align.models.model_toml import ModelOptions
-
-CITATION = f"""\
-@inproceedings{{kobayashi-etal-2020-attention,
-  title = {{Attention is Not Only a Weight: Analyzing Transformers with Vector Norms}},
-  author = {{Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro}},
-  booktitle = {{Proceedings of the 2020 Conference on Empirical Methods in Natural Language Processing (EMNLP)}},
-  year = {{2020}},
-  pages = {{7057--7075}},
-  doi = {{10.18653/v1/2020.emnlp-main.574}},
-}}
-
-@misc{{extract-align,
-  title = {{extract-align: word alignments out of a trained Transformer}},
-  author = {{{{The extract-align authors}}}},
-  note = {{Version {align.__version__}}},
-}}
-"""
-"""The method's paper, and this toolkit, as BibTeX; CITATION.cff says the same for those who have the repository."""
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -61,13 +43,6 @@ def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
         full_parser: builds that parser with subparsers for all commands.
     """
     parser.add_argument("--version", action="version", version=f"{parser.prog} {align.__version__}")
-    parser.add_argument(
-        "--cite",
-        action=Answer,
-        nargs=0,
-        answer=lambda _: CITATION,
-        help="print BibTeX of the method and of this toolkit",
-    )
     parser.add_argument(
         "--print-completion",
         action=Answer,

@@ -8,17 +8,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from typing import ClassVar
 
-from align.cli.args import (
-    add_output_option,
-    add_quiet_option,
-    add_signature_option,
-    check_files,
-    new_parser,
-    number_up_to,
-    options_of,
-)
+from align.cli.args import OutputArgs, RunArgs, check_files
 from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
+from align.cli.options import add_group, new_parser, number_up_to, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import show_value
 from align.core.symmetrize import DEFAULT_METHOD
@@ -41,89 +35,6 @@ EXAMPLES = """examples:
 """
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `extract-align combine` is asked for.
-
-    Attributes:
-        files: of links.
-        swapped: whether the reverse file has the target side first.
-        method: a key of `align.evaluation.dialects.ALL_METHODS`, or MEAN.
-        weights: of the files for the mean; empty for equal ones.
-        threshold: links have a mean score above it.
-        scores: whether to write mean scores.
-    """
-
-    files: tuple[str, ...]
-    swapped: bool
-    method: str
-    weights: tuple[float, ...]
-    threshold: float
-    scores: bool
-    format: str
-    output: str | None
-    signature: bool
-    quiet: bool
-
-
-def build_parser() -> Parser:
-    """All options."""
-    parser = new_parser(
-        PROGRAM,
-        "Symmetrises two files of word alignments, one for each direction, or averages any number of files.",
-        EXAMPLES,
-        ("symmetrize", "output", "format"),
-    )
-    add_signature_option(parser)
-    add_quiet_option(parser)
-    group = parser.add_argument_group("input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)")
-    group.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="links of one text, source first: Pharaoh, talp or JSON lines; possible links (0p1) count as links. To be "
-        "symmetrised: forward links, then reverse links",
-    )
-    group.add_argument(
-        "--reverse-swapped",
-        action="store_true",
-        help="the second file has the target side first, as lilt's .reverse files",
-    )
-    group = parser.add_argument_group("method")
-    group.add_argument(
-        "--symmetrize",
-        choices=(*ALL_METHODS, MEAN),
-        default=DEFAULT_METHOD,
-        metavar="HOW",
-        help=f"{', '.join(ALL_METHODS)}; {MEAN}: link words whose mean score is above --threshold; links without a "
-        "score count 1, and a file without links in a line does not count there",
-    )
-    group.add_argument(
-        "--threshold",
-        type=number_up_to(1),
-        metavar="T",
-        help=f"of the mean, from 0 to 1 (default: {THRESHOLD})",
-    )
-    group.add_argument(
-        "--weights",
-        type=read_weights,
-        default=(),
-        metavar="W,W",
-        help="weight of each file in the mean (default: equal)",
-    )
-    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    add_output_option(group)
-    group.add_argument(
-        "-f",
-        "--format",
-        choices=("pharaoh", "talp"),
-        default="pharaoh",
-        help="pharaoh: 0-based source-target; talp: the same, all sure",
-    )
-    group.add_argument("--print-scores", dest="scores", action="store_true", help="mean scores, as 0-1:0.83")
-    return parser
-
-
 def read_weights(text: str) -> tuple[float, ...]:
     """Read numbers above 0 with commas between."""
     try:
@@ -135,11 +46,73 @@ def read_weights(text: str) -> tuple[float, ...]:
     return weights
 
 
+@dataclass(frozen=True)
+class CombineArgs:
+    """Files of links, and how to combine them."""
+
+    TITLE: ClassVar = "links (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
+
+    files: Sequence[str] = option(
+        default=(),
+        nargs="+",
+        metavar="FILE",
+        help="links of one text, source first: Pharaoh, talp or JSON lines; possible links (0p1) count as links. To be "
+        "symmetrised: forward links, then reverse links",
+    )
+    reverse_swapped: bool = option(
+        "--reverse-swapped", default=False, help="the second file has the target side first, as lilt's .reverse files"
+    )
+    symmetrize: str = option(
+        "--symmetrize",
+        default=DEFAULT_METHOD,
+        choices=(*ALL_METHODS, MEAN),
+        metavar="HOW",
+        short="how to combine the two directions",
+        help=f"{', '.join(ALL_METHODS)}; {MEAN}: link words whose mean score is above --threshold; links without a "
+        "score count 1, and a file without links in a line does not count there",
+    )
+    threshold: float | None = option(
+        "--threshold", type=number_up_to(1), metavar="T", help=f"of the mean, from 0 to 1 (default: {THRESHOLD})"
+    )
+    weights: tuple[float, ...] = option(
+        "--weights",
+        default=(),
+        type=read_weights,
+        metavar="W,W",
+        help="weight of each file in the mean (default: equal)",
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `extract-align combine` is asked for."""
+
+    args: CombineArgs
+    output: OutputArgs
+    quiet: bool
+
+    @property
+    def threshold(self) -> float:
+        """Links have a mean score above it."""
+        return THRESHOLD if self.args.threshold is None else self.args.threshold
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    description = "Symmetrises two files of word alignments, one for each direction, or averages any number of files."
+    parser = new_parser(PROGRAM, description, EXAMPLES, ("symmetrize", "output", "format"))
+    formats = {"choices": ("pharaoh", "talp"), "help": "pharaoh: 0-based source-target; talp: the same, all sure"}
+    scores = {"help": "mean scores, as 0-1:0.83"}
+    add_group(parser, CombineArgs)
+    add_group(parser, OutputArgs, only=("output", "format", "scores"), format=formats, scores=scores)
+    add_group(parser, RunArgs, only=("quiet",))
+    return parser
+
+
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """The command line, checked."""
+    """Read and check the command line."""
     args = parser.parse_command(arguments)
-    files = tuple(args.files)
-    mean = args.symmetrize == MEAN
+    files, mean = args.files, args.symmetrize == MEAN
     if len(files) < 2 or (len(files) > 2 and not mean):
         parser.error("expected two or more files of links" if mean else "expected two files: forward and reverse links")
     if args.weights and len(args.weights) != len(files):
@@ -150,54 +123,44 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
             parser.error(f"--{name} requires --symmetrize {MEAN}")
     if args.reverse_swapped and mean:
         parser.error(f"--reverse-swapped has no effect with --symmetrize {MEAN}: swap the file's sides")
-    return options_of(
-        Options,
-        args,
-        files=files,
-        swapped=args.reverse_swapped,
-        method=args.symmetrize,
-        threshold=THRESHOLD if args.threshold is None else args.threshold,
-    )
+    return Options(read_group(CombineArgs, args), read_group(OutputArgs, args), args.quiet)
 
 
 def combine(options: Options) -> None:
     """Symmetrise the files, and say on stderr what was done."""
-    parts: dict[str, str | Sequence[str] | None] = {"method": "combine", "symmetrize": options.method}
-    if options.method == MEAN:
-        weights = [f"{weight:g}" for weight in options.weights] or ["1"] * len(options.files)
+    parts: dict[str, str | Sequence[str] | None] = {"method": "combine", "symmetrize": options.args.symmetrize}
+    if options.args.symmetrize == MEAN:
+        weights = [f"{weight:g}" for weight in options.args.weights] or ["1"] * len(options.args.files)
         parts |= {"weights": ",".join(weights), "threshold": f"{options.threshold:g}"}
     sign = signature(parts)
-    if options.signature:
-        with open_output(None) as out:
-            out.write(sign.encode() + b"\n")
-        return
-    with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(options.output) as out:
-        alignments = averaged(options) if options.method == MEAN else combined(options)
-        summary = write_alignments(alignments, out, options.format, progress, options.scores)
+    output = options.output
+    with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(output.output) as out:
+        alignments = averaged(options) if options.args.symmetrize == MEAN else combined(options)
+        summary = write_alignments(alignments, out, output.format, progress, output.scores)
     progress.write(f"{PROGRAM}: {summary}")
     progress.write(sign)
 
 
 def averaged(options: Options) -> Iterator[Alignment]:
     """Yield the links whose mean score in all files is above the threshold."""
-    names = [name_shown(name) for name in options.files]
+    names = [name_shown(name) for name in options.args.files]
     with ExitStack() as stack:
-        streams = [stack.enter_context(open_lines(name)) for name in options.files]
+        streams = [stack.enter_context(open_lines(name)) for name in options.args.files]
         scores = [read_scored(read_lines(*both), both[1]) for both in zip(streams, names, strict=True)]
         for number, lines in enumerate(in_step(scores, names), 1):
-            yield Alignment(Pair((), (), number), mean_links(lines, options.threshold, options.weights))
+            yield Alignment(Pair((), (), number), mean_links(lines, options.threshold, options.args.weights))
 
 
 def combined(options: Options) -> Iterator[Alignment]:
     """The links of both files, symmetrised."""
-    names = (name_shown(options.files[0]), name_shown(options.files[1]))
+    names = (name_shown(options.args.files[0]), name_shown(options.args.files[1]))
     checked: list[tuple[Links, Links]] = []
-    with open_lines(options.files[0]) as forward, open_lines(options.files[1]) as reverse:
+    with open_lines(options.args.files[0]) as forward, open_lines(options.args.files[1]) as reverse:
         lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
-        for number, links in enumerate(read_two(*lines, names, swapped=options.swapped), 1):
+        for number, links in enumerate(read_two(*lines, names, swapped=options.args.reverse_swapped), 1):
             if number <= CHECKED:
                 checked.append(links)
-            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, options.method), 1.0))
+            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, options.args.symmetrize), 1.0))
     warn_of_other_readings(checked, names)
 
 

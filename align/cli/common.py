@@ -21,12 +21,12 @@ DESCRIBING = "extract-align models describe MODEL"
 """Command that takes the options of a model's text."""
 
 FLAGS = {
-    "append": "--append-test",
     "source": "-s",
     "target": "-t",
     "text": "the text with -s and -t",
     "too_long": "--bad-lines",
     "wide": "--all-columns",
+    **dict.fromkeys(("source_column", "target_column", "id_column"), "--columns"),
     "dictionaries": f"{DESCRIBING} --dictionaries",
     "subword_files": f"{DESCRIBING} --subwords-file",
     "tokenizer": f"{DESCRIBING} --tokenizer",
@@ -105,13 +105,15 @@ def message_of(error: Exception, advice: str) -> str | None:
 
 
 def with_options(hint: str) -> str:
-    """Return a hint with the options that set its arguments: `--bad-lines blank`, `--gold-base 1`."""
+    """Return a hint with the options that set its arguments: `--bad-lines blank`, `--gold-format 1-based`."""
 
     def written(argument: re.Match[str]) -> str:
         file, name, value = argument.groups()
-        name = f"{file}_{name}" if file else name
-        flag = FLAGS.get(name, "--" + name.replace("_", "-"))
         value = (value or "").strip('"')
+        if file:  # of a file of links
+            value = f"{value}-based" if name == "base" and value else name if name == "swapped" and value else value
+            return f"--{file}-format {value}".rstrip()
+        flag = FLAGS.get(name, "--" + name.replace("_", "-"))
         return flag if value in ("", "True") else f"{flag} {value}"
 
     return ARGUMENT.sub(written, hint)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from align.cli.common import Progress, direction, open_output
-from align.cli.loading import Asked, Models, begin_session, load_aligner
+from align.cli.loading import Request, begin_session, load_aligner
 from align.core.errors import DataError, plural
 from align.core.formats import to_json
 from align.core.types import Origin, Pair, TextWarning
@@ -31,8 +31,8 @@ Languages = tuple[str, str]
 class _Run:
     """Fills the segments of a document."""
 
-    def __init__(self, segments: Sequence[Segment], asked: Asked, file: str) -> None:
-        self._segments, self._asked, self._file = segments, asked, file
+    def __init__(self, segments: Sequence[Segment], file: str) -> None:
+        self._segments, self._file = segments, file
         self.targets: list[str | None] = [None] * len(segments)
         self.counts: Counter[str] = Counter()
         self.rows: dict[int, dict[str, Any]] = {}
@@ -147,17 +147,17 @@ def languages_of(segments: Iterable[Segment]) -> list[Languages]:
     return list(dict.fromkeys(source_and_target))
 
 
-def for_languages(models: Models, languages: Sequence[Languages], file: str) -> Models:
-    """Return the models for a document's languages, which choose the bundled model.
+def for_languages(request: Request, languages: Sequence[Languages], file: str) -> Request:
+    """Return the request for a document's languages, which choose the bundled model.
 
     They do not if a model or a language is requested.
 
     Raises:
         DataError: a side is in several languages.
     """
-    options = models.forward.options
-    if models.forward.model or models.reverse or options.source_lang or options.target_lang:
-        return models
+    model = request.model
+    if model.model or model.reverse_model or model.source_lang or model.target_lang:
+        return request
     chosen: list[str | None] = []
     for side, codes in zip(("sources", "translations"), zip(*languages, strict=True), strict=True):
         distinct = {base_language(code): code for code in codes if code}
@@ -165,8 +165,7 @@ def for_languages(models: Models, languages: Sequence[Languages], file: str) -> 
             listed = ", ".join(distinct)
             raise DataError(f"{side} in {len(distinct)} languages: {listed}", file=file, hint="name a model: ‹model›")
         chosen.append(next(iter(distinct.values()), None))
-    options = replace(options, source_lang=chosen[0], target_lang=chosen[1])
-    return replace(models, forward=replace(models.forward, options=options))
+    return replace(request, model=replace(model, source_lang=chosen[0], target_lang=chosen[1]))
 
 
 def warn_of_languages(model: Languages, languages: Sequence[Languages], file: str) -> None:
@@ -182,7 +181,7 @@ def warn_of_languages(model: Languages, languages: Sequence[Languages], file: st
 
 def transfer_document(
     program: str,
-    asked: Asked,
+    request: Request,
     file: str,
     tags: str | None,
     outputs: tuple[str | None, str | None, str | None],
@@ -191,7 +190,7 @@ def transfer_document(
 
     Args:
         program: name for messages.
-        asked: the models; with a search, segments without a translation are translated.
+        request: the models; with a search, segments without a translation are translated.
         tags: one of `align.transfer.tags.KINDS`; None for those of the kind of document.
         outputs: file to write, None for stdout; file for the places of tags, as JSON lines, if any; file for doubtful
             segments, if any.
@@ -202,26 +201,26 @@ def transfer_document(
         raise DataError(f"more than {LARGEST >> 20} MiB", file=shown)
     with open(file, "rb") as stream:
         data = stream.read(LARGEST + 1)
-    options = asked.models.forward.options
-    document = read_document(data, shown, tags, (options.source_lang, options.target_lang))
-    run = _Run(document.segments, asked, shown)
+    model, search = request.model, request.search
+    document = read_document(data, shown, tags, (model.source_lang, model.target_lang))
+    run = _Run(document.segments, shown)
     signature = ""
-    with closing(Progress(program, asked.quiet)) as progress:
-        if run.lacking or (run.empty and asked.search):
-            read = [*run.lacking, *(run.empty if asked.search else ())]
+    with closing(Progress(program, request.run.quiet)) as progress:
+        if run.lacking or (run.empty and search):
+            read = [*run.lacking, *(run.empty if search else ())]
             languages = languages_of(document.segments[n] for n in read)
-            asked = replace(asked, models=for_languages(asked.models, languages, shown))
-            aligner = load_aligner(program, asked)
-            if not (options.source_lang or options.target_lang):
+            request = for_languages(request, languages, shown)
+            aligner = load_aligner(program, request)
+            if not (model.source_lang or model.target_lang):
                 warn_of_languages(aligner.forward.recorder.languages, languages, shown)
-            for wanted, do in ((run.lacking, run.complete), (run.empty if asked.search else (), run.translate)):
+            for wanted, do in ((run.lacking, run.complete), (run.empty if search else (), run.translate)):
                 if wanted:
-                    translating = replace(asked, search=asked.search if do == run.translate else None)
+                    translating = replace(request, search=search if do == run.translate else None)
                     session = begin_session(translating, aligner, progress)
                     do(session)
-            session.search = asked.search
+            session.search = search
             signature = session.signature()
-        if not asked.search:
+        if not search:
             run.counts["without a translation"] += len(run.empty)
         run.leave_refused(document.refused(run.targets))
         content = document.fill(run.targets)

@@ -6,11 +6,12 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-from align.cli.args import add_table_options, new_parser, options_of, whole_number
+from align.cli.args import tables_format
 from align.cli.common import open_output, run, show_warnings, with_options
-from align.cli.gold_args import add_length_options, add_link_options, link_options
+from align.cli.gold_args import GoldArgs, LinkArgs
+from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, TextWarning
@@ -25,8 +26,8 @@ from align.view.error_tables import count_notes, draw_errors, error_table, score
 
 PROGRAM = "extract-align eval"
 
-MOST_DIGITS = 15
-"""Digits after the point that a float distinguishes in percent."""
+DIGITS = 2
+"""Digits after the point of percentages."""
 
 EXAMPLES = """examples:
   extract-align eval -g gold.talp links   AER, precision, recall, F1, with intervals
@@ -46,109 +47,115 @@ Show = Literal["systems", "sentences", "errors", "brief"]
 
 
 @dataclass(frozen=True)
+class EvalArgs:
+    """What to judge, by what, and what to print."""
+
+    TITLE: ClassVar = "evaluation"
+
+    hypotheses: Sequence[str] = option(
+        default=(), nargs="+", metavar="HYP", help="links to judge, a file for each system"
+    )
+    without_gold: bool = option(
+        "--without-gold",
+        default=False,
+        help="compare with fast_align's links of -s and -t instead of gold, trained on these: a text of a thousand "
+        "lines and more. The order of systems is similar to that of their error rates",
+    )
+    paired: Test | None = option(
+        "--paired",
+        choices=get_args(Test),
+        short="test all systems against the first",
+        help="test every system against the first one",
+    )
+    samples: int = option(
+        "--samples",
+        default=SAMPLES,
+        type=whole_number(0),
+        metavar="N",
+        help="of the bootstrap or permutations; 0: none",
+    )
+    seed: int = option("--seed", default=SEED, type=whole_number(0), metavar="N", help="of the samples")
+    per_sentence: bool = option(
+        "--per-sentence", default=False, help="a row for each sentence and system instead of the summary"
+    )
+    errors: int | None = option(
+        "--errors",
+        type=whole_number(1),
+        metavar="N",
+        short="show the N worst sentences of each system",
+        help="the N sentences with the most errors of each system instead of the summary",
+    )
+    brief: bool = option("-b", "--brief", default=False, help="the AER alone, a line for each system")
+    format: str = tables_format()
+    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
+
+
+@dataclass(frozen=True)
 class Options:
     """What the command line asks for.
 
     Attributes:
-        gold: the file; None for a statistical aligner's links of the text.
-        paired: the test against the first system, if there is one.
-        show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
-        errors: how many of the worst sentences.
-        wide: whether text has all columns, not only those that fit a terminal.
-        width: digits behind the point.
+        text: files of the text; None for none.
     """
 
-    hypotheses: Sequence[str]
-    gold: str | None
-    gold_options: LinkOptions
+    args: EvalArgs
+    gold: GoldArgs
     hyp_options: LinkOptions
     text: tuple[str, str] | None
-    samples: int
-    seed: int
-    paired: Test | None
-    show: Show
-    errors: int
-    format: str
-    wide: bool
-    width: int
+
+    @property
+    def show(self) -> Show:
+        """A row for each system, for each sentence, for the worst sentences, or the AER alone."""
+        if self.args.brief:
+            return "brief"
+        return "sentences" if self.args.per_sentence else "errors" if self.args.errors else "systems"
 
     @property
     def intervals(self) -> tuple[str, ...]:
         """Metrics that get an interval: all of them for programs, the AER for people."""
-        if self.show != "systems" or not self.samples:
+        if self.show != "systems" or not self.args.samples:
             return ()
         return tuple(METRICS) if self.for_programs else ("aer",)
 
     @property
     def for_programs(self) -> bool:
         """Whether programs read the output."""
-        return self.format in ("json", "tsv")
+        return self.args.format in ("json", "tsv")
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "Alignment error rate, precision, recall and F1 of word alignments against gold, or an estimate without it.",
-        EXAMPLES,
-        ("gold", "source", "target", "paired", "errors", "format"),
+    description = (
+        "Alignment error rate, precision, recall and F1 of word alignments against gold, or an estimate without it."
     )
-    parser.add_argument("hypotheses", nargs="+", metavar="HYP", help="links to judge, a file for each system")
-    group = parser.add_argument_group("gold (nothing is guessed: what a file leaves open is asked for)")
-    add_link_options(group, "gold", dispensable=True)
-    add_link_options(parser.add_argument_group("hypotheses"), "hyp")
-    add_length_options(parser.add_argument_group("the text, to check indices against and to show words"))
-    group = parser.add_argument_group("statistics")
-    group.add_argument(
-        "--samples",
-        type=whole_number(0),
-        default=SAMPLES,
-        metavar="N",
-        help="of the bootstrap or permutations; 0: none",
-    )
-    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
-    group.add_argument("--paired", choices=get_args(Test), help="test every system against the first one")
-    group = parser.add_argument_group("output")
-    modes = group.add_mutually_exclusive_group()
-    modes.add_argument("--per-sentence", action="store_true", help="a row for each sentence and system instead")
-    modes.add_argument(
-        "--errors",
-        type=whole_number(1),
-        metavar="N",
-        help="the N sentences with the most errors of each system instead",
-    )
-    modes.add_argument("-b", "--brief", action="store_true", help="the AER alone, a line for each system")
-    add_table_options(group)
-    group.add_argument(
-        "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits after the point"
-    )
+    most_used = ("gold", "source", "target", "paired", "errors", "format")
+    parser = new_parser(PROGRAM, description, EXAMPLES, most_used)
+    add_group(parser, EvalArgs)
+    add_group(parser, GoldArgs, "gold (nothing is guessed: what a file leaves open is asked for)")
+    add_group(parser, LinkArgs)
     return parser
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line; conflicting options exit with code 2."""
     args = parser.parse_command(arguments)
+    if (args.gold is None) != args.without_gold:
+        parser.error("give either -g/--gold or --without-gold")
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
+    if args.per_sentence + bool(args.errors) + args.brief > 1:
+        parser.error("--per-sentence, --errors and --brief exclude each other")
     if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
         parser.error("--paired needs the summary with samples: not --per-sentence, --errors, --brief or --samples 0")
     if args.without_gold and args.source is None:
         parser.error("--without-gold needs the text: -s and -t")
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
-    show: Show = "sentences" if args.per_sentence else "systems"
-    show = "brief" if args.brief else "errors" if args.errors else show
-    return options_of(
-        Options,
-        args,
-        gold_options=link_options(args, "gold"),
-        hyp_options=link_options(args, "hyp"),
-        text=(args.source, args.target) if args.source else None,
-        show=show,
-        errors=args.errors or 0,
-    )
+    hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range=args.out_of_range)
+    text = (args.source, args.target) if args.source else None
+    return Options(read_group(EvalArgs, args), read_group(GoldArgs, args), hyp_options, text)
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -160,12 +167,13 @@ def short_names(names: Sequence[str]) -> list[str]:
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
     """Read gold, or make links in its place, and hypotheses, and check that they have the same number of pairs."""
     files = []
-    if options.gold is not None:
-        files.append(read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold)))
-    for name in options.hypotheses:
+    gold_file = options.gold.gold
+    if gold_file is not None:
+        files.append(read_as("gold", gold_file, options.gold.options, text, name_shown(gold_file)))
+    for name in options.args.hypotheses:
         shown = name_shown(name)
         files.append(read_as("hyp", name, options.hyp_options, text, shown))
-    if options.gold is None:
+    if gold_file is None:
         return gold_of_text(text or ()), files
     gold, *hypotheses = match_lengths(files) if text is None else files
     warn_if_exchanged(gold, hypotheses)
@@ -191,17 +199,17 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
     gold, hypotheses = read_files(options, text)
     sampled = options.show == "systems"
     report = evaluate(
-        gold if options.gold else gold.pairs,
+        gold if options.gold.gold else gold.pairs,
         [(file.file.name, file) for file in hypotheses],
-        samples=options.samples if sampled else 0,
-        seed=options.seed,
-        paired=options.paired,
+        samples=options.args.samples if sampled else 0,
+        seed=options.args.seed,
+        paired=options.args.paired,
         intervals=options.intervals,
     )
     kinds = "+".join(sorted({file.kind for file in hypotheses}))
-    what = {"gold": gold.kind} if options.gold else {"gold": "none", "tool": gold.file.format}
+    what = {"gold": gold.kind} if options.gold.gold else {"gold": "none", "tool": gold.file.format}
     parts = {**what, "hyp": kinds, **report.signature_parts()}
-    names = short_names(options.hypotheses)
+    names = short_names(options.args.hypotheses)
     systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
     return replace(report, systems=systems), signature(parts, "AER")
 
@@ -210,20 +218,20 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
     """Return the tables to print."""
     if options.show == "brief":
         rates = [percent(system.scores["aer"].value) for system in report.systems]
-        return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
-    if options.show == "errors" and options.format == "text":
-        drawn = draw_errors(report, text, options.errors, options.width, with_options, options.wide)
-        return "\n".join([drawn, *([] if options.gold else [NOTE]), sign])
+        return "\n".join("n/a" if rate is None else f"{rate:.{DIGITS}f}" for rate in rates)
+    if options.show == "errors" and options.args.format == "text":
+        drawn = draw_errors(report, text, options.args.errors or 0, DIGITS, with_options, options.args.wide)
+        return "\n".join([drawn, *([] if options.gold.gold else [NOTE]), sign])
     if options.show == "errors":
-        columns, rows = error_table(report, options.errors, options.width)
+        columns, rows = error_table(report, options.args.errors or 0, DIGITS)
     elif options.show == "sentences":
-        columns, rows = sentence_table(report, options.width)
+        columns, rows = sentence_table(report, DIGITS)
     else:
         columns, rows = score_table(
-            report, options.width, options.intervals, options.for_programs, options.format == "latex"
+            report, DIGITS, options.intervals, options.for_programs, options.args.format == "latex"
         )
-    notes = count_notes(report) if options.gold else [NOTE]
-    return writer(options.format, options.wide)(columns, rows, sign, notes)
+    notes = count_notes(report) if options.gold.gold else [NOTE]
+    return writer(options.args.format, options.args.wide)(columns, rows, sign, notes)
 
 
 def print_report(options: Options) -> None:
@@ -232,7 +240,7 @@ def print_report(options: Options) -> None:
     if options.text:
         text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     report, sign = judge(options, text)
-    if options.show == "brief" and not options.gold:
+    if options.show == "brief" and not options.gold.gold:
         warnings.warn(NOTE, TextWarning, stacklevel=2)
     with open_output(None) as out:
         out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -11,37 +10,33 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
-    add_direction_options,
-    add_input_options,
-    add_model_options,
-    add_quiet_option,
-    add_result_options,
-    add_signature_option,
-    add_speed_options,
-    add_threshold_options,
-    add_translate_options,
-    add_workers_option,
+    MethodArgs,
+    ModelArgs,
+    OutputArgs,
+    RunArgs,
+    TextArgs,
+    TranslateArgs,
     check_files,
     check_second_output,
     check_words,
-    new_parser,
-    options_of,
+    model_help,
     read_input,
     with_lines,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
-from align.cli.loading import Asked, begin_session, calibration_of, load_aligner, read_asked
+from align.cli.loading import Request, begin_session, calibration_of, load_aligner, read_request
+from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
-from align.core.formats import AGREEMENT, FORMATS, WITH_WORDS
+from align.core.formats import FORMATS, WITH_WORDS
 from align.core.symmetrize import SOFT
-from align.core.types import FLOOR, Alignment, TextWarning
+from align.core.types import FLOOR, THRESHOLD, Alignment, TextWarning
 from align.io.checks import are_regular, open_text
 from align.io.output import parts_of, record_of, temporary_name
 from align.io.process import keep_freed_memory
@@ -68,59 +63,14 @@ EXAMPLES = """examples:
 
 
 @dataclass(frozen=True)
-class Options(Asked):
-    """What `extract-align` is asked for.
+class EnsembleArgs:
+    """Other aligners' links."""
 
-    Attributes:
-        keyboard: whether someone types it.
-        words: what is a word, one of `align.core.types.CUTS`.
-        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
-        mean_threshold: links have a mean score above it.
-    """
+    TITLE: ClassVar = "ensemble"
 
-    input: Input
-    keyboard: bool
-    output: str | None
-    bad_list: str | None
-    resume: bool
-    format: str
-    scores: bool
-    words: str
-    ensemble: tuple[str, ...]
-    mean_threshold: float
-    signature: bool
-
-
-MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
-
-
-def build_parser() -> Parser:
-    """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM, "Word alignments of translated sentences, out of a translation model's attention.", EXAMPLES, MOST_USED
-    )
-    add_signature_option(parser)
-    add_quiet_option(parser)
-    add_input_options(parser)
-    add_result_options(parser)
-    add_model_options(parser, default=ALIGNING_DEFAULT)
-    add_threshold_options(parser)
-    add_direction_options(parser)
-    add_ensemble_option(parser)
-    add_translate_options(parser)
-    group = add_speed_options(
-        parser,
-        "lines read ahead and sorted by length; 1: every line at once",
-    )
-    add_workers_option(group)
-    return parser
-
-
-def add_ensemble_option(parser: Parser) -> None:
-    """Add the option for other aligners' links."""
-    group = parser.add_argument_group("ensemble")
-    group.add_argument(
+    ensemble: Sequence[str] = option(
         "--ensemble",
+        default=(),
         action="append",
         metavar="WITH",
         help=f"link words whose mean of the soft score and a partner's is above --threshold. WITH is a statistical "
@@ -129,52 +79,96 @@ def add_ensemble_option(parser: Parser) -> None:
     )
 
 
-def check_ensemble(parser: Parser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse partners that cannot be averaged with, and let the model write all soft scores, with exit code 2."""
-    args.mean_threshold = args.threshold
-    if not args.ensemble:
-        return
-    if args.threshold is None:
+@dataclass(frozen=True)
+class Options:
+    """What `extract-align` is asked for.
+
+    Attributes:
+        keyboard: whether someone types the text.
+        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
+        mean_threshold: links have a mean score above it.
+    """
+
+    text: Input
+    output: OutputArgs
+    request: Request
+    keyboard: bool = False
+    ensemble: Sequence[str] = ()
+    mean_threshold: float = THRESHOLD
+    program: str = PROGRAM
+
+    @property
+    def quiet(self) -> bool:
+        """Whether to print warnings and errors only."""
+        return self.request.run.quiet
+
+
+MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    description = "Word alignments of translated sentences, out of a translation model's attention."
+    parser = new_parser(PROGRAM, description, EXAMPLES, MOST_USED)
+    add_group(parser, TextArgs)
+    add_group(parser, OutputArgs)
+    add_group(parser, ModelArgs, model={"help": model_help(ALIGNING_DEFAULT)})
+    add_group(parser, MethodArgs)
+    add_group(parser, EnsembleArgs)
+    add_group(parser, TranslateArgs)
+    add_group(parser, RunArgs)
+    return parser
+
+
+def check_ensemble(parser: Parser, options: Options) -> Options:
+    """Refuse partners that cannot be averaged with, and let the model write all soft scores.
+
+    Partners that cannot be averaged with exit with code 2.
+    """
+    if not options.ensemble:
+        return options
+    request, method, text = options.request, options.request.method, options.text
+    if request.search or options.output.resume:
+        parser.error("--ensemble cannot be combined with --translate or --resume")
+    if method.threshold is None:
         parser.error("--threshold none has no effect with --ensemble, which needs one")
-    if args.reverse_model and args.symmetrize not in (None, SOFT):
-        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {args.symmetrize}")
-    tools = [name for name in args.ensemble if name in TOOLS]
+    if request.model.reverse_model and method.symmetrize != SOFT:
+        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
+    tools = [name for name in options.ensemble if name in TOOLS]
     if tools and "-" in text.files:
         parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
-    if tools and args.words != "spaces":
+    if tools and options.output.words != "spaces":
         parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
-    check_files(parser, (*text.files, *(name for name in args.ensemble if name not in TOOLS)), args.output)
-    args.threshold = FLOOR
+    files = [name for name in options.ensemble if name not in TOOLS]
+    check_files(parser, (*text.files, *files), options.output.output)
+    request = replace(request, method=replace(method, threshold=FLOOR))
+    return replace(options, request=request, mean_threshold=method.threshold)
 
 
-def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
+def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     """Refuse output that cannot be written, with exit code 2."""
-    _check_bad_list(parser, args, text)
-    check_words(parser, args)
-    if args.resume and args.output in (None, "-"):
-        parser.error("--resume requires -o FILE")
-    if args.resume and not are_regular(text.files):
-        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
-    if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
-        jobs = f"`extract-align jobs FILE … -o {args.output}`"
-        parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")
-    for name in text.files if args.resume else ():
-        if name != "-" and _is_of_resume(name, args.output):
-            parser.error(f"--resume writes the input {name} itself: give it another name")
-    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
-        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
-
-
-def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse a list of bad lines in the place of another file, with exit code 2."""
-    name, output = args.bad_lines_file, args.output
-    if name is None:
+    name, listing = output.output, output.bad_lines_file
+    if listing is not None:
+        if not text.blank:
+            parser.error("--bad-lines-file requires --bad-lines blank")
+        check_second_output(parser, text.files, listing, name, "--bad-lines-file")
+    check_words(parser, output.words, text.one_side)
+    if name and (name.endswith("/") or os.path.isdir(name)):
+        jobs = f"`extract-align jobs FILE … -o {name}`"
+        parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
+    if not output.resume:
         return
-    if args.bad_lines != "blank":
-        parser.error("--bad-lines-file requires --bad-lines blank")
-    check_second_output(parser, text.files, name, output, "--bad-lines-file")
-    if args.resume and output and _is_of_resume(name, output):
-        parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
+    if name is None or name == "-":
+        parser.error("--resume requires -o FILE")
+    if not are_regular(text.files):
+        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
+    for file in text.files:
+        if _is_of_resume(file, name):
+            parser.error(f"--resume writes the input {file} itself: give it another name")
+    if listing and _is_of_resume(listing, name):
+        parser.error(f"--resume writes {listing} itself: give --bad-lines-file another name")
+    if os.path.exists(name) and not os.path.isfile(name):
+        parser.error(f"--resume needs an ordinary file, and {name} is not one")
 
 
 def _is_of_resume(name: str, output: str) -> bool:
@@ -184,30 +178,29 @@ def _is_of_resume(name: str, output: str) -> bool:
     return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line."""
+def read_options(parser: Parser, arguments: Sequence[str] | None, whole: bool = False) -> Options:
+    """Read and check the command line.
+
+    Args:
+        whole: whether to take the default model that translates.
+    """
     args = parser.parse_command(arguments)
-    text = read_input(parser, args, one_side=args.translate)
-    keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
+    names = (args.source, args.target) if args.source else args.input or ("-",)
+    keyboard = "-" in names and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command(arguments)
-        text = replace(text, blank=args.bad_lines == "blank")
-    if args.ensemble and (args.translate or args.resume):
-        parser.error("--ensemble cannot be combined with --translate or --resume")
-    check_results(parser, args, text)
-    if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
-        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl, tsv or giza")
-    check_ensemble(parser, args, text)
-    return options_of(
-        Options,
-        args,
-        **vars(read_asked(parser, args, whole=args.format == AGREEMENT)),  # whose thresholds were measured with it
-        input=with_lines(text, args.format, args.words),
-        keyboard=keyboard,
-        bad_list=args.bad_lines_file,
-        ensemble=tuple(args.ensemble or ()),
-    )
+    output = read_group(OutputArgs, args)
+    search = read_group(TranslateArgs, args).search
+    text = read_input(parser, read_group(TextArgs, args), output.output, one_side=search is not None)
+    check_output(parser, output, text)
+    if search and output.format not in ("pharaoh", "talp", *WITH_WORDS):
+        formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
+        parser.error(f"-f {output.format} has no room for translations: take {formats}")
+    request = read_request(parser, args, args.bad_lines, whole)
+    text = with_lines(text, output.format, output.words)
+    options = Options(text, output, request, keyboard, tuple(read_group(EnsembleArgs, args).ensemble))
+    return check_ensemble(parser, options)
 
 
 UNLINKED = "without a link"
@@ -219,15 +212,16 @@ class Results:
 
     def __init__(self, options: Options, out: BinaryIO, listing: BinaryIO | None) -> None:
         self._options, self.out, self.listing = options, out, listing
-        self._write = write_translation if options.search else write_links
+        self._write = write_translation if options.request.search else write_links
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
         origin = alignment.pair.origin
         what = origin.error.what if origin.error else alignment.skipped
         if what and self._options.keyboard:
-            say(f"{PROGRAM}: {what}")
-        self._write(self.out, alignment, self._options.format, self._options.scores)
+            say(f"{self._options.program}: {what}")
+        output = self._options.output
+        self._write(self.out, alignment, output.format, output.scores)
         if what and self.listing:
             file = origin.error.file if origin.error else origin.file
             self.listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
@@ -253,7 +247,7 @@ class Extraction:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._progress = Progress(PROGRAM, options.quiet)
+        self._progress = Progress(options.program, options.quiet)
         self._shards: Shards | None = None
         self._begun = False  # whether there is an output to tell of
 
@@ -261,18 +255,15 @@ class Extraction:
         """Align all of the input, or report that it is done."""
         options = self._options
         keep_freed_memory()
-        if options.signature:
-            with open_output(None) as out:
-                out.write(sign_results(Session(load_aligner(PROGRAM, options)), options).encode() + b"\n")
-            return
-        with open_text(options.input) as text, ExitStack() as stack:
+        output, listed = options.output.output, options.output.bad_lines_file
+        with open_text(options.text) as text, ExitStack() as stack:
             # The output is opened before the model is loaded, which takes long.
-            if options.resume and options.output:
-                self._shards = stack.enter_context(Shards(options.output, options.bad_list))
+            if options.output.resume and output:
+                self._shards = stack.enter_context(Shards(output, listed))
                 results = Results(options, BytesIO(), None)
             else:
-                listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
-                results = Results(options, stack.enter_context(open_output(options.output)), listing)
+                listing = stack.enter_context(open_output(listed)) if listed else None
+                results = Results(options, stack.enter_context(open_output(output)), listing)
             self._begun = True
             self._align(text, results)
         self._begun = False
@@ -280,29 +271,30 @@ class Extraction:
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         options, progress, shards = self._options, self._progress, self._shards
+        run = options.request.run
         if options.ensemble:
             describe(options.ensemble)  # an error if a tool is missing
-        aligner = load_aligner(PROGRAM, options)
+        aligner = load_aligner(options.program, options.request)
         if options.keyboard and not options.quiet:
-            lines = "source" if options.input.one_side else "`source ||| target`"
-            say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
+            lines = "source" if options.text.one_side else "`source ||| target`"
+            say(f"{options.program}: reading {lines} lines from the keyboard; Ctrl-D ends")
         before = 0
         if shards:
-            shards.begin(what_is_run(aligner, options), BUFFERS * options.models.buffer)
+            shards.begin(what_is_run(aligner, options), BUFFERS * run.buffer)
             if shards.complete:
-                progress.write(f"{PROGRAM}: {options.output} is complete: nothing to do")
+                progress.write(f"{options.program}: {options.output.output} is complete: nothing to do")
                 return
             results.out, results.listing, before = shards.out, shards.listing, shards.lines
             aligner = aligner.reading_at(shards.choices) if shards.choices else aligner
             if before:
-                progress.write(f"{PROGRAM}: {plural(before, 'line')} are done in {shards.folder}")
+                progress.write(f"{options.program}: {plural(before, 'line')} are done in {shards.folder}")
         with ExitStack() as stack:
             stack.callback(progress.close)
             expected, shown = lambda: text.expected, not options.keyboard
-            session = begin_session(options, aligner, progress, options.words, before, expected, shown)
+            session = begin_session(options.request, aligner, progress, options.output.words, before, expected, shown)
             if options.ensemble:
-                encode, threads = aligner.forward.recorder.encode, options.models.threads or os.cpu_count() or 1
-                partners = stack.enter_context(open_partners(options.ensemble, options.input, encode, threads))
+                encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
+                partners = stack.enter_context(open_partners(options.ensemble, options.text, encode, threads))
                 alone = session.align
 
                 def align_and_join(*pairs_and_callbacks: Any) -> Generator[Alignment, None, None]:
@@ -318,15 +310,15 @@ class Extraction:
                     shards.save(session.counts, session.choices)
                     results.out, results.listing = shards.out, shards.listing
 
-            session.run(islice(text, before, None), results.write, save, options.models.buffer)
-        if not (options.bad_list or options.keyboard):
+            session.run(islice(text, before, None), results.write, save, run.buffer)
+        if not (options.output.bad_lines_file or options.keyboard):
             text.bad.warn()
-        progress.write(f"{PROGRAM}: {summary(progress, session.counts)}")
+        progress.write(f"{options.program}: {summary(progress, session.counts)}")
         progress.write(sign_results(session, options))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
-        options, lines, done = self._options, self._progress.lines, self._progress.done
+        lines, done, output = self._progress.lines, self._progress.done, self._options.output.output
         if not self._begun or (isinstance(error, Exception) and not lines):
             return ""
         if self._shards:
@@ -334,19 +326,19 @@ class Extraction:
             became = "the same command goes on" if lines else "nothing to go on with yet"
             if lines < done:
                 became = f"{lines:,} of them are kept {size}; {became}" if lines else f"none is kept yet {size}"
-        elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
+        elif output is None or output == "-" or (os.path.exists(output) and not os.path.isfile(output)):
             if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
                 return ""
             these = "these" if lines == done else f"the first {lines:,}"
             became = f"the results of {these} are written" if lines else "no results are written"
         else:
-            became = f"{options.output} {'left as it was' if os.path.exists(options.output) else 'not written'}"
+            became = f"{output} {'left as it was' if os.path.exists(output) else 'not written'}"
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
 
 
 def sign_results(session: Session, options: Options) -> str:
     """Return the signature of the output."""
-    session.search, session.words = options.search, options.words
+    session.search, session.words = options.request.search, options.output.words
     if not options.ensemble:
         return session.signature()
     return session.signature({"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"})
@@ -368,25 +360,30 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
 
     The policy for bad lines is not part of it: lines that are done without it have none.
     """
-    source = options.input
+    text, output = options.text, options.output
     return {
-        "settings": sign(aligner, (), options.search, options.words),
+        "settings": sign(aligner, (), options.request.search, output.words),
         "calibration": calibration_of(aligner),
         "device": aligner.forward.recorder.device,
-        "format": options.format,
-        "scores": options.scores,
-        "buffer": options.models.buffer,
+        "format": output.format,
+        "scores": output.scores,
+        "buffer": options.request.run.buffer,
         "batch-tokens": aligner.batch_tokens,
-        "sides": "source" if source.one_side else "files" if source.parallel else "lines",
-        "columns": ",".join(map(str, source.columns)) or "all",
-        "bad-lines-file": options.bad_list,
-        "files": ", ".join(map(name_shown, source.files)),
-        **{f"input {name_shown(name)}": stamp(name) for name in source.files},
+        "sides": "source" if text.one_side else "files" if text.parallel else "lines",
+        "columns": ",".join(map(str, text.columns)) or "all",
+        "bad-lines-file": output.bad_lines_file,
+        "files": ", ".join(map(name_shown, text.files)),
+        **{f"input {name_shown(name)}": stamp(name) for name in text.files},
     }
 
 
 def main(arguments: Sequence[str] | None = None, parser: Parser | None = None) -> int:
     """Entry point of `extract-align` without a command; `parser` may have more options, which print and exit."""
-    job = Extraction(read_options(parser or build_parser(), arguments))
-    show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)
+    return align_text(read_options(parser or build_parser(), arguments))
+
+
+def align_text(options: Options) -> int:
+    """Align a text; return the exit code."""
+    job = Extraction(options)
+    show_warnings(options.program, TextWarning)
+    return run(options.program, job.run, BATCH_ADVICE, job.so_far)

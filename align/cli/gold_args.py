@@ -3,65 +3,80 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from align.evaluation.gold import LinkOptions, Role
+from align.cli.options import option
+from align.core.errors import shorten
+from align.evaluation.gold import LinkOptions, OutOfRange
 from align.evaluation.link_files import LINK_FORMATS
 
+BASES = {"0-based": 0, "1-based": 1}
+SWAPPED = "swapped"
 
-def add_link_options(group: Any, role: Role, required: bool = False, dispensable: bool = False) -> None:
-    """Add options for reading gold, or hypotheses ("hyp").
 
-    Args:
-        dispensable: whether `--without-gold` may replace gold.
-    """
-    if role == "gold":
-        either = group.add_mutually_exclusive_group(required=True) if dispensable else group
-        either.add_argument(
-            "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz, .xz and .zst are unpacked"
-        )
-        if dispensable:
-            either.add_argument(
-                "--without-gold",
-                action="store_true",
-                help="compare with fast_align's links of -s and -t instead, trained on these: a text of a thousand "
-                "lines and more. The order of systems is similar to that of their error rates",
-            )
-    group.add_argument(
-        f"--{role}-format",
-        choices=LINK_FORMATS,
-        metavar="FORMAT",
-        help="pharaoh: 0-1; talp: 0-1 and possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; "
-        "giza: A3.final; jsonl (default: by the looks of it)",
+def link_options(text: str) -> LinkOptions:
+    """Parse what a file of links leaves open: its format, base and order of sides, with commas between."""
+    options = LinkOptions()
+    for word in text.split(","):
+        if word in LINK_FORMATS and options.format is None:
+            options = replace(options, format=word)
+        elif word in BASES and options.base is None:
+            options = replace(options, base=BASES[word])
+        elif word == SWAPPED and not options.swapped:
+            options = replace(options, swapped=True)
+        else:
+            words = ", ".join((*LINK_FORMATS, *BASES, SWAPPED))
+            raise argparse.ArgumentTypeError(f"expected one or several of {words}; got {shorten(text, 40)!r}")
+    return options
+
+
+FORMAT_HELP = (
+    "a format, base and order of sides, with commas between, such as talp,1-based. pharaoh: 0-1; talp: 0-1 and "
+    "possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; giza: A3.final; jsonl. 0-based, "
+    "1-based: where it starts to count. swapped: it has the target side first (default: what the file proves)"
+)
+
+
+@dataclass(frozen=True)
+class GoldArgs:
+    """Gold links, and how to read them."""
+
+    TITLE: ClassVar = "gold"
+
+    gold: str | None = option(
+        "-g", "--gold", metavar="FILE", short="gold links", help="gold links; .gz, .xz and .zst are unpacked"
     )
-    group.add_argument(
-        f"--{role}-base",
-        type=int,
-        choices=(0, 1),
-        help="where it starts to count (default: what its indices or its format prove)",
-    )
-    group.add_argument(f"--{role}-swapped", action="store_true", help="it has the target side first")
-
-
-def add_length_options(group: Any) -> None:
-    """Add the text that the links belong to."""
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; requires -t")
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; requires -s")
-    add_range_option(group)
-
-
-def add_range_option(group: Any) -> None:
-    """Add the policy for links to words that do not exist."""
-    group.add_argument(
+    gold_format: LinkOptions | None = option("--gold-format", type=link_options, metavar="FORMAT", help=FORMAT_HELP)
+    out_of_range: OutOfRange = option(
         "--out-of-range",
-        choices=("stop", "ignore"),
         default="stop",
+        choices=("stop", "ignore"),
         help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
         "hypothesis it is wrong)",
     )
 
+    @property
+    def options(self) -> LinkOptions:
+        """How to read the gold."""
+        return replace(self.gold_format or LinkOptions(), out_of_range=self.out_of_range)
 
-def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
-    """Return the options of `add_link_options` and `add_range_option` for gold or for hypotheses."""
-    format, base, swapped = (getattr(args, f"{role}_{name}") for name in ("format", "base", "swapped"))
-    return LinkOptions(format, base, swapped, args.out_of_range)
+
+@dataclass(frozen=True)
+class LinkArgs:
+    """Links to judge or to show, and the text that they belong to."""
+
+    TITLE: ClassVar = "links and their text"
+
+    hyp_format: LinkOptions | None = option(
+        "--hyp-format",
+        type=link_options,
+        metavar="FORMAT",
+        help="of the links, as --gold-format",
+    )
+    source: str | None = option(
+        "-s", "--source", metavar="FILE", short="source sentences", help="source sentences; requires -t"
+    )
+    target: str | None = option(
+        "-t", "--target", metavar="FILE", short="target sentences", help="target sentences; requires -s"
+    )

@@ -9,24 +9,12 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from align.cli.args import (
-    ALIGNING_DEFAULT,
-    BATCH_ADVICE,
-    MAX_THREADS,
-    add_bad_lines_option,
-    add_direction_options,
-    add_model_options,
-    add_quiet_option,
-    add_speed_options,
-    add_threshold_options,
-    new_parser,
-    options_of,
-    whole_number,
-)
+from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
-from align.cli.loading import Asked, calibration_of, describe_choices, first_step, load_aligner, read_asked
+from align.cli.loading import Request, calibration_of, describe_choices, first_step, load_aligner, read_request
+from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
 from align.core.types import Choice, TextWarning
@@ -50,111 +38,14 @@ LINKS = ("structs", "pharaoh")
 
 EXAMPLES = """examples:
   extract-align jobs 'bitext/*.tsv.gz' -o links/   a file of links for each file, of the same name
-  extract-align jobs 'bitext/*.parquet' --source-column de --target-column en -o links/   Parquet
-  extract-align jobs a.jsonl b.jsonl --source-column de --target-column en --id-column id -o links/   JSON
-  extract-align jobs 'crawl/*.tsv' --source-column 2 --target-column 3 --bad-lines blank -o links/   columns
+  extract-align jobs 'bitext/*.parquet' --columns de,en -o links/   Parquet
+  extract-align jobs a.jsonl b.jsonl --columns de,en,id -o links/   JSON
+  extract-align jobs 'crawl/*.tsv' --columns 2,3 --bad-lines blank -o links/   columns
   extract-align jobs 'bitext/*.tsv.gz' -o links/ --part 3/64   one machine of 64
 
 The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
 finished file.
 """
-
-
-@dataclass(frozen=True)
-class Options(Asked):
-    """What `extract-align jobs` is asked for.
-
-    Attributes:
-        links: one of `LINKS`.
-        blank: whether rows that cannot be read are listed, and left without links.
-        part: which part of how many to do; None for all.
-        workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
-    """
-
-    files: tuple[InputFile, ...]
-    columns: Columns
-    output: str
-    links: str
-    blank: bool
-    part: tuple[int, int] | None
-    engine: str
-    workers: int | None
-
-
-def build_parser() -> Parser:
-    """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "Word alignments of many files: a file of the same name for each, resumed by itself.",
-        EXAMPLES,
-        ("output", "model", "reverse_model"),
-    )
-    add_quiet_option(parser)
-    _file_options(parser)
-    add_model_options(parser, default=ALIGNING_DEFAULT)
-    add_threshold_options(parser)
-    add_direction_options(parser)
-    group = add_speed_options(parser, "rows read ahead and sorted by length")
-    group.add_argument(
-        "--workers",
-        type=whole_number(1, MAX_THREADS),
-        metavar="N",
-        help="processes, each of which does a file at a time with one thread (default: as many as threads, 1 on a GPU; "
-        "with --engine ray as many as the cluster has CPUs, or GPUs)",
-    )
-    group.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default=ENGINES[0],
-        help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
-        "here with `ray start`, else a new one of this machine alone",
-    )
-    return parser
-
-
-def _file_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("files")
-    group.add_argument(
-        "input",
-        nargs="+",
-        metavar="FILE",
-        help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
-        "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
-    )
-    group.add_argument(
-        "--source-column",
-        metavar="NAME",
-        help="of .parquet and .jsonl; in .tsv its number, where there are more than two",
-    )
-    group.add_argument("--target-column", metavar="NAME", help="as --source-column")
-    group.add_argument(
-        "--id-column",
-        metavar="NAME",
-        help="column that identifies rows, of .parquet and .jsonl; it is copied to the links (default: in .jsonl the "
-        "number of the row, from 1)",
-    )
-    group.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="DIR",
-        help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
-    )
-    group.add_argument(
-        "--links",
-        choices=LINKS,
-        default=LINKS[0],
-        help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
-    )
-    add_bad_lines_option(
-        group,
-        "a line or row that cannot be read",
-        "leave its file undone and continue with the next",
-        "list it in DIR/_run/FILE.bad.jsonl and write no links",
-    )
-    group.add_argument(
-        "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
-    )
 
 
 def part_of(text: str) -> tuple[int, int]:
@@ -163,6 +54,100 @@ def part_of(text: str) -> tuple[int, int]:
     if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
         return int(number), int(count)
     raise argparse.ArgumentTypeError(f"{text!r} is not a part of a number, such as 3/64")
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Parse the names of two or three columns, with commas between."""
+    names = tuple(text.split(","))
+    if len(names) not in (2, 3) or not all(names):
+        raise argparse.ArgumentTypeError(f"expected two or three names such as de,en or de,en,id; got {text!r}")
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"expected different columns; got {text!r}")
+    return names
+
+
+@dataclass(frozen=True)
+class FileArgs:
+    """The files, and how to share them."""
+
+    TITLE: ClassVar = "files"
+
+    input: Sequence[str] = option(
+        nargs="+",
+        metavar="FILE",
+        help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
+        "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
+    )
+    columns: tuple[str, ...] = option(
+        "--columns",
+        default=(),
+        type=column_names,
+        metavar="NAME,NAME[,ID]",
+        help="columns of source and target, by name in .parquet and .jsonl, by number in .tsv with more than two; a "
+        "third name is that of a column which identifies rows, and is copied to the links (default: in .jsonl the "
+        "number of the row, from 1)",
+    )
+    output: str = option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        short="folder for the results",
+        help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
+    )
+    links: str = option(
+        "--links",
+        default=LINKS[0],
+        choices=LINKS,
+        help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
+    )
+    bad_lines: str = option(
+        "--bad-lines",
+        default="stop",
+        choices=("stop", "blank"),
+        help="at a line or row that cannot be read: leave its file undone and continue with the next, or list it in "
+        "DIR/_run/FILE.bad.jsonl and write no links",
+    )
+    part: tuple[int, int] | None = option(
+        "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
+    )
+    engine: str = option(
+        "--engine",
+        default=ENGINES[0],
+        choices=ENGINES,
+        help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
+        "here with `ray start`, else a new one of this machine alone",
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `extract-align jobs` is asked for.
+
+    Attributes:
+        workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
+    """
+
+    args: FileArgs
+    request: Request
+    files: tuple[InputFile, ...]
+    columns: Columns
+    workers: int | None
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    description = "Word alignments of many files: a file of the same name for each, resumed by itself."
+    parser = new_parser(PROGRAM, description, EXAMPLES, ("output", "model", "reverse_model"))
+    workers = (
+        "processes, each of which does a file at a time with one thread (default: as many as threads, 1 on a GPU; with "
+        "--engine ray as many as the cluster has CPUs, or GPUs)"
+    )
+    add_group(parser, FileArgs)
+    add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
+    add_group(parser, MethodArgs, only=("position", "threshold", "symmetrize"))
+    add_group(parser, RunArgs, without=("buffer",), workers={"help": workers})
+    return parser
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
@@ -175,24 +160,13 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         raise ModuleNotFoundError(f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", name=error.name) from None
     if args.engine == "ray" and not find_spec("ray"):
         raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
-    columns = Columns(args.source_column, args.target_column, args.id_column)
-    if (columns.source is None) != (columns.target is None):
-        parser.error("--source-column and --target-column go together")
-    if columns.source is not None and columns.source == columns.target:
-        parser.error("--source-column and --target-column cannot be the same")
+    source, target, row_id = (*args.columns, None, None, None)[:3]
+    columns = Columns(source, target, row_id)
     files = tuple(find(args.input))
     _check_files(parser, files, columns, args.output)
-    blank = args.bad_lines == "blank"
-    workers, args.workers, args.bad_lines = args.workers, 1, "blank"
-    return options_of(
-        Options,
-        args,
-        **vars(read_asked(parser, args)),
-        files=files,
-        columns=columns,
-        blank=blank,
-        workers=workers,
-    )
+    request = read_request(parser, args, "blank")
+    request = replace(request, run=replace(request.run, workers=1))
+    return Options(read_group(FileArgs, args), request, files, columns, args.workers)
 
 
 def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
@@ -205,13 +179,13 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
         if not kind:
             parser.error(f"{file.place} ends in none of {', '.join(READERS)}; .gz, .xz or .zst may follow")
         if kind in (".parquet", ".jsonl") and columns.source is None:
-            parser.error(f"{file.place} needs --source-column and --target-column")
+            parser.error(f"{file.place} needs --columns, such as --columns de,en")
         if kind in (".tsv", ".txt"):
             numbers = [name for name in columns[:2] if name is not None]
             if not all(n.isascii() and n.isdigit() and len(n) < 5 and int(n) for n in numbers):
                 parser.error(f"{file.place} has columns by number, from 1, not {' and '.join(numbers)}")
             if columns.id is not None:
-                parser.error(f"--id-column is for .parquet and .jsonl: links of {file.place} are lines of nothing else")
+                parser.error(f"a third column is for .parquet and .jsonl: links of {file.place} have no column of ids")
         places = file.place, join(output, file.name)
         if all(map(is_local, places)) and len({os.path.realpath(locate(place)[1]) for place in places}) == 1:
             parser.error(f"-o would replace the input {file.place}")
@@ -228,7 +202,7 @@ class Shards:
     """A job of many files, or a part of it."""
 
     def __init__(self, options: Options) -> None:
-        self._options, self._progress = options, Progress(PROGRAM, options.quiet)
+        self._options, self._progress = options, Progress(PROGRAM, options.request.run.quiet)
         self._sizes = {file.place: file.size for file in options.files}
         self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
         self._done_bytes = self._bytes = 0
@@ -245,10 +219,10 @@ class Shards:
 
         options, progress = self._options, self._progress
         keep_freed_memory()
-        files = share_of(options.files, *options.part) if options.part else list(options.files)
+        files = share_of(options.files, *options.args.part) if options.args.part else list(options.files)
         self._all, self._bytes = len(files), sum(file.size for file in files)
-        make_folder(join(options.output, RUN))
-        loaded = load_aligner(PROGRAM, options)
+        make_folder(join(options.args.output, RUN))
+        loaded = load_aligner(PROGRAM, options.request)
         progress.begin(0, 1, self._expected, first_step(loaded), self._beside)
 
         def choose_place() -> Sequence[Choice]:
@@ -256,12 +230,19 @@ class Shards:
 
         names = [file.name for file in options.files]
         settings = what_is_run(loaded, options)
-        record = open_run(options.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
+        record = open_run(options.args.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
         for line in describe_choices(loaded, choices):
             progress.write(f"{PROGRAM}: {line}")
-        job = Job(aligner, record["signature"], options.output, options.columns, options.links, options.blank)
+        job = Job(
+            aligner,
+            record["signature"],
+            options.args.output,
+            options.columns,
+            options.args.links,
+            options.args.bad_lines == "blank",
+        )
         progress.start()
         try:
             with closing(begin(job, files, options)) as events:
@@ -328,7 +309,7 @@ class Shards:
 
 def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
     """Start the requested engine on the files."""
-    if options.engine == "ray":
+    if options.args.engine == "ray":
         return run_announced(job, files, options)
     from align.jobs.local import run_local
 
@@ -368,12 +349,9 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "settings": sign(aligner),
         "calibration": calibration_of(aligner),
         "device": aligner.forward.recorder.device,
-        "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,
-        "source-column": options.columns.source,
-        "target-column": options.columns.target,
-        "id-column": options.columns.id,
-        "links": options.links,
+        "columns": ",".join(options.args.columns) or None,
+        "links": options.args.links,
     }
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from align.cli.args import MAX_THREADS
+from align.cli.args import MethodArgs, ModelArgs, RunArgs, TranslateArgs
 from align.cli.common import DESCRIBING, Progress, direction, lacks_memory, say, show_log
+from align.cli.options import MAX_THREADS, read_group
+from align.cli.parser import Parser
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, SOFT
-from align.core.types import THRESHOLD, Choice, Dtype, Null, Search, Settings
+from align.core.types import THRESHOLD, Choice, PositionChoice, Search, Settings
 from align.io.process import cpu_quota
 from align.io.session import Session
 from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
@@ -26,205 +28,145 @@ if TYPE_CHECKING:
     from align.core.stream import OnBatch, OnChoice, TooLong
     from align.core.types import Alignment, Pair
 
-NO_READER = "none"
-"""Value of `--reader` for soft scores."""
-
 LANGUAGES = ("source_lang", "target_lang")
 
 
 @dataclass(frozen=True)
-class ModelRequest:
-    """A model, and what to read off it.
+class Request:
+    """What the aligner of a command depends on.
 
     Attributes:
-        options: what its files do not say.
+        search: how to translate; None where the translation is given.
+        too_long: policy for sentences that are longer than the model takes.
         default: the model where none is named.
         reason: what requires that default; empty for aligning alone.
-        reader: file of a trained reader, name of a bundled model that has one, or "auto" for that next to the model;
-            None for none.
     """
 
-    model: str | None
-    settings: Settings
-    options: ModelOptions
+    model: ModelArgs
+    method: MethodArgs
+    run: RunArgs
+    search: Search | None = None
+    too_long: TooLong = "blank"
     default: str = DEFAULT_MODEL
     reason: str = ""
-    reader: str | None = None
+
+    @property
+    def joined(self) -> bool:
+        """Whether the soft scores of two models are combined."""
+        return self.model.reverse_model is not None and self.method.symmetrize == SOFT
+
+    @property
+    def options(self) -> ModelOptions:
+        """What the model's files do not say."""
+        args = self.model
+        return ModelOptions(source_lang=args.source_lang, target_lang=args.target_lang, template=args.template)
 
     @property
     def name(self) -> str:
         """Name, folder or file of the model."""
-        return self.model or in_direction(self.default, self.options)[0]
+        return self.model.model or in_direction(self.default, self.options)[0]
+
+    def settings(self, reverse: bool = False) -> dict[str, Any]:
+        """Return the arguments of `align.load` for what links are read from.
+
+        The reverse model is read where its own calibration says. Where two models are joined, the forward one's trained
+        reader gives the scores; the best words of rows (no threshold) have no soft scores, and so no reader.
+        """
+        method = replace(self.method, layer=("auto",), head=("auto",)) if reverse else self.method
+        settings, position = read_at(method)
+        unread = method.reader == "none" or method.threshold is None or (reverse and self.joined)
+        own = {"position": position, "null": method.null, "reader": None if unread else method.reader}
+        return {**asdict(settings), **own}
 
 
-@dataclass(frozen=True)
-class Models:
-    """One model, or one for each direction, and how to run them.
-
-    Attributes:
-        threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
-        workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
-        batch_tokens: pieces in a batch; None for what suits the device.
-        null: None for what suits the model.
-        open_position: read the positions that suit the model, and ignore the settings'.
-    """
-
-    forward: ModelRequest
-    reverse: ModelRequest | None
-    device: str
-    dtype: Dtype
-    threads: int | None
-    workers: int | None
-    batch_tokens: int | None
-    buffer: int
-    too_long: TooLong
-    null: Null | None = None
-    open_position: bool = False
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a program that aligns is asked for, as far as its aligner depends on it.
-
-    Attributes:
-        method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
-        search: how to translate; None where the translation is given.
-    """
-
-    models: Models
-    method: str
-    threshold: float
-    search: Search | None
-    quiet: bool
-
-
-def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
-    """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
-
-    Args:
-        reverse_settings: for the reverse model; without them it gets the same.
-    """
-    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES}, template=args.template)
-    reverse, joined = None, is_joined(args)
-    reader = None if (given := getattr(args, "reader", NO_READER)) == NO_READER else given
-    if getattr(args, "threshold", THRESHOLD) is None and not joined:
-        reader = None  # the best words of rows have no soft scores
-    if args.reverse_model:
-        languages = ModelOptions(template=args.template if args.reverse_model == args.model else None)
-        own = None if joined else reader  # of both models the forward one's gives the scores
-        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages, reader=own)
-    return Models(
-        ModelRequest(args.model, settings, options, reader=reader),
-        reverse,
-        device=args.device,
-        dtype=args.dtype,
-        threads=args.threads,
-        workers=getattr(args, "workers", 1) or (1 if args.buffer < SHARED_BUFFER else None),
-        batch_tokens=args.batch_tokens,
-        buffer=args.buffer,
-        too_long=args.bad_lines,
-        null=getattr(args, "null", None),
-        open_position=getattr(args, "position", "") is None,
+def read_at(method: MethodArgs) -> tuple[Settings, PositionChoice | None]:
+    """Return the settings of the forward model, and its position; None where that is open."""
+    layer, output_layer = (*method.layer, "auto")[:2]
+    head, output_head = (*method.head, "auto")[:2]
+    settings = Settings(
+        score=method.score,
+        position=method.position or "both",
+        layer=layer,
+        head=head,
+        null=method.null or "eos",
+        threshold=method.threshold,
+        output_layer=output_layer,
+        output_head=output_head,
     )
+    return settings, method.position
 
 
-def is_joined(args: argparse.Namespace) -> bool:
-    """Tell whether the soft scores of two models are combined."""
-    return bool(args.reverse_model) and (getattr(args, "symmetrize", None) or SOFT) == SOFT
-
-
-def requested_settings(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
-) -> tuple[Settings, Settings]:
-    """Return the settings of the forward model and of the reverse model.
-
-    Args:
-        parser: who refuses, with exit code 2, two layers or heads for one position.
-        threshold: of each model by itself.
-    """
-    common = Settings(score=args.score, position=args.position or "both", null=args.null or "eos", threshold=threshold)
-    if len(args.layer) + len(args.head) > 2 and common.position != "both":
-        parser.error(f"two layers or heads require --position both, not {common.position}")
-    layer, output_layer = (*args.layer, "auto")[:2]
-    head, output_head = (*args.head, "auto")[:2]
-    return replace(common, layer=layer, head=head, output_layer=output_layer, output_head=output_head), common
-
-
-def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace, whole: bool = False) -> Asked:
-    """Return what the options of models, method, translation and speed request; conflicting ones exit with code 2.
+def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False) -> Request:
+    """Return what the options of model, method, translation and running request; conflicting ones exit with code 2.
 
     Args:
         whole: whether the program needs a translation model, also without `--translate`.
     """
-    translate = getattr(args, "translate", False)
-    joined = is_joined(args)
-    if args.symmetrize not in (None, SOFT) and not args.reverse_model:
+    model, method = read_group(ModelArgs, args), read_group(MethodArgs, args)
+    run = read_group(RunArgs, args, workers=getattr(args, "workers", 1))
+    search = read_group(TranslateArgs, args).search
+    if method.symmetrize != SOFT and not model.reverse_model:
         parser.error("--symmetrize requires --reverse-model")
-    if joined and args.threshold is None:
+    if model.reverse_model and method.symmetrize == SOFT and method.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
-    settings, reverse_settings = requested_settings(parser, args, args.threshold)
-    models = requested_models(args, settings, reverse_settings)
-    forward, reason = forward_for(args.reverse_model), ""
-    if translate:
+    if len(method.layer) + len(method.head) > 2 and method.position not in (None, "both"):
+        parser.error(f"two layers or heads require --position both, not {method.position}")
+    forward, reason = forward_for(model.reverse_model), ""
+    if search:
         reason = "--translate"
     elif forward:
-        reason = f"--reverse-model {shorten(args.reverse_model)}"
-    elif not whole and default_model(settings, args.position) == DEFAULT_MODEL:
+        reason = f"--reverse-model {shorten(str(model.reverse_model))}"
+    elif not whole and default_model(*read_at(method)) == DEFAULT_MODEL:
         reason = "options of where to read"
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
-    if forward and not (whole or translate):
+    if forward and not (whole or search):
         default = forward
-    return Asked(
-        models=replace(models, forward=replace(models.forward, default=default, reason=reason)),
-        method=args.symmetrize or SOFT,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=Search(beam=args.beam, allow_unk=args.allow_unk) if translate else None,
-        quiet=args.quiet,
-    )
+    return Request(model, method, run, search, too_long, default, reason)
 
 
-def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
-    """Load the forward model, and the reverse one where there is one, and say which they are.
-
-    Args:
-        models: what to load; options of dictionaries and text are the forward model's alone.
-    """
-    show_log(program, quiet)
-    aligners = [_load(program, models.forward, models, quiet)]
-    if models.reverse:
-        options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
+def load_models(program: str, request: Request) -> list[Aligner]:
+    """Load the forward model, and the reverse one where there is one, and say which they are."""
+    show_log(program, request.run.quiet)
+    args, options = request.model, request.options
+    aligners = [_load(program, request, args.model, options, request.settings())]
+    if args.reverse_model:
+        options = ModelOptions(
+            template=args.template if args.reverse_model == args.model else None,
+            reverse_of=aligners[0].forward.recorder.languages,
+        )
         try:
-            aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
+            aligners.append(_load(program, request, args.reverse_model, options, request.settings(reverse=True)))
         except ModelError as error:  # no option is for its languages alone
             hint = re.sub(f"‹({'|'.join(LANGUAGES)})", r"‹reverse_\1", error.hint)
             raise ModelError(error.what, file=error.file, line=error.line, hint=hint) from None
     return aligners
 
 
-def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
+def _load(
+    program: str, request: Request, model: str | None, options: ModelOptions, settings: Mapping[str, Any]
+) -> Aligner:
+    shown, named, run = model or request.name, model is not None, request.run
     try:
         import torch
 
         from align.models.load import load, pick_device
 
-        most = models.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
-        if models.threads or most < torch.get_num_threads():
+        most = run.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
+        if run.threads or most < torch.get_num_threads():
             torch.set_num_threads(most)
-        workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
-        name, options = request.model, request.options
-        if name is None:
-            name, options = in_direction(request.default, options)
+        workers = run.workers or (1 if run.buffer < SHARED_BUFFER or pick_device(run.device) != "cpu" else most)
+        if model is None:
+            model, options = in_direction(request.default, options)
         aligner = load(
-            name,
-            **asdict(request.settings) | {"null": models.null} | ({"position": None} if models.open_position else {}),
+            model,
+            **settings,
             options=options,
-            device=models.device,
-            dtype=models.dtype,
-            buffer=models.buffer,
-            batch_tokens=models.batch_tokens,
-            too_long=models.too_long,
+            device=run.device,
+            dtype=run.dtype,
+            buffer=run.buffer,
+            batch_tokens=run.batch_tokens,
+            too_long=request.too_long,
             workers=workers,
-            reader=request.reader,
         )
     except ModuleNotFoundError:
         raise
@@ -234,30 +176,30 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
-        raise ValueError(f"{request.name}: out of memory while loading it: it needs more than is free") from None
+        raise ValueError(f"{shown}: out of memory while loading it: it needs more than is free") from None
     except OSError as error:
         if error.filename:
             raise
-        raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
-    if not quiet:
+        raise ValueError(f"{shown}: cannot be read: {error.strerror or error}") from None
+    if not run.quiet:
         recorder = aligner.forward.recorder
-        why = ""
-        if not request.model:
-            reason = f" for {request.reason}" if request.reason else ""
-            why = f"no -m given, so {request.name}{reason}, {direction(*recorder.languages)}: "
+        reason = f" for {request.reason}" if request.reason else ""
+        why = "" if named else f"no -m given, so {shown}{reason}, {direction(*recorder.languages)}: "
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
         say(f"{program}: {why}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
     return aligner
 
 
-def load_aligner(program: str, options: Asked) -> Aligner:
+def load_aligner(program: str, request: Request) -> Aligner:
     """Load the model or both models with the requested settings."""
-    forward, *reverse = load_models(program, options.models, options.quiet)
+    forward, *reverse = load_models(program, request)
     if not reverse:
         return forward
     from align.models.load import two_way
 
-    return two_way(forward, reverse[0], options.method, threshold=options.threshold)
+    method = request.method
+    threshold = THRESHOLD if method.threshold is None or not request.joined else method.threshold
+    return two_way(forward, reverse[0], method.symmetrize, threshold=threshold)
 
 
 def names_of(aligner: Aligner) -> Sequence[str]:
@@ -272,7 +214,7 @@ def first_step(aligner: Aligner) -> str:
 
 
 def begin_session(
-    options: Asked,
+    request: Request,
     aligner: Aligner,
     progress: Progress,
     words: str = "spaces",
@@ -280,7 +222,7 @@ def begin_session(
     expected: Callable[[], int | None] = lambda: None,
     shown: bool = True,
 ) -> Session:
-    """Return a session that translates and aligns as the options say, and begin to show its progress.
+    """Return a session that translates and aligns as requested, and begin to show its progress.
 
     Args:
         words: what is a word, one of `align.core.types.CUTS`.
@@ -288,7 +230,7 @@ def begin_session(
         expected: how many lines there will be in all; None as long as that is not known.
         shown: whether to show progress at all.
     """
-    search = options.search
+    search = request.search
 
     def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch | None) -> Generator[Alignment, None, None]:
         if search:

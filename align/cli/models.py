@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import ClassVar, get_args
 
 from align.cli.about import list_models
-from align.cli.args import add_languages, add_template, check_files, new_parser
+from align.cli.args import ModelArgs, check_files
 from align.cli.common import open_output, run, say, show_warnings
+from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
@@ -39,6 +39,58 @@ EXAMPLES = """examples:
 
 
 @dataclass(frozen=True)
+class DescriptionArgs:
+    """How a model's text is prepared, and a text to choose layers and heads by."""
+
+    TITLE: ClassVar = "description"
+
+    model: str = option(metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
+    case: str | None = option("--case", choices=CASES, help="whether the model reads lower-case text (default: keep)")
+    tokenizer: str | None = option(
+        "--tokenizer",
+        choices=tuple(TOKENIZERS),
+        metavar="NAME",
+        help=f"tokeniser of the training text: {', '.join(TOKENIZERS)} (default: none)",
+    )
+    subwords: str | None = option(
+        "--subwords",
+        choices=tuple(SUBWORDS),
+        help="how words are split; subword-nmt-vocabulary: pieces that the dictionary lacks are split further, as with "
+        "subword-nmt's --vocabulary; none: lines consist of the model's pieces (default: by the files found)",
+    )
+    subword_files: Sequence[Path] | None = option(
+        "--subwords-file",
+        action="append",
+        metavar="FILE",
+        type=Path,
+        help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's. It is "
+        "copied into the model's folder",
+    )
+    dictionaries: Path | None = option(
+        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
+    )
+    source_prefix: str | None = option(
+        "--source-prefix",
+        metavar="TEXT",
+        help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
+    )
+    source: str | None = option(
+        "-s",
+        "--source",
+        metavar="FILE",
+        help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
+        "by lexical consistency; every text is then read there, in a multilingual model every text of these languages",
+    )
+    target: str | None = option("-t", "--target", metavar="FILE", help="target sentences")
+    heads: str | None = option(
+        "--heads",
+        metavar="FILE",
+        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
+        ".json: their token alignment scores for simultaneous translation, counted from 0",
+    )
+
+
+@dataclass(frozen=True)
 class Description:
     """Request to describe a model.
 
@@ -50,7 +102,6 @@ class Description:
 
     model: str
     options: ModelOptions
-    quiet: bool
     texts: tuple[str, str] | None = None
     heads: str | None = None
 
@@ -76,67 +127,9 @@ def build_command(name: str) -> Parser:
         "the user's configuration), and shows the model. Without options it stores nothing.",
         EXAMPLES,
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
-    add_languages(parser)
-    group: Any = parser.add_argument_group("text")
-    group.add_argument("--case", choices=CASES, help="whether the model reads lower-case text (default: keep)")
-    group.add_argument(
-        "--tokenizer",
-        choices=tuple(TOKENIZERS),
-        metavar="NAME",
-        help=f"tokeniser of the training text: {', '.join(TOKENIZERS)} (default: none)",
-    )
-    group.add_argument(
-        "--subwords",
-        choices=tuple(SUBWORDS),
-        help="how words are split; subword-nmt-vocabulary: pieces that the dictionary lacks are split further, as with "
-        "subword-nmt's --vocabulary; none: lines consist of the model's pieces (default: by the files found)",
-    )
-    group.add_argument(
-        "--subwords-file",
-        dest="subword_files",
-        action=_OnceOrTwice,
-        metavar="FILE",
-        type=Path,
-        help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's. It is "
-        "copied into the model's folder",
-    )
-    group.add_argument(
-        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
-    )
-    group.add_argument(
-        "--source-prefix",
-        metavar="TEXT",
-        help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
-    )
-    add_template(group)
-    group = parser.add_argument_group("layers and heads")
-    group.add_argument(
-        "-s",
-        "--source",
-        metavar="FILE",
-        help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
-        "by lexical consistency; every text is then read there, in a multilingual model every text of these languages",
-    )
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences")
-    group.add_argument(
-        "--heads",
-        metavar="FILE",
-        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
-        ".json: their token alignment scores for simultaneous translation, counted from 0",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but warnings and errors")
+    add_group(parser, DescriptionArgs)
+    add_group(parser, ModelArgs, "model", only=("source_lang", "target_lang", "template"))
     return parser
-
-
-class _OnceOrTwice(argparse.Action):
-    """Gathers the values of an option that is given once for both sides, or once for each."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
-        gathered = [*(getattr(namespace, self.dest) or ()), values]
-        if len(gathered) > 2:
-            raise argparse.ArgumentError(self, "given once for both sides, or twice: for the source, for the target")
-        setattr(namespace, self.dest, gathered)
 
 
 def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
@@ -144,12 +137,13 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
     args = parser.parse_command(arguments)
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
-    names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
-    options = ModelOptions(**{name: getattr(args, name) for name in names})
+    if len(args.subword_files or ()) > 2:
+        parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
+    options = read_group(ModelOptions, args)
     texts = (args.source, args.target) if args.source else None
     copied = [*(args.subword_files or ()), *(args.dictionaries.glob("dict.*.txt") if args.dictionaries else ())]
     check_files(parser, (args.source, args.target, *map(str, copied)), args.heads, "--heads")
-    return Description(args.model, options, args.quiet, texts, args.heads)
+    return Description(args.model, options, texts, args.heads)
 
 
 def describe(description: Description) -> None:
@@ -186,8 +180,7 @@ def describe(description: Description) -> None:
         folder = find_model(description.model, description.options, patterns)
         pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
         path = store(description, folder, recorder.languages, pair, calibration)
-        if not description.quiet:
-            say(f"{PROGRAM}: {path} is written")
+        say(f"{PROGRAM}: {path} is written")
     if description.heads:
         with replace_file(description.heads, mode=existing_mode(description.heads)) as file:
             file.write(heads.encode())

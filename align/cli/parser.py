@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +50,8 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)  # values may have hyphens
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
+        if isinstance(action.default, tuple) and action.default:
+            return f"{action.help} (default: {','.join(map(str, action.default))})"
         return super()._get_help_string(action) if action.default not in (None, False, ()) else action.help
 
 
@@ -103,14 +105,15 @@ class Parser(argparse.ArgumentParser):
     """The parser of a program; takes the arguments of its base class.
 
     Args:
-        short: what `-h` says of the most used options, by the names of their values; without them it shows all, as
-            `--help` does.
+        short: names of the options that `-h` shows, which `short_texts` describes; without them it shows all options,
+            as `--help` does.
     """
 
-    def __init__(self, short: Mapping[str, str] | None = None, **named: Any) -> None:
+    def __init__(self, short: Sequence[str] = (), **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
         super().__init__(**as_usual | named | {"add_help": False})
         self._short, self.commands = short, ""
+        self.short_texts: dict[str, str] = {}
         if named.get("add_help", True):
             self.add_argument(
                 "-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help="show the most used options"
@@ -163,7 +166,7 @@ class Parser(argparse.ArgumentParser):
         if not self._short:
             return self.format_help()
         heads = {action.dest: self._get_formatter()._format_action_invocation(action) for action in self._actions}
-        rows = [f"  {heads[name]:26} {text}" for name, text in self._short.items()]
+        rows = [f"  {heads[name]:26} {self.short_texts[name]}" for name in self._short]
         parts = [self.format_usage().rstrip(), "", *textwrap.wrap(self.description or "", 80), ""]
         parts += ["commands:", self.commands] if self.commands else []
         parts += ["options (--help lists all, with examples):", *rows]

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from align.cli import extract
-from align.cli.args import (
-    METHOD,
-    add_input_options,
-    add_method_options,
-    add_model_options,
-    add_quiet_option,
-    add_result_files,
-    add_reverse_options,
-    add_signature_option,
-    add_speed_options,
-    add_words_option,
-    add_workers_option,
-    new_parser,
-)
+from align.cli.args import ModelArgs, OutputArgs, RunArgs, TextArgs
+from align.cli.options import add_group, new_parser
 from align.cli.parser import Parser
 from align.core.formats import AGREEMENT
-from align.core.types import THRESHOLD
 
 PROGRAM = "extract-align score"
 
@@ -41,24 +29,15 @@ def build_parser() -> Parser:
         "geometric mean over the target's words, a TAB, and over the source's"
     )
     parser = new_parser(PROGRAM, f"{description}.", EXAMPLES, MOST_USED)
-    add_signature_option(parser)
-    add_quiet_option(parser)
-    add_input_options(parser)
-    add_words_option(add_result_files(parser), "unit that is linked")
-    add_model_options(parser)
-    add_method_options(parser.add_argument_group(METHOD))
-    add_reverse_options(parser.add_argument_group("two directions"))
-    group = add_speed_options(
-        parser,
-        "lines read ahead and sorted by length; 1: every line at once",
-    )
-    add_workers_option(group)
-    parser.set_defaults(
-        format=AGREEMENT, scores=False, translate=False, ensemble=None, threshold=THRESHOLD, symmetrize=None
-    )
+    add_group(parser, TextArgs)
+    add_group(parser, OutputArgs, without=("format", "scores"))
+    add_group(parser, ModelArgs, without=("template",))
+    add_group(parser, RunArgs, without=("buffer",))
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align score`, which aligns and writes another column than links."""
-    return extract.main(arguments, build_parser())
+    options = extract.read_options(build_parser(), arguments, whole=True)  # for which the scores were measured
+    output = replace(options.output, format=AGREEMENT)
+    return extract.align_text(replace(options, output=output, program=PROGRAM))

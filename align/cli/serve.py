@@ -9,26 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from align.cli.args import (
-    ALIGNING_DEFAULT,
-    BATCH_ADVICE,
-    add_beam_option,
-    add_direction_options,
-    add_model_options,
-    add_quiet_option,
-    add_speed_options,
-    add_threshold_options,
-    new_parser,
-    options_of,
-    whole_number,
-)
+from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import run, say, show_warnings
-from align.cli.loading import Asked, describe_choices, load_aligner, read_asked
+from align.cli.loading import Request, describe_choices, load_aligner, read_request
+from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import DataError
-from align.core.stream import BUFFER
 from align.core.types import Search, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
@@ -48,89 +36,11 @@ EXAMPLES = """examples:
   extract-align serve --allow-origin http://localhost:3000   for the pages of a site, in the browser
 
 POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.json.
---layer auto and --head auto are what the model's model.toml says, or else a third of the depth.
+Layer and head are what the model's model.toml says, or else a third of the depth.
 """
 
 DEFAULT = Limits()
 MOST_PAIRS = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Options(Asked):
-    """What `extract-align serve` is asked for.
-
-    Attributes:
-        port: number of the port; 0 for one that the system chooses.
-        token_file: the file with the token that requests must name; None where anyone may ask.
-        allow_origin: sites whose pages may read answers.
-        beam: width of the search for translations.
-    """
-
-    host: str
-    port: int
-    token_file: str | None
-    allow_origin: Sequence[str]
-    beam: int
-    limits: Limits
-
-
-def build_parser() -> Parser:
-    """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "Answers over HTTP: links of sentence pairs, translations, and tags put into translations.",
-        EXAMPLES,
-        ("model", "reverse_model", "port", "token_file", "threads"),
-    )
-    add_quiet_option(parser)
-    group = parser.add_argument_group("service")
-    group.add_argument(
-        "--host", default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
-    )
-    group.add_argument(
-        "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0: one that the system chooses"
-    )
-    group.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
-    )
-    group.add_argument(
-        "--allow-origin",
-        action="append",
-        type=origin,
-        default=[],
-        metavar="URL",
-        help="a site whose pages may ask from a browser, as http://localhost:3000; may be given several times",
-    )
-    group.add_argument(
-        "--timeout",
-        type=whole_number(1, 3600),
-        default=round(DEFAULT.timeout),
-        metavar="N",
-        help="seconds for a request's body to arrive, for an idle connection, and at SIGTERM or Ctrl-C for requests in "
-        "work; at a second signal the service ends at once",
-    )
-    group.add_argument(
-        "--request-pairs",
-        type=whole_number(1, MOST_PAIRS),
-        default=DEFAULT.request_pairs,
-        metavar="N",
-        help="the most pairs in a request; more is answered with status 413",
-    )
-    group.add_argument(
-        "--queue-pairs",
-        type=whole_number(1, MOST_PAIRS),
-        default=DEFAULT.queue_pairs,
-        metavar="N",
-        help="the most pairs of all requests that wait for links; more is answered with status 429",
-    )
-    add_beam_option(group)
-    add_model_options(parser, default=ALIGNING_DEFAULT)
-    add_threshold_options(parser)
-    add_direction_options(parser)
-    add_speed_options(parser, None)
-    return parser
 
 
 ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
@@ -145,6 +55,64 @@ def origin(value: str) -> str:
     return text.removesuffix(port)  # which browsers leave out
 
 
+@dataclass(frozen=True)
+class ServiceArgs:
+    """Where to listen, who may ask, and how much."""
+
+    TITLE: ClassVar = "service"
+
+    host: str = option(
+        "--host", default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
+    )
+    port: int = option(
+        "--port",
+        default=8000,
+        type=whole_number(0, 65_535),
+        metavar="N",
+        short="port to listen at",
+        help="0: one that the system chooses",
+    )
+    token_file: str | None = option(
+        "--token-file",
+        metavar="FILE",
+        short="file with the token of requests",
+        help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
+    )
+    allow_origin: Sequence[str] = option(
+        "--allow-origin",
+        default=(),
+        action="append",
+        type=origin,
+        metavar="URL",
+        help="a site whose pages may ask from a browser, as http://localhost:3000; may be given several times",
+    )
+    request_pairs: int = option(
+        "--request-pairs",
+        default=DEFAULT.request_pairs,
+        type=whole_number(1, MOST_PAIRS),
+        metavar="N",
+        help="the most pairs in a request; more is answered with status 413",
+    )
+    queue_pairs: int = option(
+        "--queue-pairs",
+        default=DEFAULT.queue_pairs,
+        type=whole_number(1, MOST_PAIRS),
+        metavar="N",
+        help="the most pairs of all requests that wait for links; more is answered with status 429",
+    )
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    description = "Answers over HTTP: links of sentence pairs, translations, and tags put into translations."
+    parser = new_parser(PROGRAM, description, EXAMPLES, ("model", "reverse_model", "port", "token_file", "threads"))
+    add_group(parser, ServiceArgs)
+    add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
+    add_group(parser, MethodArgs, only=("threshold", "symmetrize"))
+    add_group(parser, RunArgs, without=("buffer", "workers"))
+    return parser
+
+
 def is_local(host: str) -> bool:
     """Tell whether only this machine can reach the address of a host."""
     if host == "localhost":
@@ -155,27 +123,21 @@ def is_local(host: str) -> bool:
         return False
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[ServiceArgs, Request]:
     """Read and check the command line."""
-    parser.set_defaults(buffer=BUFFER, bad_lines="blank")
     args = parser.parse_command(arguments)
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: a request of that size would always be refused")
-    return options_of(
-        Options,
-        args,
-        **vars(read_asked(parser, args)),
-        limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
-    )
+    return read_group(ServiceArgs, args), read_request(parser, args, "blank")
 
 
 TOKEN = re.compile(r"[!-~]{16,256}")
 """Visible ASCII, which a header can hold, and enough of it that nobody guesses it."""
 
 
-def serve(options: Options) -> None:
+def serve(args: ServiceArgs, request: Request) -> None:
     """Answer requests until a signal ends the service."""
     try:
         from align.service.app import build_app
@@ -186,17 +148,18 @@ def serve(options: Options) -> None:
     from align.service.work import work_of
 
     keep_freed_memory()
-    token = read_token(options.token_file) if options.token_file else ""
-    listener = bind(options.host, options.port)  # before the model, which takes long
-    loaded = load_aligner(PROGRAM, options)
+    limits = Limits(args.request_pairs, args.queue_pairs)
+    token = read_token(args.token_file) if args.token_file else ""
+    listener = bind(args.host, args.port)  # before the model, which takes long
+    loaded = load_aligner(PROGRAM, request)
     aligner = loaded.fixed()
     choices = aligner.choices
-    only_aligns = options.models.forward.model is None and options.models.forward.default == ALIGNING_MODEL
-    load_translator = partial(load_default, options) if only_aligns else None
-    work = work_of(aligner, sign(aligner, choices), Search(beam=options.beam), load_translator)
+    only_aligns = request.model.model is None and request.default == ALIGNING_MODEL
+    load_translator = partial(load_default, request) if only_aligns else None
+    work = work_of(aligner, sign(aligner, choices), Search(), load_translator)
 
     def tell(what: str) -> None:
-        if not options.quiet:
+        if not request.run.quiet:
             say(f"{PROGRAM}: {what}")
 
     if not all(direction.known_choice for direction in loaded.directions):  # there is no text to choose by
@@ -204,15 +167,14 @@ def serve(options: Options) -> None:
             tell(line)
     tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
-    app, address = build_app(work, options.limits, token, options.allow_origin), address_of(listener)
-    answer(app, listener, round(options.limits.timeout), lambda: tell(address))
+    app, address = build_app(work, limits, token, args.allow_origin), address_of(listener)
+    answer(app, listener, round(limits.timeout), lambda: tell(address))
     tell("stopped")
 
 
-def load_default(options: Options) -> Aligner:
+def load_default(request: Request) -> Aligner:
     """Load the bundled model that translates, in place of the default that only aligns."""
-    forward = replace(options.models.forward, default=DEFAULT_MODEL, reason="/translate")
-    return load_aligner(PROGRAM, replace(options, models=replace(options.models, forward=forward))).fixed()
+    return load_aligner(PROGRAM, replace(request, default=DEFAULT_MODEL, reason="/translate")).fixed()
 
 
 def read_token(name: str) -> str:
@@ -228,6 +190,6 @@ def read_token(name: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align serve`."""
     parser = build_parser()
-    options = read_options(parser, arguments)
+    args, request = read_options(parser, arguments)
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: serve(options), BATCH_ADVICE)
+    return run(PROGRAM, lambda: serve(args, request), BATCH_ADVICE)

@@ -8,28 +8,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from align.cli.args import (
-    BATCH_ADVICE,
-    add_input_options,
-    add_model_options,
-    add_null_option,
-    add_quiet_option,
-    add_speed_options,
-    add_table_options,
-    file_prefix,
-    new_parser,
-    options_of,
-    read_input,
-    whole_number,
-)
+from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, TextArgs, read_input, tables_format
 from align.cli.common import open_output, run, say, show_warnings, with_options
-from align.cli.gold_args import add_link_options, add_range_option, link_options
-from align.cli.loading import Models, load_models, requested_models
+from align.cli.gold_args import GoldArgs
+from align.cli.loading import Request, load_models
+from align.cli.options import add_group, file_prefix, new_parser, option, read_group
 from align.cli.parser import Parser
-from align.core.types import Gold, Pair, Settings, TextWarning
-from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
+from align.core.types import Gold, Pair, TextWarning
+from align.evaluation.gold import NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.checks import open_text
 from align.io.process import keep_freed_memory
@@ -52,63 +40,49 @@ EXAMPLES = """examples:
 """
 
 
-OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples", "seed")
+@dataclass(frozen=True)
+class SweepArgs:
+    """Tables and figures."""
+
+    TITLE: ClassVar = "output"
+
+    format: str = tables_format()
+    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
+    output: str | None = option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        short="file of integer counts",
+        help="integer counts of all settings, .tsv or .parquet",
+    )
+    per_sentence: bool = option("--per-sentence", default=False, help="with -o: a row for each sentence and setting")
+    plots: Path | None = option(
+        "--plots", metavar="PREFIX", type=file_prefix, help="draw heat maps: PREFIX.layers.png, .pdf and so on"
+    )
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for.
+    """What the command line asks for."""
 
-    Attributes:
-        models: the model, and one of the other direction if there is one.
-        output: the file of counts, if there is to be one.
-        per_sentence: whether that has the counts of each sentence.
-        plots: the start of the pictures' names, if there are to be any.
-    """
-
-    input: Input
-    models: Models
-    gold: str | None
-    gold_options: LinkOptions
-    samples: int
-    seed: int
-    format: str
-    wide: bool
-    output: str | None
-    per_sentence: bool
-    plots: Path | None
-    quiet: bool
+    text: Input
+    args: SweepArgs
+    gold: GoldArgs
+    request: Request
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "Which layer, head, score and position align best? All of them in one pass over a text.",
-        EXAMPLES,
-        ("source", "target", "model", "reverse_model", "gold", "output"),
-    )
-    add_quiet_option(parser)
-    add_input_options(parser)
-    group = parser.add_argument_group("gold (without it: what the rules choose that need none)")
-    add_link_options(group, "gold")
-    add_range_option(group)
-    group.add_argument(
-        "--samples", type=whole_number(0), default=SAMPLES, metavar="N", help="of the bootstrap; 0: none"
-    )
-    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
-    group = parser.add_argument_group("output")
-    add_table_options(group)
-    group.add_argument("-o", "--output", metavar="FILE", help="integer counts of all settings, .tsv or .parquet")
-    group.add_argument("--per-sentence", action="store_true", help="with -o: a row for each sentence and setting")
-    group.add_argument(
-        "--plots", metavar="PREFIX", type=file_prefix, help="draw heat maps: PREFIX.layers.png, .pdf and so on"
-    )
-    add_model_options(parser)
-    group = parser.add_argument_group("method")
-    add_null_option(group)
-    group.add_argument("--reverse-model", metavar="MODEL", help="of the other direction, to choose by agreement")
-    add_speed_options(parser, "lines read ahead and sorted by length")
+    description = "Which layer, head, score and position align best? All of them in one pass over a text."
+    most_used = ("source", "target", "model", "reverse_model", "gold", "output")
+    parser = new_parser(PROGRAM, description, EXAMPLES, most_used)
+    reverse = {"help": "of the other direction, to choose by agreement"}
+    add_group(parser, TextArgs, without=("columns", "bad_lines"))
+    add_group(parser, GoldArgs, "gold (without it: what the rules choose that need none)")
+    add_group(parser, SweepArgs)
+    add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
+    add_group(parser, MethodArgs, only=("null",))
+    add_group(parser, RunArgs, only=("device", "threads", "quiet"))
     return parser
 
 
@@ -121,35 +95,34 @@ def need(module: str, what: str, package: str | None = None) -> None:
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line; conflicting options exit with code 2."""
     args = parser.parse_command(arguments)
-    text = read_input(parser, args, args.gold)
+    text = read_input(parser, read_group(TextArgs, args), args.output, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
-    return options_of(
-        Options,
-        args,
-        input=text,
-        models=requested_models(args, Settings(position="input")),
-        gold_options=link_options(args, "gold"),
+    request = Request(
+        read_group(ModelArgs, args),
+        MethodArgs(position="input", null=args.null, reader="none"),
+        read_group(RunArgs, args, workers=1),
     )
+    return Options(text, read_group(SweepArgs, args), read_group(GoldArgs, args), request)
 
 
 def run_sweep(options: Options) -> None:
     """Read the text, run the sweep, print and write its tables and figures."""
     keep_freed_memory()
-    if options.plots:
+    if options.args.plots:
         need("matplotlib", "heat maps")
-        options.plots.parent.mkdir(parents=True, exist_ok=True)
-    if options.output and options.output.endswith(".parquet"):
+        options.args.plots.parent.mkdir(parents=True, exist_ok=True)
+    if options.args.output and options.args.output.endswith(".parquet"):
         need("pyarrow", "Parquet files")
     with ExitStack() as stack:
-        out = stack.enter_context(open_output(options.output)) if options.output else None
-        text = stack.enter_context(open_text(options.input))
+        out = stack.enter_context(open_output(options.args.output)) if options.args.output else None
+        text = stack.enter_context(open_text(options.text))
         gold = None
-        if options.gold:
+        if options.gold.gold:
             pairs = list(text)
-            gold = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
+            gold = read_as("gold", options.gold.gold, options.gold.options, pairs, name_shown(options.gold.gold))
             swept, aligners = sweep_models(options, pairs, text, gold.pairs)
             warn_if_hopeless(swept)
         else:
@@ -161,25 +134,25 @@ def run_sweep(options: Options) -> None:
         tables = report(
             swept,
             sign,
-            format=options.format,
-            wide=options.wide,
-            samples=options.samples,
-            seed=options.seed,
+            format=options.args.format,
+            wide=options.args.wide,
+            samples=SAMPLES,
+            seed=SEED,
             write=with_options,
         )
         with open_output(None) as stdout:
             stdout.write(tables.encode() + b"\n")
-        if out and options.output:
-            write_counts(swept, out, options.output, options.per_sentence, sign)
-    if options.plots:
-        draw_maps(swept, aligners[0].forward.recorder.name, options.plots, options.quiet)
+        if out and options.args.output:
+            write_counts(swept, out, options.args.output, options.args.per_sentence, sign)
+    if options.args.plots:
+        draw_maps(swept, aligners[0].forward.recorder.name, options.args.plots, options.request.run.quiet)
 
 
 def sweep_models(
     options: Options, pairs: Iterable[Pair], text: Text, gold: Sequence[Gold] | None = None
 ) -> tuple[Sweep, list[Aligner]]:
     """Load one model or two, and sweep; return them too."""
-    aligners = load_models(PROGRAM, options.models, options.quiet)
+    aligners = load_models(PROGRAM, options.request)
     from align.evaluation.sweep import sweep
 
     swept = sweep(aligners[0], pairs, gold, *aligners[1:])
@@ -205,11 +178,11 @@ def sign_sweep(options: Options, swept: Sweep, aligners: Sequence[Aligner], gold
         "merge": MERGE,
         "null": list(dict.fromkeys(aligner.forward.settings.null for aligner in aligners)),
         "n": swept.pairs,
-        "dtype": options.models.dtype,
+        "dtype": options.request.run.dtype,
         "skipped": swept.skipped or None,
     }
     if gold:
-        parts |= {"gold": gold.kind, "ci": f"percentile-{options.samples}", "seed": options.seed}
+        parts |= {"gold": gold.kind, "ci": f"percentile-{SAMPLES}", "seed": SEED}
     return signature(parts, "sweep")
 
 

@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from align.cli.args import language_code, new_parser, options_of, seed_number, whole_number
 from align.cli.common import StatusLine, message_of, run, say
+from align.cli.options import language_code, new_parser, read_group, seed_number, whole_number
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
 from align.training.compat import check_installed
@@ -161,7 +161,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         take=tuple(args.take or ()),
         exclude=tuple((source, target) for source, target in args.exclude or ()),
     )
-    return options_of(
+    return read_group(
         Options,
         args,
         start=args.finetune_from,

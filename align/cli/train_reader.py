@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from align.cli.args import (
-    add_input_options,
-    add_model_options,
-    add_quiet_option,
-    add_speed_options,
-    new_parser,
-    options_of,
-    read_input,
-    whole_number,
-)
+from align.cli.args import MethodArgs, ModelArgs, RunArgs, TextArgs, read_input
 from align.cli.common import DESCRIBING, StatusLine, open_output, run, say, show_warnings
-from align.cli.loading import Models, load_models, requested_models
+from align.cli.loading import Request, load_models
+from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import ModelError, plural
-from align.core.types import Pair, Settings, TextWarning
+from align.core.types import Pair, TextWarning
 from align.evaluation.ensemble import check_range, read_scored
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
@@ -45,62 +37,56 @@ STATUS_EVERY = 60.0
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of `extract-align train reader`.
+class TrainingArgs:
+    """What to learn from, and the result."""
 
-    Attributes:
-        links: file of the links to learn from.
-        output: file of the reader; None for READER next to the model.
-    """
+    TITLE: ClassVar = "training"
 
-    input: Input
-    models: Models
-    links: str
-    output: str | None
-    epochs: int
-    seed: int
-    quiet: bool
-
-
-def build_parser() -> Parser:
-    """Build the parser."""
-    parser = new_parser(
-        PROGRAM,
-        "Trains a small network that turns a model's attention into links, on links of a better aligner. The model "
-        "stays as it is.",
-        EXAMPLES,
-    )
-    add_quiet_option(parser)
-    add_input_options(parser)
-    group = parser.add_argument_group("training")
-    group.add_argument(
+    links: str = option(
         "--links",
         metavar="FILE",
         required=True,
         help="links to learn from, a line for each pair: 0-0:0.93 1-2:0.08, or 0-0 1-2",
     )
-    group.add_argument("-o", "--output", metavar="FILE", help=f"the reader (default: {READER} next to the model)")
-    group.add_argument("--epochs", type=whole_number(1), default=EPOCHS, metavar="N", help="passes over the text")
-    group.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of weights and order")
-    add_model_options(parser)
-    group = parser.add_argument_group("two directions")
-    group.add_argument(
-        "--reverse-model",
-        metavar="MODEL",
-        help="a model that translates back, with which the reader is to be used, too",
+    output: str | None = option(
+        "-o", "--output", metavar="FILE", help=f"the reader (default: {READER} next to the model)"
     )
-    add_speed_options(parser, "lines read ahead")
+    seed: int = option("--seed", default=1, type=whole_number(0), metavar="N", help="of weights and order")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of `extract-align train reader`."""
+
+    text: Input
+    args: TrainingArgs
+    request: Request
+
+
+def build_parser() -> Parser:
+    """Build the parser."""
+    description = (
+        "Trains a small network that turns a model's attention into links, on links of a better aligner. The model "
+        "stays as it is."
+    )
+    parser = new_parser(PROGRAM, description, EXAMPLES)
+    reverse = {"help": "a model that translates back, with which the reader is to be used, too"}
+    add_group(parser, TextArgs, without=("columns", "bad_lines"))
+    add_group(parser, TrainingArgs)
+    add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
+    add_group(parser, RunArgs, only=("device", "threads", "quiet"))
     return parser
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Parse and check the command line; invalid combinations of options exit with code 2."""
     args = parser.parse_command(arguments)
-    text = read_input(parser, args, args.links)
+    text = read_input(parser, read_group(TextArgs, args), args.output, args.links)
     if args.output is None and not (args.model and Path(args.model).exists()):
         parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
-    models = replace(requested_models(args, Settings()), open_position=True)
-    return options_of(Options, args, input=text, models=models)
+    run = read_group(RunArgs, args, workers=1)
+    request = Request(read_group(ModelArgs, args), MethodArgs(reader="none"), run)
+    return Options(text, read_group(TrainingArgs, args), request)
 
 
 def read_labelled(options: Options) -> Iterator[tuple[Pair, Mapping[tuple[int, int], float]]]:
@@ -109,8 +95,8 @@ def read_labelled(options: Options) -> Iterator[tuple[Pair, Mapping[tuple[int, i
     Raises:
         DataError: text and links differ in length, or a line cannot be read.
     """
-    name = name_shown(options.links)
-    with open_text(options.input) as text, open_lines(options.links) as stream:
+    name = name_shown(options.args.links)
+    with open_text(options.text) as text, open_lines(options.args.links) as stream:
         links = read_scored(read_lines(stream, name), name)
         for number, (pair, scores) in enumerate(in_step([text, links], [text.name, name]), 1):
             check_range(scores, pair, name, number)
@@ -120,14 +106,14 @@ def read_labelled(options: Options) -> Iterator[tuple[Pair, Mapping[tuple[int, i
 
 def train_reader(options: Options) -> None:
     """Load the models, read the text and its links, train, and write the reader."""
-    forward, *reverse = load_models(PROGRAM, options.models, options.quiet)
+    forward, *reverse = load_models(PROGRAM, options.request)
     from align.models.load import two_way
     from align.models.trained_reader import about_reader, reader_bytes
     from align.training.reader import read_examples, train_network
 
     recorder: Any = forward.forward.recorder
     root: Path = recorder.origin[0].root
-    if options.output is None and root.parent == BUNDLED:
+    if options.args.output is None and root.parent == BUNDLED:
         raise ModelError("a bundled model; name another file for the reader with -o", file=str(root))
     for one in (forward, *reverse):
         if not one.forward.known_choice:
@@ -138,7 +124,7 @@ def train_reader(options: Options) -> None:
     with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
 
         def show(text: str) -> None:
-            if not options.quiet:
+            if not options.request.run.quiet:
                 status.show(text)
 
         show("reading attention")
@@ -148,14 +134,14 @@ def train_reader(options: Options) -> None:
 
         def on_epoch(epoch: int, loss: float) -> None:
             losses.append(loss)
-            show(f"epoch {epoch} of {options.epochs}: loss {loss:.3f} per target word")
+            show(f"epoch {epoch} of {EPOCHS}: loss {loss:.3f} per target word")
 
-        network = train_network(examples, options.epochs, options.seed, on_epoch)
-    about = about_reader(aligner, pairs=len(examples), epochs=options.epochs, seed=options.seed)
-    path = options.output or str(root / READER)
+        network = train_network(examples, EPOCHS, options.args.seed, on_epoch)
+    about = about_reader(aligner, pairs=len(examples), epochs=EPOCHS, seed=options.args.seed)
+    path = options.args.output or str(root / READER)
     with open_output(path) as out:
         out.write(reader_bytes(network, about))
-    if not options.quiet:
+    if not options.request.run.quiet:
         say(
             f"{PROGRAM}: {path}: {plural(len(examples), 'pair')}, {left_out:,} left out as blank or long; loss "
             f"{losses[0]:.3f} at first, {losses[-1]:.3f} at last"

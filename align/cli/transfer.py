@@ -11,35 +11,28 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
-    METHOD,
-    add_bad_lines_option,
-    add_method_options,
-    add_model_options,
-    add_output_option,
-    add_quiet_option,
-    add_reverse_options,
-    add_speed_options,
-    add_translate_options,
-    add_words_option,
-    add_workers_option,
+    ModelArgs,
+    OutputArgs,
+    RunArgs,
+    TextArgs,
+    TranslateArgs,
     check_files,
     check_second_output,
     check_words,
-    new_parser,
-    options_of,
+    model_help,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.documents import transfer_document
-from align.cli.loading import Asked, begin_session, load_aligner, read_asked
+from align.cli.loading import Request, begin_session, load_aligner, read_request
+from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
-from align.core.symmetrize import SOFT
 from align.core.text import split_words
 from align.core.types import FLOOR, THRESHOLD, Alignment, Origin, Pair, TextWarning
 from align.evaluation.ensemble import check_range
@@ -114,152 +107,6 @@ EXAMPLES = """examples:
 """
 
 
-@dataclass(frozen=True)
-class Options(Asked):
-    """What `extract-align transfer` is asked for.
-
-    Attributes:
-        files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        html_file: whether the source is a whole page.
-        tags: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
-        syntax: what the tags look like; None for labels.
-        repair: whether to remove or rewrite the target's own tags first.
-        keep: names of elements that are not translated.
-        attributes: names of attributes that are translated.
-        column: of CoNLL-U, which has the labels.
-        words: what is a word, one of `align.core.types.CUTS`.
-        split: whether a tag may come more than once.
-        strip: whether to write the source without its tags.
-    """
-
-    files: tuple[str, ...]
-    one_side: bool
-    html_file: bool
-    tags: str
-    syntax: Syntax | None
-    repair: bool
-    keep: tuple[str, ...]
-    attributes: tuple[str, ...]
-    column: str
-    words: str
-    links: str | None
-    split: bool
-    strip: bool
-    output: str | None
-    report: str | None
-    review: str | None
-
-
-def build_parser() -> Parser:
-    """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "Puts the tags or labels of source sentences into their translations, along word alignments.",
-        EXAMPLES,
-        ("tags", "source", "target", "links", "model", "reverse_model", "translate", "output"),
-    )
-    add_quiet_option(parser)
-    _tag_options(parser)
-    group = parser.add_argument_group("input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)")
-    group.add_argument(
-        "input",
-        nargs="?",
-        metavar="FILE",
-        help="lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx",
-    )
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
-    group.add_argument(
-        "--html-file",
-        metavar="FILE",
-        help="a whole page in place of -s: the text of each block is a sentence or several. --strip writes a line for "
-        "each block, and -t reads such lines",
-    )
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; requires -s")
-    group.add_argument(
-        "--links",
-        metavar="FILE",
-        help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
-        "--print-scores. Without it a model aligns the lines",
-    )
-    add_words_option(group, "words that tags and labels are put around")
-    add_bad_lines_option(
-        group,
-        "a line that has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes",
-    )
-    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    add_output_option(group)
-    group.add_argument(
-        "--report",
-        metavar="FILE",
-        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
-    )
-    group.add_argument(
-        "--review",
-        metavar="FILE",
-        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
-    )
-    add_model_options(parser, default=ALIGNING_DEFAULT)
-    add_method_options(parser.add_argument_group(METHOD))
-    add_reverse_options(parser.add_argument_group("two directions"))
-    add_translate_options(parser, "each translation with the tags")
-    add_workers_option(add_speed_options(parser, "lines read ahead and sorted by length; 1: every line at once"))
-    return parser
-
-
-def _tag_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("tags")
-    group.add_argument(
-        "--tags",
-        choices=TAGS,
-        metavar="KIND",
-        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
-        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
-        "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
-        '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
-    )
-    group.add_argument(
-        "--placeholder",
-        type=_pattern,
-        metavar="REGEX",
-        help="what else is a placeholder, as a regular expression of Python: r'\\[id[0-9]+\\]'",
-    )
-    group.add_argument(
-        "--repair",
-        action="store_true",
-        help="the target comes from a translator that loses or damages tags: remove those that the source does not "
-        "have, write damaged ones as in the source, and put in the missing ones",
-    )
-    group.add_argument(
-        "--split",
-        action="store_true",
-        help="a tag may come more than once, around all words that are linked to its own",
-    )
-    group.add_argument(
-        "--column",
-        type=_column,
-        default=ENTITY,
-        metavar="NAME",
-        help="column of CoNLL-U: NER, which is labels B-X, I-X and O of the key NER in MISC (default); or LEMMA, UPOS, "
-        "XPOS, FEATS, DEPREL or MISC:KEY, which have one label for each word",
-    )
-    group.add_argument("--strip", action="store_true", help="write the source without tags; read no target")
-    group.add_argument(
-        "--keep",
-        type=_names,
-        default=",".join(KEEP),
-        metavar="NAMES",
-        help='elements that --translate leaves as they are, with commas between; also those with translate="no" or '
-        'class="notranslate", addresses, paths and placeholders of templates',
-    )
-    group.add_argument(
-        "--attributes",
-        type=_names,
-        default=(),
-        metavar="NAMES",
-        help="attributes whose values are text, such as alt,title,placeholder (default: none)",
-    )
-
-
 def _pattern(text: str) -> re.Pattern[str]:
     """Read a regular expression."""
     try:
@@ -283,23 +130,183 @@ def _column(name: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class TagArgs:
+    """Tags or labels, and what to do with them."""
+
+    TITLE: ClassVar = "tags"
+
+    tags: str | None = option(
+        "--tags",
+        choices=TAGS,
+        metavar="KIND",
+        short="xml, html, placeholders, bio, conll or spans",
+        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
+        "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
+        '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
+    )
+    placeholder: re.Pattern[str] | None = option(
+        "--placeholder",
+        type=_pattern,
+        metavar="REGEX",
+        help="what else is a placeholder, as a regular expression of Python: r'\\[id[0-9]+\\]'",
+    )
+    repair: bool = option(
+        "--repair",
+        default=False,
+        help="the target comes from a translator that loses or damages tags: remove those that the source does not "
+        "have, write damaged ones as in the source, and put in the missing ones",
+    )
+    split: bool = option(
+        "--split",
+        default=False,
+        help="a tag may come more than once, around all words that are linked to its own",
+    )
+    column: str = option(
+        "--column",
+        default=ENTITY,
+        type=_column,
+        metavar="NAME",
+        help="column of CoNLL-U: NER, which is labels B-X, I-X and O of the key NER in MISC (default); or LEMMA, UPOS, "
+        "XPOS, FEATS, DEPREL or MISC:KEY, which have one label for each word",
+    )
+    strip: bool = option("--strip", default=False, help="write the source without tags; read no target")
+    keep: tuple[str, ...] = option(
+        "--keep",
+        default=KEEP,
+        type=_names,
+        metavar="NAMES",
+        help='elements that --translate leaves as they are, with commas between; also those with translate="no" or '
+        'class="notranslate", addresses, paths and placeholders of templates',
+    )
+    attributes: tuple[str, ...] = option(
+        "--attributes",
+        default=(),
+        type=_names,
+        metavar="NAMES",
+        help="attributes whose values are text, such as alt,title,placeholder (default: none)",
+    )
+
+
+@dataclass(frozen=True)
+class PageArgs:
+    """Where the source and the links are, if not in the text."""
+
+    TITLE: ClassVar = "other input"
+
+    html_file: str | None = option(
+        "--html-file",
+        metavar="FILE",
+        help="a whole page in place of -s: the text of each block is a sentence or several. --strip writes a line for "
+        "each block, and -t reads such lines",
+    )
+    links: str | None = option(
+        "--links",
+        metavar="FILE",
+        short="use these links instead of a model",
+        help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
+        "--print-scores. Without it a model aligns the lines",
+    )
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Lists of tags."""
+
+    TITLE: ClassVar = "reports"
+
+    report: str | None = option(
+        "--report",
+        metavar="FILE",
+        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
+    )
+    review: str | None = option(
+        "--review",
+        metavar="FILE",
+        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `extract-align transfer` is asked for.
+
+    Attributes:
+        files: one of both sides, or of the source alone, or one of each; "-" is stdin.
+        kind: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
+        syntax: what the tags look like; None for labels.
+        words: what is a word, one of `align.core.types.CUTS`.
+        output: file to write; None for stdout.
+        blank: whether a line that cannot be read is left blank.
+    """
+
+    request: Request
+    tags: TagArgs
+    page: PageArgs
+    reports: ReportArgs
+    files: tuple[str, ...]
+    kind: str
+    syntax: Syntax | None
+    words: str
+    output: str | None
+    blank: bool
+
+    @property
+    def one_side(self) -> bool:
+        """Whether there is no target to read."""
+        return self.tags.strip or self.request.search is not None
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    parser = new_parser(
+        PROGRAM,
+        "Puts the tags or labels of source sentences into their translations, along word alignments.",
+        EXAMPLES,
+        ("tags", "source", "target", "links", "model", "reverse_model", "translate", "output"),
+    )
+    file = "lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx"
+    source = "source sentences with tags, or in columns; requires -t"
+    bad = "has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes"
+    translate = "lines of the input, or of -s FILE, are source sentences; write each translation with the tags for each"
+    add_group(parser, TagArgs)
+    add_group(
+        parser,
+        TextArgs,
+        without=("columns",),
+        input={"nargs": "?", "default": None, "help": file},
+        source={"help": source},
+        bad_lines={"help": f"at a line that {bad}: stop, or read a blank line in its place"},
+    )
+    add_group(parser, PageArgs)
+    add_group(parser, OutputArgs, only=("output", "words"))
+    add_group(parser, ReportArgs)
+    add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
+    add_group(parser, TranslateArgs, without=("allow_unk",), translate={"help": translate})
+    add_group(parser, RunArgs)
+    return parser
+
+
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
-    parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
     if args.tags is None and args.html_file is not None:
         args.tags = "html"
-    check_words(parser, args)
+    check_words(parser, args.words, args.translate)
     _check_combination(parser, args)
-    return options_of(
-        Options,
-        args,
-        **vars(read_asked(parser, args)),
+    request = read_request(parser, args, args.bad_lines)
+    return Options(
+        request=replace(request, method=replace(request.method, threshold=FLOOR)),
+        tags=read_group(TagArgs, args),
+        page=read_group(PageArgs, args),
+        reports=read_group(ReportArgs, args),
         files=_files(parser, args),
-        html_file=args.html_file is not None,
+        kind=args.tags or "",
         syntax=Syntax.of(args.tags, args.placeholder) if args.tags in KINDS else None,
-        tags=args.tags or "",
-        one_side=args.strip or args.translate,
+        words=args.words,
+        output=args.output,
+        blank=args.bad_lines == "blank",
     )
 
 
@@ -307,7 +314,7 @@ def _check_combination(parser: Parser, args: argparse.Namespace) -> None:
     """Refuse options together of which one would be without its effect on the result, with exit code 2."""
     document = is_document(args.input or "")
     of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
-    given = [name for name in of_lines if getattr(args, name) not in (None, False, (), tuple(KEEP))]
+    given = [name for name in of_lines if getattr(args, name) not in (None, False, (), KEEP)]
     if document and given:
         parser.error(f"--{given[0]} requires lines, not a document")
     if args.words != "spaces" and (args.strip or document):
@@ -344,9 +351,9 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
         parser.error(f"--tags {args.tags} reads lines, not a document")
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
-    for option in ("report", "review"):
-        if (name := getattr(args, option)) is not None:
-            check_second_output(parser, (*files, args.links), name, args.output, f"--{option}")
+    for dest in ("report", "review"):
+        if (name := getattr(args, dest)) is not None:
+            check_second_output(parser, (*files, args.links), name, args.output, f"--{dest}")
     if args.report and args.review and os.path.realpath(args.report) == os.path.realpath(args.review):
         parser.error("--report and --review need two files")
     return files
@@ -403,34 +410,34 @@ class TaggedText:
         self._options = options
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
-        self.bad = BadLines(options.models.too_long == "blank")
+        self.bad = BadLines(options.blank)
         self.page: Page | None = None
 
     def __iter__(self) -> Generator[Tagged, None, None]:
         """Read them."""
         options = self._options
-        spans = options.tags == SPANS
+        spans = options.kind == SPANS
         with ExitStack() as stack:
             lines = [
                 read_lines(stack.enter_context(open_lines(name)), shown, self.bad, json_lines=spans and n == 0)
                 for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
-                if n or not options.html_file
+                if n or not options.page.html_file
             ]
-            if options.html_file:
+            if options.page.html_file:
                 self.page = read_page(options)
-                if options.search:
+                if options.request.search:
                     yield Tagged(Pair((), (), 1), self.page, "", {})
                     return
                 lines.insert(0, (segment.text for segment in self.page.segments))
             rows = self._sides(lines)
-            if options.links is None:
+            if options.page.links is None:
                 for number, (source, target) in enumerate(rows, 1):
                     item = self._make(source, target, number)
                     self.bad.take()
                     yield item
                 return
-            shown = name_shown(options.links)
-            links = read_lines(stack.enter_context(open_lines(options.links)), shown)
+            shown = name_shown(options.page.links)
+            links = read_lines(stack.enter_context(open_lines(options.page.links)), shown)
             for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
                 item = self._make(source, target, number)
                 self.bad.take()
@@ -445,14 +452,14 @@ class TaggedText:
                 yield item._replace(scores=scores) if pair is item.pair else item.divided(pair, scores)
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
-        if self._options.tags in COLUMNS:
-            sentences = read_labelled(lines[0], self._shown[0], self._options.tags, self._options.column)
+        if self._options.kind in COLUMNS:
+            sentences = read_labelled(lines[0], self._shown[0], self._options.kind, self._options.tags.column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
             return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
             names = [f"{self._shown[0]} (blocks, as --strip writes them)", self._shown[1]] if self.page else self._shown
             return refuse_numbers(in_step(lines, names), names)
-        if self._options.tags == SPANS:
+        if self._options.kind == SPANS:
             return ((line, "") for line in lines[0])
         if self._options.one_side:
             return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), self._shown))
@@ -475,14 +482,14 @@ class TaggedText:
         syntax = self._options.syntax
         if syntax is None:
             return self._annotated(source, target, number)
-        if self._options.search:
+        if self._options.request.search:
             return Tagged(Pair((), (), number), self._page(source, syntax, number), "", {})
-        if self.page and not target.strip(" \t") and not self._options.strip:
+        if self.page and not target.strip(" \t") and not self._options.tags.strip:
             self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
         try:
-            if self._options.repair:
+            if self._options.tags.repair:
                 return self._repair(source, target, syntax, number)
-            by_model = self._options.links is None and not self._options.strip
+            by_model = self._options.page.links is None and not self._options.tags.strip
             markup = read_markup(source, syntax, target, as_words=by_model)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
@@ -506,7 +513,7 @@ class TaggedText:
         """Return a line to translate, cut into segments."""
         options = self._options
         try:
-            return Page(line, syntax, keep=options.keep, translated=options.attributes, line=number)
+            return Page(line, syntax, keep=options.tags.keep, translated=options.tags.attributes, line=number)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
             return Page("", syntax)
@@ -552,7 +559,7 @@ def read_page(options: Options) -> Page:
         line = data.count(b"\n", 0, error.start) + 1
         raise LineError("the page is not UTF-8", file=shown, line=line, hint="convert it with iconv") from None
     try:
-        return Page(text, options.syntax or options.tags, keep=options.keep, translated=options.attributes)
+        return Page(text, options.syntax or options.kind, keep=options.tags.keep, translated=options.tags.attributes)
     except ValueError as error:
         raise DataError(str(error), file=shown) from None
 
@@ -569,46 +576,47 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
 
 def check_input(options: Options) -> None:
     """Check the files before a model is loaded."""
-    names = [*options.files, *filter(None, [options.links])]
+    names = [*options.files, *filter(None, [options.page.links])]
     for name in names:
         if name != "-":
             os.stat(name)
-    if options.strip or not are_regular(names):
+    if options.tags.strip or not are_regular(names):
         return
     with closing(iter(TaggedText(options))) as items:
         check_first(item.pair for item in items)
-    if options.tags not in COLUMNS:
-        check_lengths(names[options.html_file :])
+    if options.kind not in COLUMNS:
+        check_lengths(names[bool(options.page.html_file) :])
 
 
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
     if len(options.files) == 1 and is_document(options.files[0]):
-        outputs = options.output, options.report, options.review
-        transfer_document(PROGRAM, options, options.files[0], options.tags or None, outputs)
+        outputs = options.output, options.reports.report, options.reports.review
+        transfer_document(PROGRAM, options.request, options.files[0], options.kind or None, outputs)
         return
     check_input(options)
     text = TaggedText(options)
-    with closing(Progress(PROGRAM, options.quiet)) as progress, ExitStack() as stack:
+    with closing(Progress(PROGRAM, options.request.run.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
         report, review = (
-            stack.enter_context(open_output(name)) if name else None for name in (options.report, options.review)
+            stack.enter_context(open_output(name)) if name else None
+            for name in (options.reports.report, options.reports.review)
         )
         items = stack.enter_context(closing(iter(text)))
         results = Results(options, out, report, review, progress)
-        if options.strip:
+        if options.tags.strip:
             for item in items:
                 results.write_plain(item.source.plain)  # type: ignore[union-attr]
                 progress.add()
-        elif options.links is not None:
+        elif options.page.links is not None:
             progress.begin(0, 1, lambda: None, "working …")
             for item in items:
                 results.write(item, item.scores)
                 progress.add()
         else:
             results.signature = _align(text, items, options, results, progress)
-        if not options.strip:
+        if not options.tags.strip:
             results.finish(text.page)
         text.bad.warn()
     progress.write(f"{PROGRAM}: {results.summary()}")
@@ -618,12 +626,12 @@ def transfer(options: Options) -> None:
 
 def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
-    session = begin_session(options, load_aligner(PROGRAM, options), progress, options.words)
-    if options.search and options.tags in KINDS:
+    session = begin_session(options.request, load_aligner(PROGRAM, options.request), progress, options.words)
+    if options.request.search and options.kind in KINDS:
         from align.transfer.standins import translate_pages
 
         pages = ((item, item.source) for item in items if isinstance(item.source, Page))
-        with closing(translate_pages(session, pages, split=options.split, file=text.name)) as translations:
+        with closing(translate_pages(session, pages, split=options.tags.split, file=text.name)) as translations:
             for item, translation in translations:
                 results.write_page(text, item, translation)
         return session.signature()
@@ -640,7 +648,7 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
                 item = item.divided(alignment.pair, alignment.scores)
                 results.write(item, item.scores)
                 continue
-            results.write(_translated(item, alignment) if options.search else item, alignment.scores)
+            results.write(_translated(item, alignment) if options.request.search else item, alignment.scores)
     return session.signature()
 
 
@@ -661,12 +669,12 @@ class Results:
         self._review = review
         self._lines = 0
         self._counts: Counter[str] = Counter()
-        self._texts: list[str] | None = [] if options.html_file else None
+        self._texts: list[str] | None = [] if options.page.html_file else None
         self.signature = ""
 
     def finish(self, page: Page | None) -> None:
         """Write the page that the targets belong to, if they are blocks of one."""
-        if page is not None and self._texts is not None and self._options.search is None:
+        if page is not None and self._texts is not None and self._options.request.search is None:
             self._out.write(page.fill(self._texts).encode())
 
     def write_plain(self, text: str) -> None:
@@ -681,8 +689,8 @@ class Results:
             rows = [placement.to_dict() for placement in placements]
             self._counts[LIKE] += count_lookalikes(item.source.tokens)
             source = "".join(token.text for token in item.source.tokens)
-            lists = item.repaired.lists() if self._options.repair else {"extra": item.source.extra}
-            if self._options.repair and (missing := missing_tags(source, text, item.source.syntax)):
+            lists = item.repaired.lists() if self._options.tags.repair else {"extra": item.source.extra}
+            if self._options.tags.repair and (missing := missing_tags(source, text, item.source.syntax)):
                 text, rows = item.target, []
                 lists["unrepaired"] = (*lists["unrepaired"], *missing)
         else:
@@ -702,7 +710,7 @@ class Results:
         if isinstance(source, Inline):
             return source.place(scores)
         words = item.words[1] if item.words else None
-        return place_markup(source, item.target, scores, words=words, split=self._options.split)
+        return place_markup(source, item.target, scores, words=words, split=self._options.tags.split)
 
     def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -746,14 +754,14 @@ class Results:
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self._lines += 1
-        if self._lines % self._options.models.buffer == 0:
+        if self._lines % self._options.request.run.buffer == 0:
             self._out.flush()
 
     def summary(self) -> str:
         """How many lines and tags there were, and what was odd about how many of them."""
         remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
-        tags = "" if self._options.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
+        tags = "" if self._options.tags.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
         return f"{plural(self._lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
 
 
@@ -762,7 +770,7 @@ def _labels(
 ) -> tuple[str, list[dict[str, Any]]]:
     """The target with the labels of the source, as that has them; and where each span is."""
     words = item.pair.target
-    if isinstance(source, Labelled) and not has_spans(options.tags, options.column):
+    if isinstance(source, Labelled) and not has_spans(options.kind, options.tags.column):
         return _labels_of_words(item, source, scores, options)
     sources, targets = item.words or (None, None)
     spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans(sources)
@@ -780,9 +788,9 @@ def _labels(
     if isinstance(source, Annotated):
         return write_annotated(source, item.target, found, targets), rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-    return format_labelled(Labelled(words, tuple(labels), source.comments), options.tags, options.column).removesuffix(
-        "\n"
-    ), rows
+    return format_labelled(
+        Labelled(words, tuple(labels), source.comments), options.kind, options.tags.column
+    ).removesuffix("\n"), rows
 
 
 def _labels_of_words(
@@ -790,7 +798,7 @@ def _labels_of_words(
 ) -> tuple[str, list[dict[str, Any]]]:
     """The target with a label for each word, that of its best source word; and where each label is."""
     words, sizes = item.pair.target, (len(source.words), len(item.pair.target))
-    best = best_sources(scores, *sizes, least=0.0 if options.links else THRESHOLD)
+    best = best_sources(scores, *sizes, least=0.0 if options.page.links else THRESHOLD)
     targets: dict[int, list[tuple[int, int]]] = {}
     for j, i in enumerate(best):
         if i is not None:
@@ -808,7 +816,7 @@ def _labels_of_words(
         if label != NONE
     ]
     labels = tuple(NONE if i is None else source.labels[i] for i in best)
-    return format_labelled(Labelled(words, labels, source.comments), options.tags, options.column).removesuffix(
+    return format_labelled(Labelled(words, labels, source.comments), options.kind, options.tags.column).removesuffix(
         "\n"
     ), rows
 

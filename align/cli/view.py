@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
 
-from align.cli.args import (
-    BATCH_ADVICE,
-    add_model_options,
-    add_output_option,
-    add_quiet_option,
-    add_speed_options,
-    check_files,
-    new_parser,
-    options_of,
-    whole_number,
-)
+from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, OutputArgs, RunArgs, check_files, model_help
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
-from align.cli.gold_args import add_length_options, add_link_options, link_options
-from align.cli.loading import Models, load_models, requested_models
+from align.cli.gold_args import GoldArgs, LinkArgs
+from align.cli.loading import Request, load_models
+from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
-from align.core.types import Pair, Position, Settings, TextWarning
+from align.core.types import Pair, Position, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
@@ -31,8 +22,8 @@ from align.view.page import Attention, System, make_page
 
 PROGRAM = "extract-align view"
 
-MOST_SHARES = 200
-"""Sentence pairs with attention, by default: a pair takes some tens of kilobytes of the page."""
+ATTENTION_PAIRS = 200
+"""Sentence pairs with attention: a pair takes some tens of kilobytes of the page."""
 
 EXAMPLES = """examples:
   extract-align view links -s test.de -t test.en -o page.html   what is linked, by pointing at a word
@@ -42,55 +33,57 @@ EXAMPLES = """examples:
 
 
 @dataclass(frozen=True)
+class ViewArgs:
+    """What to show."""
+
+    TITLE: ClassVar = "links"
+
+    hypotheses: Sequence[str] = option(
+        default=(), nargs="+", metavar="LINKS", help="links to show, a file for each system"
+    )
+
+
+@dataclass(frozen=True)
 class Options:
     """What the command line asks for.
 
     Attributes:
+        request: the model whose attention is shown; None for none.
         position: at which decoder step that is read.
-        most: sentence pairs with attention.
     """
 
     hypotheses: Sequence[str]
     hyp_options: LinkOptions
     text: tuple[str, str]
-    gold: str | None
-    gold_options: LinkOptions
-    models: Models | None
+    gold: GoldArgs
+    request: Request | None
     position: Position
-    most: int
     output: str | None
     quiet: bool
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    parser = new_parser(
-        PROGRAM,
-        "One HTML file that shows word alignments in a browser, without a network.",
-        EXAMPLES,
-        ("source", "target", "gold", "model", "output"),
+    description = "One HTML file that shows word alignments in a browser, without a network."
+    parser = new_parser(PROGRAM, description, EXAMPLES, ("source", "target", "gold", "model", "output"))
+    position = {
+        "default": "input",
+        "choices": get_args(Position),
+        "help": "the decoder step that stands for a target word",
+    }
+    add_group(parser, ViewArgs)
+    add_group(parser, LinkArgs, "the text")
+    add_group(parser, GoldArgs, "gold (without it: where systems differ)", without=("out_of_range",))
+    add_group(parser, OutputArgs, "output", only=("output",))
+    add_group(
+        parser,
+        ModelArgs,
+        f"model (whose attention is shown, as weight and as norm, in the first {ATTENTION_PAIRS} sentence pairs)",
+        only=("model", "source_lang", "target_lang"),
+        model={"help": model_help("none")},
     )
-    add_quiet_option(parser)
-    parser.add_argument("hypotheses", nargs="+", metavar="LINKS", help="links to show, a file for each system")
-    add_link_options(parser.add_argument_group("links"), "hyp")
-    add_length_options(parser.add_argument_group("the text"))
-    add_link_options(parser.add_argument_group("gold (without it: where systems differ)"), "gold")
-    group = parser.add_argument_group("output")
-    add_output_option(group)
-    add_model_options(parser, default="none", use=" (whose attention is shown, as weight and as norm)")
-    group = parser.add_argument_group("attention")
-    group.add_argument(
-        "--position", choices=get_args(Position), default="input", help="the decoder step that speaks for a target word"
-    )
-    group.add_argument(
-        "--most",
-        type=whole_number(1),
-        default=MOST_SHARES,
-        metavar="N",
-        help="the first N sentence pairs have it; the page grows with each",
-    )
-    add_speed_options(parser, "sentence pairs that layer and head are chosen by, where the model stores none")
-    parser.set_defaults(bad_lines="blank", reverse_model=None)  # which the model options need
+    add_group(parser, MethodArgs, "attention", only=("position",), position=position)
+    add_group(parser, RunArgs, only=("device", "threads", "quiet"))
     return parser
 
 
@@ -100,13 +93,17 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
-    return options_of(
-        Options,
-        args,
-        hyp_options=link_options(args, "hyp"),
+    model, run = read_group(ModelArgs, args), read_group(RunArgs, args, workers=1)
+    request = Request(model, MethodArgs(position=args.position, reader="none"), run) if model.model else None
+    return Options(
+        hypotheses=args.hypotheses,
+        hyp_options=replace(args.hyp_format or LinkOptions(), out_of_range="ignore"),  # and shown as wrong
         text=(args.source, args.target),
-        gold_options=link_options(args, "gold"),
-        models=requested_models(args, Settings(position=args.position)) if args.model else None,
+        gold=read_group(GoldArgs, args, out_of_range="ignore"),
+        request=request,
+        position=args.position,
+        output=args.output,
+        quiet=args.quiet,
     )
 
 
@@ -125,23 +122,23 @@ def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs:
     return signature({"gold": gold.kind, "hyp": "+".join(sorted({file.kind for file in files})), "n": pairs}, "AER")
 
 
-def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Attention:
+def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> Attention:
     """Load the model, and read what its cells look at in the first pairs."""
-    (aligner,) = load_models(PROGRAM, models, options.quiet)
+    (aligner,) = load_models(PROGRAM, request)
     from align.core.choice import all_cells
     from align.evaluation.sweep import shares_of_cells
     from align.evaluation.swept import SCORES
 
-    some = text[: options.most]
+    some = text[:ATTENTION_PAIRS]
     choice = aligner.fixed(text).forward.choice
     assert choice
     return Attention(
         name=aligner.forward.recorder.name,
-        position=options.position,
+        position=position,
         scores=SCORES,
         cells=all_cells(aligner.forward.recorder),
-        shown=choice.place.cells()[options.position],
-        shares=shares_of_cells(aligner, some, options.position),
+        shown=choice.place.cells()[position],
+        shares=shares_of_cells(aligner, some, position),
     )
 
 
@@ -154,11 +151,11 @@ def write_view(options: Options) -> None:
         read_as("hyp", name, options.hyp_options, text, name_shown(name), scored=True) for name in options.hypotheses
     ]
     gold = None
-    if options.gold:
-        gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
+    if options.gold.gold:
+        gold = read_as("gold", options.gold.gold, options.gold.options, text, name_shown(options.gold.gold))
         warn_if_exchanged(gold, files)
     with open_output(options.output) as out:
-        attention = attention_of(options, options.models, text) if options.models else None
+        attention = attention_of(options.request, options.position, text) if options.request else None
         systems, sign = systems_of(files, options.hypotheses), sign_page(gold, files, len(text))
         page = make_page(text, systems, gold.pairs if gold else None, attention, sign).encode()
         out.write(page)

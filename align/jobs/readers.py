@@ -173,7 +173,7 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
         id_bytes = len(line) if id is not None else 0
         yield RowPair(split_words(source), split_words(target), number, id_bytes, origin=Origin(item=id))
     if without and without == objects:
-        hint = "name them with ‹source_column› and ‹target_column›"
+        hint = "name them with ‹columns›"
         raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
 
 

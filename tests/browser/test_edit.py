@@ -183,10 +183,12 @@ def test_files_that_do_not_prove_their_base(visit: Visit, tmp_path: Path, capsys
         page.select_option("#base", start)
         _, talp = saved(page, "talp")
         assert talp == ("1-1\n\n\n" if advice else "\n\n\n")  # without the link to a word that is not there
-        assert page.inner_text("#progress").endswith("--gold-base 0." if advice else "Downloaded edited-0-of-3.talp.")
+        assert page.inner_text("#progress").endswith(
+            "--gold-format 0-based." if advice else "Downloaded edited-0-of-3.talp."
+        )
         (tmp_path / "gold").write_text(talp)
-        option = ["--gold-base", "0"] if advice else []
-        arguments = ["-b", "-g", str(tmp_path / "gold"), str(tmp_path / "links"), "--hyp-base", "0"]
+        option = ["--gold-format", "0-based"] if advice else []
+        arguments = ["-b", "-g", str(tmp_path / "gold"), str(tmp_path / "links"), "--hyp-format", "0-based"]
         assert evaluate.main([*arguments, *option]) == 0
         assert capsys.readouterr().out == ("0.00\n" if advice else "100.00\n")
 

@@ -156,10 +156,6 @@ def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple
     assert message.replace("'", "") in result.err.replace("'", "")  # which later Pythons leave out
 
 
-def test_signature_alone(run: Callable[..., Result]) -> None:
-    assert run(*BOTH, "--signature").out.decode() == f"align|combine|grow-diag-final-and|v:{align.__version__}\n"
-
-
 def test_files_that_do_not_go_together(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(forward=100 * "0-3 1-4 2-5\n", reverse=100 * "3-0 4-1 5-2\n")
     result = run(*BOTH, "-q")
@@ -182,7 +178,7 @@ def test_means_of_files(run: Callable[..., Result], write: Callable[..., None]) 
     )
     assert run(*mean, *files, "--weights", "1,1,8").out == b"0-0 1-1\n\n1-1\n"
     assert run(*mean, *files, "--weights", "8,1,1").out == b"0-0 1-1 2-1\n\n0-0\n"
-    assert run(*mean, *files, "--signature").out.startswith(b"align|combine|mean|weights:1,1,1|threshold:0.5|")
+    assert "\nalign|combine|mean|weights:1,1,1|threshold:0.5|" in run(*mean[1:], *files).err
 
 
 @pytest.mark.parametrize(

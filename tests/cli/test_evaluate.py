@@ -56,11 +56,11 @@ def test_default(run: Callable[..., Result]) -> None:
 def test_tsv(run: Callable[..., Result]) -> None:
     intervals = "\t".join(f"{name}\t{name}_low\t{name}_high" for name in ("aer", "precision", "recall", "f1"))
     printed(
-        run("-g", "gold", "one", "-f", "tsv", "-w", 1),
+        run("-g", "gold", "one", "-f", "tsv"),
         f"# {SIGNATURE}",
         f"# {NOTE}",
         f"system\t{intervals}\tlinks\tin_sure\tin_possible",
-        "one\t10.0\t0.0\t25.0\t100.0\t100.0\t100.0\t80.0\t50.0\t100.0\t88.9\t66.7\t100.0\t5\t4\t5",
+        "one\t10.00\t0.00\t25.00\t100.00\t100.00\t100.00\t80.00\t50.00\t100.00\t88.89\t66.67\t100.00\t5\t4\t5",
     )
 
 
@@ -107,33 +107,32 @@ def test_the_best_of_several_is_bold(run: Callable[..., Result], write: Callable
 
 def test_brief(run: Callable[..., Result]) -> None:
     printed(run("-g", "gold", "-b", "one", "two"), "10.00", "18.18")
-    printed(run("-g", "gold", "-b", "one", "-w", 0), "10")
     printed(run("-g", "-", "-b", "one", stdin=GOLD), "10.00")
     printed(run("-g", "gold", "-b", "-", stdin=TWO), "18.18")
 
 
 def test_per_sentence(run: Callable[..., Result]) -> None:
     printed(
-        run("-g", "gold", "one", "two", "--per-sentence", "-w", 1),
-        "line  system    AER      P      R     F1",
-        "----  ------  -----  -----  -----  -----",
-        "   1  one      25.0  100.0   50.0   66.7",
-        "   1  two       0.0  100.0  100.0  100.0",
-        "   2  one       0.0  100.0  100.0  100.0",
-        "   2  two     100.0    0.0    0.0    n/a",
-        "   3  one       0.0  100.0  100.0  100.0",
-        "   3  two       0.0  100.0  100.0  100.0",
+        run("-g", "gold", "one", "two", "--per-sentence"),
+        "line  system     AER       P       R      F1",
+        "----  ------  ------  ------  ------  ------",
+        "   1  one      25.00  100.00   50.00   66.67",
+        "   1  two       0.00  100.00  100.00  100.00",
+        "   2  one       0.00  100.00  100.00  100.00",
+        "   2  two     100.00    0.00    0.00     n/a",
+        "   3  one       0.00  100.00  100.00  100.00",
+        "   3  two       0.00  100.00  100.00  100.00",
         NOTE,
         SHORT,
     )
     printed(
-        run("-g", "gold", "two", "--per-sentence", "-w", 1, "-f", "tsv"),
+        run("-g", "gold", "two", "--per-sentence", "-f", "tsv"),
         f"# {SHORT}",
         f"# {NOTE}",
         "line\tsystem\taer\tprecision\trecall\tf1\tlinks\tin_sure\tin_possible\tsure",
-        "1\ttwo\t0.0\t100.0\t100.0\t100.0\t3\t2\t3\t2",
-        "2\ttwo\t100.0\t0.0\t0.0\tn/a\t1\t0\t0\t1",
-        "3\ttwo\t0.0\t100.0\t100.0\t100.0\t2\t2\t2\t2",
+        "1\ttwo\t0.00\t100.00\t100.00\t100.00\t3\t2\t3\t2",
+        "2\ttwo\t100.00\t0.00\t0.00\tn/a\t1\t0\t0\t1",
+        "3\ttwo\t0.00\t100.00\t100.00\t100.00\t2\t2\t2\t2",
     )
     rows = json.loads(run("-g", "gold", "two", "--per-sentence", "-f", "json").out)["rows"]
     assert [(row["line"], row["aer"], row["f1"]) for row in rows] == [(1, 0, 100), (2, 100, None), (3, 0, 100)]
@@ -185,7 +184,7 @@ def test_the_seed_and_the_number_of_samples_are_taken(run: Callable[..., Result]
     write(gold=GOLD * 20, two=TWO * 20)
     intervals = set()
     for samples, seed in ((1000, 12345), (1000, 2), (500, 2)):
-        arguments = ("--samples", samples, "--seed", seed, "-w", 9, "-f", "json")
+        arguments = ("--samples", samples, "--seed", seed, "-f", "json")
         found = json.loads(run("-g", "gold", "two", *arguments).out)
         assert f"|ci:percentile-{samples}|seed:{seed}|" in found["signature"]
         intervals.add((found["rows"][0]["aer_low"], found["rows"][0]["aer_high"]))
@@ -230,7 +229,7 @@ def test_without_gold_the_links_of_fast_align_take_its_place(
         gold += " ".join([*(f"{i}-{j}" for i, j in sure), *(f"{i}p{j}" for i, j in grown - sure)]) + "\n"
     write(gold=gold)
     options = ("one", "two", "-s", "de", "-t", "en", "--paired", "bootstrap")
-    with_gold = run("-g", "gold", "--gold-base", 0, "--gold-format", "talp", *options)
+    with_gold = run("-g", "gold", "--gold-format", "talp,0-based", *options)
     without = run("--without-gold", *options)
     assert without.out.splitlines()[:4] == with_gold.out.splitlines()[:4]
     *_, note, sign = without.out.decode().splitlines()

@@ -60,9 +60,9 @@ def test_gold_and_system_exchanged(run: Callable[..., Result]) -> None:
 
 def test_gold_that_may_count_from_1_is_not_guessed(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(gold="1-1 2p2 3-3\n1-1\n2-2 1-1\n")
-    printed(run("-g", "gold", "-b", "one", "--gold-base", 1), "10.00")
+    printed(run("-g", "gold", "-b", "one", "--gold-format", "1-based"), "10.00")
     printed(run("-g", "gold", "-b", "one", "-s", "source", "-t", "target"), "10.00")
-    result = run("-g", "gold", "-b", "one", "--gold-base", 0)
+    result = run("-g", "gold", "-b", "one", "--gold-format", "0-based")
     assert result.code == 0
     assert (
         "extract-align eval: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is"
@@ -72,20 +72,25 @@ def test_gold_that_may_count_from_1_is_not_guessed(run: Callable[..., Result], w
 
 def test_a_system_that_counts_from_1(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(one="1-1 2-2\n1-1\n1-1 2-2\n")
-    failed(run("-g", "gold", "one"), "one: no index 0 in 5 links", "give --hyp-base 1 (or --hyp-base 0 if")
-    printed(run("-g", "gold", "-b", "one", "--hyp-base", 1), "10.00")
-    failed(run("-g", "gold", "two", "--hyp-base", 1), "two, line 1: link 0-0 has index 0, but counting starts at 1")
+    failed(
+        run("-g", "gold", "one"), "one: no index 0 in 5 links", "give --hyp-format 1-based (or --hyp-format 0-based if"
+    )
+    printed(run("-g", "gold", "-b", "one", "--hyp-format", "1-based"), "10.00")
+    failed(
+        run("-g", "gold", "two", "--hyp-format", "1-based"),
+        "two, line 1: link 0-0 has index 0, but counting starts at 1",
+    )
 
 
 def test_swapped_sides_are_warned_about(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(gold="0-1 0-2\n1-0 2-0\n", one="1-0 2-0\n0-1 0-2\n")
     result = run("-g", "gold", "-b", "one")
     assert (result.code, result.out) == (0, b"100.00\n")
-    warning = "one: AER 100.0, but with its sides swapped it would be 0.0: is --hyp-swapped or --gold-swapped right?"
+    warning = "one: AER 100.0, but with its sides swapped it would be 0.0: is --hyp-format or --gold-format right?"
     assert result.err == f"extract-align eval: warning: {warning}\n"
-    printed(run("-g", "gold", "-b", "one", "--hyp-swapped"), "0.00")
-    printed(run("-g", "gold", "-b", "one", "--gold-swapped"), "0.00")
-    assert b"hyp:pharaoh-0-swapped" in run("-g", "gold", "one", "--hyp-swapped").out
+    printed(run("-g", "gold", "-b", "one", "--hyp-format", "swapped"), "0.00")
+    printed(run("-g", "gold", "-b", "one", "--gold-format", "swapped"), "0.00")
+    assert b"hyp:pharaoh-0-swapped" in run("-g", "gold", "one", "--hyp-format", "swapped").out
 
 
 def test_swapped_sides_are_refused_where_the_text_shows_it(
@@ -93,8 +98,10 @@ def test_swapped_sides_are_refused_where_the_text_shows_it(
 ) -> None:
     write(gold="0-0 0-1 0-2\n", one="0-0 2-0 3-0\n", source="a\n", target="x y z u\n")
     text = ("-s", "source", "-t", "target")
-    failed(run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-swapped, or with")
-    printed(run("-g", "gold", "-b", "one", *text, "--hyp-swapped"), "33.33")
+    failed(
+        run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-format swapped, or with"
+    )
+    printed(run("-g", "gold", "-b", "one", *text, "--hyp-format", "swapped"), "33.33")
 
 
 # What is refused: nothing on stdout, and why on stderr
@@ -108,7 +115,7 @@ def test_swapped_sides_are_refused_where_the_text_shows_it(
         ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one 4",)),
         ({"one": "0-0\n-1-0\n\n"}, ("one, line 2: '-1-0' is not a link such as 0-3",)),
         ({"one": b"0-0\n\xff\x00\n\n"}, ("one, line 2: not UTF-8",)),
-        ({"gold": "1 0 1 S\n"}, ("gold: index 0 in naacl format", "give --gold-base 0")),
+        ({"gold": "1 0 1 S\n"}, ("gold: index 0 in naacl format", "give --gold-format 0-based")),
     ],
 )
 def test_files_that_do_not_fit(
@@ -142,15 +149,17 @@ def test_text_of_another_length(run: Callable[..., Result], write: Callable[...,
 
 def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(one=ONE + "0-1 999999999-0\n", gold=GOLD + "0-0\n", source=SOURCE + "d\n", target=TARGET + "u\n")
-    arguments = ("-g", "gold", "-b", "one", "-s", "source", "-t", "target", "--hyp-base", 0)
+    arguments = ("-g", "gold", "-b", "one", "-s", "source", "-t", "target", "--hyp-format", "0-based")
     result = run(*arguments)
     failed(result, "one, line 4: link 0-1 (counted from 0), where the sentences have 1 and 1 words", "--out-of-range")
     assert result.out == b""
     warning = "links to words that their sentences do not have: 2; they are"
     shown = f"extract-align eval: warning: one: {warning} counted as wrong\n"
     printed(run(*arguments, "--out-of-range", "ignore"), "30.77", err=shown)  # as without the text: not forgiven
-    printed(run("-g", "gold", "-b", "one", "--hyp-base", 0), "30.77")
-    turned = run("-g", "one", "gold", "-s", "source", "-t", "target", "--gold-base", 0, "--out-of-range", "ignore")
+    printed(run("-g", "gold", "-b", "one", "--hyp-format", "0-based"), "30.77")
+    turned = run(
+        "-g", "one", "gold", "-s", "source", "-t", "target", "--gold-format", "0-based", "--out-of-range", "ignore"
+    )
     assert f"extract-align eval: warning: one: {warning} left out\n" in turned.err
     assert b"|hyp:talp-0|" in turned.out
     assert b"gold:pharaoh-0-without-2|" in turned.out
@@ -194,7 +203,7 @@ def hansards(name: str) -> Path:
 )
 def test_published_error_rates(run: Callable[..., Result], name: str, published: str) -> None:
     arguments = ["-g", hansards("test.wa.nonullalign"), "-b", hansards(f"lilt-baselines/{name}")]
-    arguments += ["--hyp-swapped"] if "reverse" in name else []
+    arguments += ["--hyp-format", "swapped"] if "reverse" in name else []
     printed(run(*arguments), published)
     printed(run(*arguments, "-s", hansards("test.e"), "-t", hansards("test.f")), published)
 
@@ -203,7 +212,7 @@ def test_a_published_file_taken_the_wrong_way(run: Callable[..., Result]) -> Non
     arguments = ["-g", hansards("test.wa.nonullalign"), hansards("lilt-baselines/giza/test.enfr.reverse.talp"), "-b"]
     result = run(*arguments)
     assert (result.code, result.out) == (0, b"73.19\n")
-    assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-swapped or --gold-swapped" in result.err
+    assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-format or --gold-format" in result.err
     text = ("-s", hansards("test.e"), "-t", hansards("test.f"))
-    failed(run(*arguments, *text), "is it source first (else --hyp-swapped)?")
-    failed(run(*arguments, *text, "--hyp-base", 0), "with --hyp-swapped, or with -s and -t exchanged")
+    failed(run(*arguments, *text), "is it source first (else --hyp-format swapped)?")
+    failed(run(*arguments, *text, "--hyp-format", "0-based"), "with --hyp-format swapped, or with -s and -t exchanged")

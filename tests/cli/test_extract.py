@@ -24,7 +24,7 @@ import torch
 
 import align
 from align.cli import common, extract
-from align.cli.loading import read_asked
+from align.cli.loading import read_request
 from align.io.compression import import_zstd
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
@@ -184,7 +184,7 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
 def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expected: str, reason: str) -> None:
     parser = extract.build_parser()
     args = parser.parse_command([*arguments, str(EXAMPLES)])
-    request = read_asked(parser, args).models.forward
+    request = read_request(parser, args, "stop")
     assert (request.name, request.reason) == (expected, reason)
 
 
@@ -241,12 +241,6 @@ def test_progress_without_a_terminal(
     assert [bool(re.search(progress % (n, "", ""), told)) for n in (33, 34, 133)] == [True, False, True]
     told = run(*arguments, tmp_path / "text.gz").err
     assert re.search(progress % (133, r" \(88%\)", ", 0:00:0. left"), told)
-
-
-def test_signature_alone(run: Callable[..., Result]) -> None:
-    result = run("--signature", "--layer", 2, "-q", stdin="never read")
-    assert result.out.startswith(b"align|fairseq:de-en@")
-    assert b"|layer:2|head:auto|" in result.out
 
 
 def test_bfloat16_is_signed_and_close(run: Callable[..., Result]) -> None:

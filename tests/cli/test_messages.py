@@ -137,8 +137,8 @@ MESSAGES = {
     # links and gold
     "eval -g ones links": (
         1,
-        "extract-align eval: error: ones: no index 0 in 4 links: does it count from 1? give --gold-base 1 (or "
-        "--gold-base 0 if it does count from 0)",
+        "extract-align eval: error: ones: no index 0 in 4 links: does it count from 1? give --gold-format "
+        "1-based (or --gold-format 0-based if it does count from 0)",
     ),
     "eval -g links far -s de -t en": (
         1,

@@ -135,7 +135,7 @@ def test_nothing_is_written_through_links_and_no_file_is_lost(run: Callable[...,
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (data / "dict.zz.txt").write_text("zz 1\n")
     os.symlink(tmp_path / "home", folder / "dict.zz.txt")
-    assert run(checkpoint, "--dictionaries", data, "-q").code == 0  # only the model's own languages are copied
+    assert run(checkpoint, "--dictionaries", data).code == 0  # only the model's own languages are copied
     for make in (lambda name: os.symlink(tmp_path / "home", name), lambda name: os.symlink("gone", name), os.mkfifo):
         make(folder / "codes")
         (data / "codes").write_text("#version: 0.2\ne n</w>\n")

@@ -91,11 +91,9 @@ def test_extract_translates(run: Callable[..., Result], sources: list[str], buff
 
 
 @mixtures
-@given(sources=some, buffer=buffers)
-def test_score(run: Callable[..., Result], sources: list[str], buffer: int) -> None:
-    rows = lines(
-        run("score", *BLANK, "--buffer", buffer, stdin=as_text(f"{source} ||| the house" for source in sources))
-    )
+@given(sources=some)
+def test_score(run: Callable[..., Result], sources: list[str]) -> None:
+    rows = lines(run("score", *BLANK, stdin=as_text(f"{source} ||| the house" for source in sources)))
     assert [row != "" and float(row.split("\t")[0]) > 0 for row in rows] == [
         source not in ("", LONG) for source in sources
     ]
@@ -216,7 +214,7 @@ def test_jobs(
     for n, sources in enumerate(texts):
         rows = (f"{source}\tthe house" if k % 4 < 3 else "one field" for k, source in enumerate(sources))
         (folder / "in" / f"{n}.tsv").write_text(as_text(rows), encoding="utf-8")
-    options = ("-m", model, "--device", "cpu", "--threads", "1", "--bad-lines", "blank", "-q", "--buffer", buffer)
+    options = ("-m", model, "--device", "cpu", "--threads", "1", "--bad-lines", "blank", "-q")
     assert run_main(main.main, "jobs", folder / "in" / "*.tsv", "-o", folder / "out", *options).code == 0
     for n, sources in enumerate(texts):
         out = (folder / "out" / f"{n}.tsv").read_text(encoding="utf-8").split("\n")[:-1]

@@ -78,7 +78,7 @@ def test_commands(
     sources, targets = zip(*LINES, strict=True)
     write(**{"in.jsonl": "".join(json.dumps({"de": source, "en": target}) + "\n" for source, target in LINES)})
     parquet.write_table(pa.table({"de": sources, "en": targets}), "in.parquet")
-    columns = ("--source-column", "de", "--target-column", "en")
+    columns = ("--columns", "de,en")
     result = run_main(main.main, "jobs", "-q", "in.jsonl", "in.parquet", *columns, "-o", "out", *models, "--workers", 1)
     assert result.code == 0, result.err
     for records in (

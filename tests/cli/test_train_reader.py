@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, main, train
+from align.cli import extract, main, train, train_reader
 from align.models.folder import BUNDLED, READER
 from align.models.trained_reader import read_reader
 from tests import toy
@@ -33,8 +33,11 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     return partial(run_main, partial(train.main, None), "reader")
 
 
-def test_what_it_learns_is_what_is_found(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
-    result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "--epochs", "120", "-q")
+def test_what_it_learns_is_what_is_found(
+    run: Callable[..., Result], run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_reader, "EPOCHS", 120)
+    result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "-q")
     assert (result.code, result.out, result.err) == (0, b"", "")
     reader = read_reader(Path("model", READER))
     assert (reader.about["pairs"], reader.about["epochs"], reader.about["seed"]) == ("34", "120", "1")
@@ -67,7 +70,7 @@ def test_a_model_without_layer_and_head_is_refused(run: Callable[..., Result]) -
 
 
 def test_it_says_what_it_did(run: Callable[..., Result]) -> None:
-    result = run("-m", "model", "text", "--links", "links", "--epochs", "2", "-o", "other")
+    result = run("-m", "model", "text", "--links", "links", "-o", "other")
     assert result.code == 0
     assert "train reader: other: 34 pairs, 6 left out as blank or long; loss " in result.err
     assert "reverse" not in read_reader(Path("other")).about

@@ -93,18 +93,16 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert lines[3].endswith(f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3|v:{align.__version__}")
 
 
-def test_signature_alone(run: Callable[..., Result]) -> None:
-    assert b"|translate:beam5|" in run("-q", "--signature", stdin="never read").out
-    assert b"|translate:beam2-unk|" in run("-q", "--signature", "--beam", 2, "--allow-unk").out
+def test_the_signature_says_how_to_translate(run: Callable[..., Result]) -> None:
+    assert "|translate:beam5|" in run(stdin="das\n").err
+    assert "|translate:beam2-unk|" in run("--beam", 2, "--allow-unk", stdin="das\n").err
 
 
 def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> None:
     reverse = toy.save_reverse_model(tmp_path / "en-de")
-    both = ("--reverse-model", reverse, "--symmetrize", "union", "-q")
-    lines = plain("--translate", *both, "text").out.decode().splitlines()
-    assert [line.partition(" ||| ")[0] for line in lines] == TRANSLATIONS
-    sign = plain("--translate", *both, "--signature").out.decode()
-    assert "|null:eos|threshold:0.5|translate:beam5|reverse:fairseq:en-de@" in sign
+    result = plain("--translate", "--reverse-model", reverse, "--symmetrize", "union", "text")
+    assert [line.partition(" ||| ")[0] for line in result.out.decode().splitlines()] == TRANSLATIONS
+    assert "|null:eos|threshold:0.5|translate:beam5|reverse:fairseq:en-de@" in result.err
 
 
 # Translations that could tear a line
@@ -114,7 +112,7 @@ def test_no_translation_tears_its_line(
     run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model whose dictionary has nothing but separators writes them, and each line is still one of two fields."""
-    monkeypatch.setattr("align.cli.loading.Search", partial(Search, max_len_a=0, max_len_b=4))
+    monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_a=0, max_len_b=4))
     model = toy.save_model(tmp_path / "toy")
     torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
     toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)
@@ -229,9 +227,9 @@ def test_source_words_take_the_place_of_unknown_ones(run_main: Callable[..., Res
 
 def test_unknown_words_stay_where_that_is_allowed(run_main: Callable[..., Result]) -> None:
     text = "Er kennt Łukasz Żak .\n"
-    result = run_main(extract.main, "-q", "--translate", "--allow-unk", "--signature", stdin=text)
-    assert "translate:beam5-unk" in result.out.decode()
-    translated = run_main(extract.main, "-q", "--translate", "--allow-unk", stdin=text).out.decode()
+    result = run_main(extract.main, "--translate", "--allow-unk", stdin=text)
+    assert "translate:beam5-unk" in result.err
+    translated = result.out.decode()
     assert translated.startswith("he knows <unk>ak <unk>ak. ||| ")
     target = translated.partition(" ||| ")[0]
     read = run_main(extract.main, "-q", "-m", "de-en", stdin=f"{text.strip()} ||| {target}\n").out.decode()

@@ -11,20 +11,17 @@ from argparse import SUPPRESS
 from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
-import align
 from align.cli import main as program
-from align.cli.about import CITATION, SHELLS, bundled_models
+from align.cli.about import SHELLS, bundled_models
 from align.cli.common import LANGUAGES
 from align.cli.main import COMMANDS, pages
 from align.cli.parser import Parser
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.models.folder import BUNDLED
-from tests.cli.conftest import Result, printed
+from tests.cli.conftest import Result
 from tests.conftest import ROOT
 
 PAGES = dict(pages())
@@ -58,7 +55,16 @@ def test_programs_are_those_that_are_installed() -> None:
         ("extract-align --bad 2", "unrecognized arguments: --bad; did you mean --bad-lines or --bad-lines-file?"),
         ("extract-align --threshold 1.5", "argument --threshold: '1.5' is not a number from 0 to 1 or none"),
         ("extract-align -s - -t -", "only one of the files can be stdin"),
-        ("extract-align eval a", "one of the arguments -g/--gold --without-gold is required"),
+        ("extract-align eval a", "give either -g/--gold or --without-gold"),
+        (
+            "extract-align eval -g a b --gold-format talp,2-based",
+            "argument --gold-format: expected one or several of pharaoh, talp, question, naacl, giza, jsonl, 0-based, "
+            "1-based, swapped; got 'talp,2-based'",
+        ),
+        (
+            "extract-align jobs a -o b --columns de",
+            "argument --columns: expected two or three names such as de,en or de,en,id; got 'de'",
+        ),
         (
             "extract-align a --target-lang a/b",
             "argument --target-lang: 'a/b' is not a language code such as 'de'",
@@ -98,7 +104,7 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) ->
         ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         ("extract-align eval -g a b c --per-sentence --paired bootstrap", "--paired needs the summary with samples"),
         ("extract-align eval -g a b c --samples 0 --paired bootstrap", "--paired needs the summary with samples"),
-        ("extract-align baseline giza a --append-test", "--append-test requires --train-source"),
+        ("extract-align eval -g a b -b --errors 2", "--per-sentence, --errors and --brief exclude each other"),
     ],
 )
 def test_what_would_give_another_result_is_refused(run: Callable[..., Result], command: str, reason: str) -> None:
@@ -120,10 +126,6 @@ def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> 
 # What they say of themselves
 
 
-def test_cite(run: Callable[..., Result]) -> None:
-    printed(run("--cite"), *CITATION.splitlines())
-
-
 @each_page
 def test_the_short_help_fits_a_screen_and_names_options_that_exist(run: Callable[..., Result], page: str) -> None:
     text = PAGES[page].short_help()
@@ -138,30 +140,6 @@ def test_the_help_lists_all_commands(run: Callable[..., Result]) -> None:
         result = run(flag)
         assert (result.code, result.err) == (0, "")
         assert [name for name in COMMANDS if f"\n  {name} " not in result.out.decode()] == []
-
-
-def test_bibtex_and_citation_file_say_the_same() -> None:
-    software: Any = OmegaConf.load(ROOT / "CITATION.cff")
-    paper = software["preferred-citation"]
-
-    def joined(authors: Any) -> str:
-        names = (one.get("name") or f"{one['family-names']}, {one['given-names']}" for one in authors)
-        return " and ".join(names)
-
-    expected = [
-        {
-            "title": paper.title,
-            "author": joined(paper.authors),
-            "booktitle": paper["collection-title"],
-            "year": str(paper.year),
-            "pages": f"{paper.start}--{paper.end}",
-            "doi": paper.doi,
-        },
-        {"title": software.title, "author": f"{{{joined(software.authors)}}}", "note": f"Version {software.version}"},
-    ]
-    entries = CITATION.split("\n\n")
-    assert [dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE)) for entry in entries] == expected
-    assert software.version == align.__version__
 
 
 def test_list_models(run: Callable[..., Result]) -> None:
@@ -182,7 +160,7 @@ def test_list_models(run: Callable[..., Result]) -> None:
 
 
 def test_answers_go_to_stdout_or_fail() -> None:
-    command = [sys.executable, "-m", "align", "--cite"]
+    command = [sys.executable, "-m", "align", "--print-completion", "bash"]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     error = "extract-align: error: stdout: cannot write: No space left on device\n"

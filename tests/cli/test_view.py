@@ -60,10 +60,13 @@ def test_scores_that_are_none(run: Callable[..., Result], write: Callable[..., N
     failed(run("-q", "scored", *TEXT), "scored, line 2: ", "score")
 
 
-def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+def test_attention_of_a_model(
+    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "ATTENTION_PAIRS", 2)
     pairs = [line.split(" ||| ") for line in EXAMPLES.read_text(encoding="utf-8").splitlines()[:3]]
     write(s="".join(f"{a}\n" for a, _ in pairs), t="".join(f"{b}\n" for _, b in pairs), links="0-0\n" * 3)
-    arguments = ("links", "-s", "s", "-t", "t", "-m", "de-en", "--position", "output", "--most", "2", "-o", "p.html")
+    arguments = ("links", "-s", "s", "-t", "t", "-m", "de-en", "--position", "output", "-o", "p.html")
     result = run_main(view.main, *arguments)
     assert result.code == 0
     assert "extract-align view: 3 sentence pairs, 2 of them with attention, 1 system: " in result.err
@@ -88,10 +91,9 @@ def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], rea
 
 
 def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
-    write(short="0-0\n", odd="0-0\n0-x\n0-0\n", far="0-0\n0-0\n0-7\n", empty="")
+    write(short="0-0\n", odd="0-0\n0-x\n0-0\n", empty="")
     failed(run("short", *TEXT, "-o", "page.html"), "short has 1 sentence pair, the text 3")
     failed(run("odd", *TEXT), "odd, line 2: '0-x' is not a link")
-    failed(run("far", *TEXT), "far, line 3: link 0-7", "--out-of-range ignore")
     failed(run("none", *TEXT), "none: No such file")
     failed(run("empty", "-s", "empty", "-t", "empty"), "empty has no sentence pairs")
     failed(run("one", *TEXT, "-m", "nowhere/at/all"), "nowhere/at/all")
@@ -100,7 +102,7 @@ def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_p
 
 def test_links_out_of_range_are_wrong(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(far="0-0\n0-0\n0-7\n")
-    result = run("far", *TEXT, "-g", "gold", "--out-of-range", "ignore")
+    result = run("far", *TEXT, "-g", "gold")
     assert data_of(result.out.decode())["pairs"][2]["systems"][0]["wrong"] == 1
     assert "links to words that their sentences do not have: 1; they are counted as wrong" in result.err
 

@@ -74,7 +74,7 @@ def put(lines: list[str]) -> None:
 def test_the_same_bytes(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
-    monkeypatch.setattr("align.cli.loading.Search", partial(Search, max_len_b=5))
+    monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_b=5))
     lines = random_lines(1300)
     lines[600] = lines[1250] = " ".join(["das"] * 50) + " ||| the"
     lines[700], lines[1299] = "\udcff ||| the", "no second side"

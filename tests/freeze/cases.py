@@ -72,10 +72,10 @@ def kills(inputs: Path) -> Cases:
         "two ways": "TOY --reverse-model in/models/fairseq-back in/long.tsv --buffer 16 --print-scores --resume -o {}",
         "jsonl": "TOY -s in/long.de -t in/long.en --buffer 30 -f jsonl --position both --resume -o {}.gz",
         "translations": "TOY -s in/toy.de --translate --beam 1 --buffer 16 --bad-lines blank --resume -o {}",
-        "scores": "score TOY in/long.tsv --buffer 16 --resume -o {}.xz",
+        "scores": "score TOY in/long.tsv --resume -o {}.xz",
         "bundled": "-m de-en-fast in/valid.tsv --device cpu --threads 1 --buffer 16 -f giza --resume -o {}",
-        "jobs": "jobs in/toy.tsv in/valid.tsv in/small.tsv in/long.tsv TOY --buffer 16 --bad-lines blank -o {}",
-        "tables": "jobs in/rows.jsonl in/rows.parquet --source-column de --target-column en TOY --buffer 5 -o {}",
+        "jobs": "jobs in/toy.tsv in/valid.tsv in/small.tsv in/long.tsv TOY --bad-lines blank -o {}",
+        "tables": "jobs in/rows.jsonl in/rows.parquet --source-column de --target-column en TOY -o {}",
     }  # fmt: skip
     found = {}
     for name, command in runs.items():
@@ -109,7 +109,7 @@ def http(inputs: Path) -> Cases:
     ways = (
         "-m de-en-fast --request-pairs 50 CPU",
         "-m de-en --reverse-model en-de CPU",
-        "TOY --beam 1 --request-pairs 30 --queue-pairs 60",
+        "TOY --request-pairs 30 --queue-pairs 60",
     )
     return {way: split(f"@serve in/requests.jsonl {way}") for way in ways}
 

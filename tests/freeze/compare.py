@@ -31,7 +31,7 @@ def new_arguments(words: Sequence[str], table: Mapping[str, str | None] = NEW_AR
     values = {key.split()[0]: " " in key for key in table}
     places = {key.split()[0]: value for key, value in table.items()}
     result, skip = list[str](), False
-    for word in words:
+    for word in _joined(words):
         name, equals, value = word.partition("=")
         if skip:
             skip = False
@@ -42,6 +42,25 @@ def new_arguments(words: Sequence[str], table: Mapping[str, str | None] = NEW_AR
         else:
             skip = values[name] and not equals
     return result
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return a case's words with one option in place of several of the old tree."""
+    if any(" " in word for word in words):
+        return list(words)
+    line = " ".join(words)
+    line = re.sub(r"--source-column (\S+) --target-column (\S+)(?: --id-column (\S+))?", _columns, line)
+    for file in ("gold", "hyp"):
+        option = rf" --{file}-(format|base|swapped)(?:(?<=format|..base) (\w+))?"
+        found = re.findall(option, line)
+        if any(name != "format" for name, _ in found):
+            parts = [f"{value}-based" if name == "base" else value or name for name, value in found]
+            line = f"{re.sub(option, '', line)} --{file}-format {','.join(parts)}"
+    return line.split(" ")
+
+
+def _columns(found: re.Match[str]) -> str:
+    return f"--columns {','.join(name for name in found.groups() if name)}"
 
 
 def _is_near(old: str, new: str) -> bool:

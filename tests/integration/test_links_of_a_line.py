@@ -120,7 +120,7 @@ def test_in_programs(
         assert_same(read(file, result.out), alone)
         rows = (json.dumps({"source": source, "target": target}) + "\n" for source, target in file)
         (tmp_path / "in" / f"{n:02}.jsonl").write_text("".join(rows), encoding="utf-8")
-    columns = ("--source-column", "source", "--target-column", "target")
+    columns = ("--columns", "source,target")
     assert run_main(main.main, "jobs", tmp_path / "in" / "*.jsonl", "-o", tmp_path / "out", *columns, *models).code == 0
     for n, file in enumerate(in_files(lines, 10, 60, len(lines))):
         assert_same(read(file, (tmp_path / "out" / f"{n:02}.jsonl").read_bytes()), alone)

@@ -19,7 +19,7 @@ from tests.cli.conftest import Result
 from tests.scale.jobs import drive, lines, sentences, tree
 
 GOOD = lines(sentences(400, 1))
-NAMED = ("--source-column", "de", "--target-column", "en")
+NAMED = ("--columns", "de,en")
 
 
 def zst(data: bytes) -> bytes:
@@ -113,7 +113,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     for name, data in whole.items():
         Path(f"in/{name}").write_bytes(data)
     failed, done = 0, {}
-    for kind, options in (("*.tsv*", ()), ("*.parquet", (*NAMED, "--id-column", "id"))):
+    for kind, options in (("*.tsv*", ()), ("*.parquet", ("--columns", "de,en,id"))):
         output = f"out{kind[2:]}"
         result = run("jobs", "-q", f"in/{kind}", *options, "--output", output, "--bad-lines", bad_lines)
         assert result.code == 1
@@ -132,7 +132,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     assert gzip.decompress(done["two.tsv.gz"]) == done["good.tsv"]
     assert pa.CompressedInputStream(pa.BufferReader(done["two.tsv.zst"]), "zstd").read() == done["good.tsv"]
     assert (done["none.tsv"], gzip.decompress(done["none.tsv.gz"])) == (b"", b"")
-    assert "expected strings: cast it, or name another with --target-column" in result.err
+    assert "expected strings: cast it, or name another with --columns" in result.err
     empty = pq.read_table(pa.BufferReader(done["none.parquet"]))
     assert (empty.num_rows, empty.schema.names) == (0, ["id", "links", "agreement", "status"])
 

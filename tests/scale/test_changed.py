@@ -49,8 +49,7 @@ def test_records_that_are_none_are_refused(run: Callable[..., Result], done: dic
 def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
     for options, what in (
         (("--links", "pharaoh"), "links: structs → pharaoh"),
-        (("--buffer", "100"), "buffer: 2000 → 100"),
-        (("--source-column", "1", "--target-column", "2"), "source-column: None → 1"),
+        (("--columns", "1,2"), "columns: None → 1,2"),
     ):
         result = run(*JOB, *options)
         assert (result.code, what in result.err) == (1, True)
@@ -200,7 +199,7 @@ def test_a_file_that_is_named_after_anothers_bad_rows(run: Callable[..., Result]
     names = ["a.jsonl", "a.jsonl.bad.jsonl", "a.jsonl.bad.jsonl.bad.jsonl", ".a.jsonl"]
     for n, name in enumerate(names):
         Path("in", name).write_bytes(rows + b"bad\n" * (n + 1))
-    job = ("jobs", "-q", "in/*", "in/.a.jsonl", "--source-column", "s", "--target-column", "t", "--bad-lines", "blank")
+    job = ("jobs", "-q", "in/*", "in/.a.jsonl", "--columns", "s,t", "--bad-lines", "blank")
     result = run(*job, "--output", "out", "--workers", 3)
     assert (result.code, result.err) == (0, "")
     for n, name in enumerate(names):

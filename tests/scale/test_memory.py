@@ -79,7 +79,7 @@ def test_a_small_packed_file_of_long_lines(run: Callable[..., Result], line: byt
     name = "in/a.tsv.gz"
     if line.startswith(b"{"):
         line = line.replace(b"%s", b"a" * LONG)
-        name, columns = "in/a.jsonl.gz", ("--source-column", "s", "--target-column", "t", "--id-column", "id")
+        name, columns = "in/a.jsonl.gz", ("--columns", "s,t,id")
     packed = gzip.compress(line * (ROWS // 20), 1)
     with open(name, "wb") as out:
         for _ in range(20):

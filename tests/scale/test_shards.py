@@ -43,7 +43,7 @@ def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]
     with pa.CompressedOutputStream("in/c.jsonl.zst", "zstd") as out:
         out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
     assert run("jobs", "in/a.tsv", "--output", "out").code == 0
-    named = ("--source-column", "de", "--target-column", "en", "--id-column", "n")
+    named = ("--columns", "de,en,n")
     assert run("jobs", "in/b.parquet", "in/c.jsonl.zst", *named, "--output", "named").code == 0
     expected = Path("out/a.tsv").read_text().splitlines()
     table = pq.read_table("named/b.parquet")
@@ -67,7 +67,7 @@ def test_columns_within_structs_and_objects(run: Callable[..., Result]) -> None:
     pq.write_table(pa.Table.from_pylist(rows), "in/a.parquet", row_group_size=7)
     Path("in/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("in/c.tsv").write_bytes(lines([("", "") if n == 3 else pair for n, pair in enumerate(pairs)]))
-    named = ("--source-column", "translation.de", "--target-column", "translation.en", "--id-column", "at.n")
+    named = ("--columns", "translation.de,translation.en,at.n")
     result = run("jobs", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-lines", "blank")
     assert result.code == 0, result.err
     assert run("jobs", "in/c.tsv", "--output", "out2").code == 0
@@ -122,7 +122,7 @@ def test_ids_of_tables_come_out_as_they_are(run: Callable[..., Result]) -> None:
     for name, ids in IDS.items():
         table = pa.table({"de": ["das haus"] * 2, "en": ["the house"] * 2, "id": ids})
         pq.write_table(table, f"in/{name}.parquet")
-    named = ("--source-column", "de", "--target-column", "en", "--id-column", "id")
+    named = ("--columns", "de,en,id")
     assert run("jobs", "-q", "in/*.parquet", *named, "--output", "out").code == 0
     for name, ids in IDS.items():
         assert pq.read_table(f"out/{name}.parquet")["id"].combine_chunks().equals(ids), name

@@ -15,9 +15,9 @@ def test_it_starts_the_service_for_other_machines_with_a_token() -> None:
     (words,) = re.findall(r"^ENTRYPOINT (.*)$", TEXT, re.MULTILINE)
     program, command, *options = json.loads(words)
     assert (program, command) == ("extract-align", "serve")
-    asked = read_options(build_parser(), options)
+    args, _ = read_options(build_parser(), options)
     (port,) = re.findall(r"^EXPOSE (\d+)$", TEXT, re.MULTILINE)
-    assert (asked.host, asked.port, asked.token_file) == ("0.0.0.0", int(port), "/run/secrets/token")
+    assert (args.host, args.port, args.token_file) == ("0.0.0.0", int(port), "/run/secrets/token")
 
 
 def test_it_copies_what_there_is_and_does_not_end_as_root() -> None:

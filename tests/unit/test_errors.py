@@ -55,14 +55,13 @@ def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
-        ("‹gold.base=1›", "--gold-base 1"),
-        ("‹hyp.base=0›", "--hyp-base 0"),
-        ("‹gold.swapped=True›", "--gold-swapped"),
+        ("‹gold.base=1›", "--gold-format 1-based"),
+        ("‹hyp.base=0›", "--hyp-format 0-based"),
+        ("‹gold.swapped=True›", "--gold-format swapped"),
         ("‹dictionaries›", "extract-align models describe MODEL --dictionaries"),
         ("‹source_lang›", "--source-lang"),
         ('‹too_long="blank"›', "--bad-lines blank"),
         ("‹source›", "-s"),
-        ("‹append=True›", "--append-test"),
     ],
 )
 def test_arguments_as_options(hint: str, expected: str) -> None:

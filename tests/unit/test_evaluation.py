@@ -60,7 +60,7 @@ def test_links_that_would_be_better_read_another_way() -> None:
     assert isinstance(warning, LinksWarning)
     start = "one: AER 100.0, but with its sides swapped it would be 0.0: is "
     assert str(warning) == start + "swapped of the hypotheses right?"
-    assert warning.error.told(with_options) == start + "--hyp-swapped right?"
+    assert warning.error.told(with_options) == start + "--hyp-format right?"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         evaluate(GOLD, {"one": ONE, "two": TWO}, samples=0)

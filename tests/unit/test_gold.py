@@ -95,7 +95,7 @@ def test_sides_exchanged(file: Callable[..., Path]) -> None:
     advice = "with {}, or with {} and {} exchanged, all links would be in range"
     with refused(advice.format("swapped=True", "source", "target")) as caught:
         read_hypotheses(path, text=text)
-    assert caught.value.told(with_options).endswith(advice.format("--hyp-swapped", "-s", "-t"))
+    assert caught.value.told(with_options).endswith(advice.format("--hyp-format swapped", "-s", "-t"))
     path = file("0-0 0-2\n")
     with refused("without swapped=True, or with source and target exchanged"):
         read_gold(path, text=text, swapped=True)
@@ -132,7 +132,7 @@ def test_a_warning_is_spelt_for_whoever_reads_it() -> None:
     warning = LinksWarning(LinksError("odd", file="a", hint="is ‹gold.base=1› right?"))
     assert (str(warning), warning.error.told(with_options)) == (
         "a: odd: is base=1 right?",
-        "a: odd: is --gold-base 1 right?",
+        "a: odd: is --gold-format 1-based right?",
     )
 
 

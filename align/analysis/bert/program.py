@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from align.cli.args import new_parser, whole_number
 from align.cli.common import run, say
+from align.cli.options import new_parser, whole_number
 from align.cli.parser import Parser
 from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output

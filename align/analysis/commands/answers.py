@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from align.analysis.commands.common import PROGRAM, Common, Texts, load_aligner, load_inspected, need_target
+from align.cli.args import ModelArgs
 from align.cli.common import open_output, say
-from align.cli.gold_args import link_options
-from align.cli.loading import ModelRequest
+from align.cli.gold_args import GoldArgs
+from align.cli.options import read_group
 from align.cli.sweep import need
 from align.core.errors import DataError, ModelError, plural
 from align.core.formats import to_json
-from align.core.types import PARTS, Gold, Pair, Part, Search, Settings, TextWarning
+from align.core.types import PARTS, Gold, Pair, Part, Search, TextWarning
 from align.evaluation.gold import read_as
 from align.io.checks import open_text
 from align.io.reader import Input, name_shown, read_text
 from align.io.signature import Parts
 from align.models.folder import find_model
-from align.models.model_toml import ModelOptions
 from align.view.findings import Finding
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def ablate(common: Common, args: Namespace) -> Answer:
     gold: Sequence[Gold] | None = None
     kind = None
     if args.gold:
-        links = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
+        links = read_as("gold", args.gold, read_group(GoldArgs, args).options, pairs, name_shown(args.gold))
         gold, kind = links.pairs[: texts.lines], links.kind
     pairs = pairs[: texts.lines]
     aligner = load_aligner(common)
@@ -259,13 +259,13 @@ def prune(common: Common, args: Namespace) -> Answer:
     recorder = aligner.forward.recorder
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise ModelError(f"{aligner.forward.recorder.name}: heads can be taken out of fairseq models only")
-    request = common.models.forward
+    request = common.request
     folder = find_model(request.name, request.options)
     before = Ablation(aligner, pairs, file=_files_shown(texts.input))
     heads = least_needed(before, args.heads, args.order)
     write_pruned(folder, recorder, heads, args.output)
-    smaller = ModelRequest(str(args.output), Settings(), ModelOptions())
-    pruned = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
+    smaller = replace(request, model=ModelArgs(str(args.output)))
+    pruned = load_aligner(replace(common, request=smaller), whole=False)
     written = find_model(smaller.name, smaller.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
@@ -329,8 +329,8 @@ def adversary(common: Common, args: Namespace) -> Answer:
     from align.io.process import keep_freed_memory
 
     keep_freed_memory()
-    if common.models.threads:
-        torch.set_num_threads(common.models.threads)
+    if common.request.run.threads:
+        torch.set_num_threads(common.request.run.threads)
     learning = Learning(epochs=args.epochs, seed=args.seed)
     request = Asked(args.lambdas, args.divergence, args.seeds, args.threshold, learning)
     return exclusive(train, test, request, _progress(common)), {
@@ -357,7 +357,7 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
     if len(tuning) <= args.pairs:
         raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(files[0]))
     text = read_text(args.source, args.target, (name_shown(args.source), name_shown(args.target)))
-    gold = read_as("gold", args.gold, link_options(args, "gold"), text, name_shown(args.gold))
+    gold = read_as("gold", args.gold, read_group(GoldArgs, args).options, text, name_shown(args.gold))
     if not any(pair.possible for pair in gold.pairs):
         raise DataError("no sentence has a link", file=name_shown(args.gold))
     recorder: Any = load_aligner(common).forward.recorder

@@ -6,28 +6,19 @@ import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from align.cli.args import (
-    MAX_THREADS,
-    add_model_options,
-    add_quiet_option,
-    add_table_options,
-    check_files,
-    file_prefix,
-    whole_number,
-)
+from align.cli.args import MethodArgs, ModelArgs, RunArgs, check_files, tables_format
 from align.cli.common import open_output, say
-from align.cli.loading import LANGUAGES, ModelRequest, Models, load_models
+from align.cli.loading import LANGUAGES, Request, load_models
+from align.cli.options import add_group, file_prefix, option, read_group
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.core.errors import DataError, KindError, ModelError, plural
-from align.core.stream import BUFFER
-from align.core.types import Part, Settings
+from align.core.types import Part
 from align.io.process import keep_freed_memory
 from align.io.reader import Input
 from align.io.signature import Parts, signature
-from align.models.model_toml import ModelOptions
 from align.view.findings import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
@@ -46,44 +37,42 @@ ATTENTION: Mapping[Part, str] = {
 
 
 @dataclass(frozen=True)
+class TableArgs:
+    """Tables and figures."""
+
+    TITLE: ClassVar = "output"
+
+    format: str = tables_format()
+    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
+    plots: Path | None = option(
+        "--plots", metavar="PREFIX", type=file_prefix, help="draw figures: PREFIX.NAME.png and .pdf"
+    )
+
+
+@dataclass(frozen=True)
 class Common:
-    """Options of all commands.
+    """Options of all commands."""
 
-    Attributes:
-        models: the model.
-        format: format of the tables.
-        wide: whether text tables have all columns, not only those that fit a terminal.
-        plots: prefix of the figures' file names; None for no figures.
-        quiet: whether to print warnings and errors only.
-    """
+    request: Request
+    output: TableArgs
 
-    models: Models
-    format: str
-    wide: bool
-    plots: Path | None
-    quiet: bool
+    @property
+    def quiet(self) -> bool:
+        """Whether to print warnings and errors only."""
+        return self.request.run.quiet
 
 
 def add_common_options(parser: Parser) -> None:
     """Add the options of the model and of the output."""
-    add_quiet_option(parser)
-    group = parser.add_argument_group("output")
-    add_table_options(group)
-    group.add_argument("--plots", metavar="PREFIX", type=file_prefix, help="draw figures: PREFIX.NAME.png and .pdf")
-    add_model_options(parser, causal=False)
-    group = parser.add_argument_group("speed")
-    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
-    group.add_argument(
-        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
-    )
+    add_group(parser, TableArgs)
+    add_group(parser, ModelArgs, only=("model", "source_lang", "target_lang"))
+    add_group(parser, RunArgs, only=("device", "threads", "quiet"))
 
 
-def common_options(parser: Parser, args: argparse.Namespace) -> Common:
+def common_options(args: argparse.Namespace) -> Common:
     """Read the options of `add_common_options`."""
-    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
-    request = ModelRequest(args.model, Settings(), options)
-    models = Models(request, None, args.device, "float32", args.threads, 1, None, BUFFER, "blank")
-    return Common(models, args.format, args.wide, args.plots, args.quiet)
+    method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args, workers=1)
+    return Common(Request(read_group(ModelArgs, args), method, run), read_group(TableArgs, args))
 
 
 @dataclass(frozen=True)
@@ -148,14 +137,18 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
         command: name of the command in the signature.
         work: runs the analysis; returns its result and further parts of the signature.
     """
-    if common.plots:
+    if common.output.plots:
         need("matplotlib", "figures")
-        common.plots.parent.mkdir(parents=True, exist_ok=True)
+        common.output.plots.parent.mkdir(parents=True, exist_ok=True)
     finding, parts = work()
     sign = signature({"name": command, **parts}, "analysis")
-    drawn = draw_figures(finding, common.plots) if common.plots else []  # before anything is written to stdout
+    drawn = (
+        draw_figures(finding, common.output.plots) if common.output.plots else []
+    )  # before anything is written to stdout
     with open_output(None) as stdout:
-        stdout.write(write_tables(finding.tables, sign, format=common.format, wide=common.wide).encode() + b"\n")
+        stdout.write(
+            write_tables(finding.tables, sign, format=common.output.format, wide=common.output.wide).encode() + b"\n"
+        )
     if not common.quiet:
         for path in drawn:
             say(f"{PROGRAM}: {path}")
@@ -194,27 +187,27 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     keep_freed_memory()
     if folder := _encoder_folder(common):
         raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
-    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    (aligner,) = load_models(PROGRAM, common.request)
     from align.analysis.pruned_model import is_pruned
     from align.models.causal.model import CausalRecorder
     from align.models.fairseq.checkpoint import load_checkpoint
 
     recorder: Any = aligner.forward.recorder  # its type depends on the backend
     if isinstance(recorder, CausalRecorder):
-        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.models.forward.name)
+        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.request.name)
     if (
         whole
         and recorder.backend == "fairseq"
         and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True))
     ):
         message = "heads have been pruned from this model: questions about attention need all of them"
-        raise ModelError(message, file=common.models.forward.name)
+        raise ModelError(message, file=common.request.name)
     return aligner
 
 
 def _encoder_folder(common: Common) -> Path | None:
     """Return the model's folder if it contains a BERT-like encoder."""
-    if not (folder := Path(common.models.forward.name)).is_dir():
+    if not (folder := Path(common.request.name)).is_dir():
         return None
     from align.analysis.models.pretrained import is_encoder
 
@@ -232,12 +225,12 @@ def _load_encoder(folder: Path, common: Common) -> Layered:
     from align.analysis.models.encoder import load_encoder
     from align.models.load import pick_device
 
-    if option := next((name for name in LANGUAGES if getattr(common.models.forward.options, name) is not None), None):
+    if option := next((name for name in LANGUAGES if getattr(common.request.model, name) is not None), None):
         hint = f"leave ‹{option}› out"
         raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), hint=hint)
-    if common.models.threads:
-        torch.set_num_threads(common.models.threads)
-    device = pick_device(common.models.device)
+    if common.request.run.threads:
+        torch.set_num_threads(common.request.run.threads)
+    device = pick_device(common.request.run.device)
     model = load_encoder(folder, device)
     if not common.quiet:
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""

@@ -18,10 +18,11 @@ from align.analysis.commands.common import (
     common_options,
     publish,
 )
-from align.cli.args import MAX_BEAM, check_files, new_parser, number_up_to, seed_number, whole_number
+from align.cli.args import MAX_BEAM, check_files
 from align.cli.common import run, show_warnings
-from align.cli.gold_args import add_link_options, add_range_option
+from align.cli.gold_args import GoldArgs
 from align.cli.loading import LANGUAGES
+from align.cli.options import add_group, new_parser, number_up_to, seed_number, whole_number
 from align.cli.parser import Parser
 from align.core.types import PARTS, Part, Search, TextWarning
 from align.evaluation.metrics import SAMPLES, SEED
@@ -29,7 +30,7 @@ from align.evaluation.metrics import SAMPLES, SEED
 Argument = Callable[[Any], object]
 """Adds arguments to a parser or to a group of it."""
 
-Arguments = tuple[Argument | str, ...]
+Arguments = tuple[Argument | type | str, ...]
 
 FILES = "(UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
 
@@ -42,7 +43,6 @@ LAMBDAS = "how much it counts that attention moves, of an adversary each"
 DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
 MOVE = "what is to move: attention by weight, or by norm"
 
-GOLD_DETAILS = ("gold_format", "gold_base", "gold_swapped", "out_of_range")
 NOT_FOR_PRUNE = ("parts", "plots")
 NOT_FOR_ADVERSARY = ("model", "device", *LANGUAGES)
 
@@ -53,7 +53,7 @@ class Command(NamedTuple):
     Attributes:
         summary: a sentence or a question for the help.
         examples: command lines for the help.
-        arguments: its options; a string starts a group with this title.
+        arguments: its options; a string starts a group with this title, a class is a group of shared options.
         answer: computes tables, figures and parts of the signature.
         check: rejects invalid combinations of options.
         files: options that name files to read.
@@ -115,16 +115,6 @@ def part_names(names: str) -> tuple[Part, ...]:
     if unknown := [name for name in words if name not in PARTS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
     return tuple(part for part in PARTS if part in words)
-
-
-def gold_links(group: Any) -> None:
-    """Add the options of gold links, which may be absent."""
-    add_link_options(group, "gold")
-
-
-def required_gold_links(group: Any) -> None:
-    """Add the options of gold links."""
-    add_link_options(group, "gold", required=True)
 
 
 def adversaries(lambdas: str) -> Arguments:
@@ -302,9 +292,7 @@ COMMANDS: dict[str, Command] = {
 """,
         (
             *text("their translations, whose loss is measured", one_side=False),
-            "gold (without it there is no AER)",
-            gold_links,
-            add_range_option,
+            GoldArgs,
             "measuring",
             number("--bleu-lines", 0, 100, "sentences to translate; 0: none"),
             number("--beam", 1, Search().beam, "width of the beam search", MAX_BEAM),
@@ -372,8 +360,7 @@ COMMANDS: dict[str, Command] = {
             number("--held-out", 1, 500, "lines behind these, to measure losses on"),
             file("-s", "what is linked", "--source", required=True),
             file("-t", "its other side", "--target", required=True),
-            required_gold_links,
-            add_range_option,
+            GoldArgs,
             "adversaries",
             *adversaries("0.3,1,3"),
             option("--move", choices=("weight", "norm"), default="weight", help=MOVE),
@@ -406,6 +393,8 @@ def build_command(name: str) -> Parser:
     for argument in command.arguments:
         if isinstance(argument, str):
             group = parser.add_argument_group(argument)
+        elif isinstance(argument, type):
+            add_group(parser, argument)
         else:
             argument(group)
     add_common_options(parser)
@@ -437,7 +426,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         build_parser().parse_args(words)  # prints the help, or rejects the name
     parser, command = build_command(name), COMMANDS[name]
     args = parser.parse_command(words[1:])
-    common = common_options(parser, args)
+    common = common_options(args)
     for action in parser._actions:
         if action.dest in command.hidden and getattr(args, action.dest) != action.default:
             parser.error(f"{action.option_strings[-1]} has no effect here")

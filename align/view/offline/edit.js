@@ -220,7 +220,7 @@ function fileOf(format) {
 
 function download(format) {
   const text = fileOf(format);
-  const base = /(^|[ p-])0([ p-]|$)/m.test(text) || !text.trim() ? "" : " No first word has a link: read it with --gold-base 0.";
+  const base = /(^|[ p-])0([ p-]|$)/m.test(text) || !text.trim() ? "" : " No first word has a link: read it with --gold-format 0-based.";
   if (window !== window.parent) return showLines(text, base); // frames may forbid downloads, and do not say so
   const part = kept.size < DATA.pairs.length ? `-${kept.size}-of-${DATA.pairs.length}` : "";
   const name = `edited${part}.${format}`;

@@ -1,0 +1,172 @@
+"""Options of the command line: groups of them as dataclasses, an adapter to argparse, and parsers of their values."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from align.cli.parser import Parser
+from align.core.errors import shorten
+from align.models.languages import check_language
+
+T = TypeVar("T")
+
+MAX_THREADS = 1024
+"""More than any machine has cores; with very many torch ends the process without a message of ours."""
+
+
+def option(*flags: str, default: Any = None, short: str = "", **settings: Any) -> Any:
+    """Declare a field of a group, and the option that sets it.
+
+    Args:
+        flags: names such as "-o" and "--output"; none for a positional argument.
+        default: value where the option is not given, and where a command does not offer it. A default of False makes
+            it a switch.
+        short: what `-h` says of it.
+        settings: arguments of argparse's `add_argument`.
+    """
+    if default is False:
+        settings["action"] = "store_true"
+    return field(default=default, metadata={"flags": flags, "short": short, **settings})
+
+
+def add_group(
+    parser: Parser,
+    kind: type,
+    title: str = "",
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+    **changes: Any,
+) -> None:
+    """Add the options of a group to a parser.
+
+    Args:
+        kind: a dataclass whose fields are declared by `option`; its TITLE heads the group in the help.
+        title: another title.
+        only: names of the fields to offer; empty for all of them.
+        without: names of fields not to offer.
+        changes: by the names of fields: settings that differ in this command, such as `output={"required": True}`.
+    """
+    group = parser.add_argument_group(title or getattr(kind, "TITLE", ""))
+    names = {one.name for one in fields(kind) if one.metadata}
+    assert names.issuperset({*only, *without, *changes}), kind
+    for one in fields(kind):
+        if one.name not in names or (only and one.name not in only) or one.name in without:
+            continue
+        default = [] if (one.metadata.get("action"), one.default) == ("append", ()) else one.default
+        settings = {**one.metadata, "default": default, **changes.get(one.name, {})}
+        flags = settings.pop("flags")
+        parser.short_texts[one.name] = settings.pop("short")
+        if flags:
+            settings["dest"] = one.name
+        group.add_argument(*(flags or [one.name]), **settings)
+
+
+def read_group(kind: type[T], args: argparse.Namespace, **values: Any) -> T:
+    """Return a group with the values of a command line; `values`, and defaults for options that were not offered."""
+    given = {one.name: getattr(args, one.name) for one in fields(kind) if hasattr(args, one.name)}  # type: ignore[arg-type]
+    return kind(**{**given, **values})
+
+
+def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:
+    """Return the parser of a program, with --help and examples at its end.
+
+    Args:
+        examples: command lines, each followed by three spaces and what it does.
+        short: names of the options that `-h` shows.
+    """
+    return Parser(prog=program, description=description, epilog=examples, short=short)
+
+
+# Parsers of values.
+
+
+def number_or(*words: str) -> Callable[[str], int | str]:
+    """Return a parser of arguments that are a number from 1 or one of some words."""
+
+    def parse(text: str) -> int | str:
+        if text in words:
+            return text
+        if text.isascii() and text.isdigit() and int(text) >= 1:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
+
+    return parse
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `least`, up to `most` if there is one."""
+
+    def parse(text: str) -> int:
+        highest = sys.maxsize if most is None else most
+        if text.isascii() and text.isdigit() and len(text) <= len(str(highest)) and least <= int(text) <= highest:
+            return int(text)
+        limit = "" if most is None else f" to {most:,}"
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
+
+    return parse
+
+
+seed_number = whole_number(0, 2**32 - 1)
+"""An argument that is the seed of random numbers, of which scikit-learn takes 32 bits."""
+
+
+def number_up_to(most: int, nothing: str | None = None) -> Callable[[str], float | None]:
+    """Return a parser of numbers from 0 to `most`, or of the word that stands for None."""
+
+    def parse(text: str) -> float | None:
+        if text == nothing:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if 0 <= number <= most:
+            return number
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 0 to {most}" + (f" or {nothing}" if nothing else "")
+        )
+
+    return parse
+
+
+def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """Return a parser of one value, or of two separated by a comma."""
+
+    def parse(text: str) -> tuple[T, ...]:
+        parts = text.split(",")
+        if len(parts) > 2:
+            raise argparse.ArgumentTypeError(f"{text!r} is neither one nor two with a comma between")
+        return tuple(map(parse_one, parts))
+
+    return parse
+
+
+def column_numbers(text: str) -> tuple[int, ...]:
+    """Parse an argument of one or two numbers from 1."""
+    numbers = text.split(",")
+    if len(numbers) > 2 or not all(n.isascii() and n.isdigit() and 1 <= len(n) <= 4 and int(n) for n in numbers):
+        raise argparse.ArgumentTypeError(f"expected two column numbers such as 2,3; got {shorten(text, 40)!r}")
+    return tuple(map(int, numbers))
+
+
+def language_code(text: str) -> str:
+    """Parse a language code."""
+    try:
+        return check_language(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def file_prefix(text: str) -> Path:
+    """Parse the beginning of file names."""
+    if text.endswith(os.sep) or not Path(text).name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is a folder, not the beginning of file names, such as figures/model"
+        )
+    return Path(text)
