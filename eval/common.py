@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain, starmap, zip_longest
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +170,13 @@ def read_train(about: dict[str, Any], data: Path, tokenize: bool = True) -> Iter
         tokenize: whether to make Moses tokens of it and lower-case them.
     """
     source_tokens, target_tokens = (Tokens(language) if tokenize else _as_it_is for language in about["languages"])
-    files = [paths_of(about, key, data) for key in ("source", "target", "labels")]
-    bitext = chain.from_iterable(starmap(read_bitext, zip_longest(*files)))
-    for number, (source, target, label) in enumerate(bitext, 1):
-        if "labels" not in about or any(fnmatchcase(label, pattern) for pattern in about["take"]):
+    bitext = chain.from_iterable(map(read_bitext, *(paths_of(about, key, data) for key in ("source", "target"))))
+    labels: Iterable[str] = repeat("")
+    if "labels" in about:
+        labels = chain.from_iterable(path.open(encoding="utf-8") for path in paths_of(about, "labels", data))
+    take = about.get("take", ["*"])
+    for number, ((source, target), label) in enumerate(zip(bitext, labels, strict=False), 1):
+        if any(fnmatchcase(label.strip(), pattern) for pattern in take):
             yield Pair(source_tokens(source), target_tokens(target), number)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from align.core.errors import printable, shorten
-from align.io.output import lock
 
 BLOCK = 1 << 20
 """Bytes that are hashed at a time."""
@@ -42,23 +40,19 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder until this one and the processes that inherit the lock have ended.
+    """Keep other runs out of a folder until this one has ended.
 
     Raises:
-        ValueError: another run holds the folder; names its process.
+        ValueError: another run holds the folder.
     """
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+", encoding="ascii", errors="replace") as file:
-        if not lock(file.fileno()):
-            file.seek(0)
-            holder = file.read(20).strip()
-            known = f" (process {holder}, or what it has started)" if holder.isdecimal() else ""
-            raise ValueError(f"{folder}: another run is still at work there{known}")
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        os.set_inheritable(file.fileno(), True)
-        yield
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ValueError(f"{folder}: another run is still at work there") from None
 
 
 def load_json(data: bytes) -> Any:

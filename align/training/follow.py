@@ -42,7 +42,6 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
-            close_fds=False,  # the child holds the folder's lock until it ends, even after this process
         )
     last = ""
 

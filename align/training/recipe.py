@@ -63,10 +63,13 @@ OPTIONS = frozenset(
 )
 """Names of the options, without dashes."""
 
-COUNTS = (
-    *("max-update", "stop-time-hours", "save-interval-updates", "warmup-updates", "total-num-update", "warmup-steps"),
-    *("hold-steps", "decay-steps", "lr-period-updates", "validate-after-updates"),
+SCHEDULE = (
+    *("max-update", "warmup-updates", "total-num-update", "warmup-steps", "hold-steps", "decay-steps"),
+    *("lr-period-updates", "validate-after-updates"),
 )
+"""Options that count updates from the start."""
+
+COUNTS = (*SCHEDULE, "save-interval-updates", "stop-time-hours")
 """Options whose value is a count of updates or hours, which this program reads too."""
 
 WHOLE = frozenset(COUNTS) - {"stop-time-hours", "total-num-update", "lr-period-updates"}
@@ -220,10 +223,17 @@ class CheckpointRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A complete recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` one seed per model."""
+    """A complete recipe.
+
+    Attributes:
+        seeds: one for each model.
+        minutes: time that all updates take on two CPU cores; 0 if unknown.
+        fairseq: options of fairseq-train without their dashes.
+    """
 
     name: str
     seeds: tuple[int, ...]
+    minutes: float
     data: DataRecipe
     text: TextRecipe
     checkpoint: CheckpointRecipe
@@ -259,7 +269,7 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
     path = bundled.get(str(name), Path(name))
     try:
         content = parse_toml(path.read_text(encoding="utf-8"))
-        check_names("the file", content, ("seeds", "data", "text", "checkpoint", "fairseq"))
+        check_names("the file", content, ("seeds", "minutes", "data", "text", "checkpoint", "fairseq"))
         for table in ("data", "text", "checkpoint", "fairseq"):
             if not isinstance(content.get(table, {}), dict):
                 raise ValueError(f"{table} is {show_value(content[table])}, but must be a table: [{table}]")
@@ -268,6 +278,7 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
         recipe = Recipe(
             path.name.removesuffix(".toml"),
             tuple(int(seed) for seed in content.get("seeds", [1])),
+            float(content.get("minutes", 0)),
             _table(DataRecipe, content, "data"),
             _table(TextRecipe, content, "text"),
             _table(CheckpointRecipe, content, "checkpoint"),
@@ -280,6 +291,8 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
         ):
             if value not in allowed:
                 raise ValueError(f"{where} is one of {', '.join(allowed)}; not {show_value(value)}")
+        if not 0 <= recipe.minutes < MOST:
+            raise ValueError(f"minutes must be a number from 0 to {MOST:,}")
         if not recipe.seeds or not all(0 <= seed < MOST for seed in recipe.seeds):
             raise ValueError(f"seeds are numbers from 0 to {MOST:,}, one at least")
     except OSError as error:

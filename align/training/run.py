@@ -1,4 +1,8 @@
-"""Runs fairseq-train on prepared text: starts or resumes, reports progress, and leaves checkpoints and a curve."""
+"""Runs fairseq-train on prepared text: starts or resumes, reports progress, and leaves checkpoints and a curve.
+
+fairseq's schedules of the learning rate count updates, so a training of limited time has its number of updates fixed
+before it starts: that of its recipe, or a half, a quarter and so on, by the time that the recipe says it takes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,33 +22,45 @@ from typing import Any
 from align.io.output import replace_file
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
-from align.training.recipe import Recipe, Start, read_count
+from align.training.recipe import SCHEDULE, Recipe, Start, read_count
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PROGRESS = re.compile(r"\| progress \| (\{.*\})$")
-_SAVED = re.compile(r"\| Saved checkpoint .* \(epoch \d+ @ (\d+) updates, ")
 
 RECENT = 60
 """Number of updates reported last that the speed is taken from; reports are a second or more apart."""
 
 
+GPU_SPEED = 20
+"""Speed of a GPU, where that of two CPU cores is 1; the least that was measured."""
+
+MAX_SPEED = 4
+"""Speed of many CPU cores, which a small model does not use."""
+
+HALVINGS = 6
+"""How often the length of a recipe may be halved."""
+
+NEVER = 2**30
+"""An interval in epochs, of which a short text has many, that no training reaches."""
+
+
 @dataclass(frozen=True)
 class Machine:
-    """Device and precision for fairseq's programs.
-
-    Attributes:
-        bf16: whether to use bfloat16 in matrix products (float16 on a GPU without bfloat16, float32 on such a CPU).
-    """
+    """Device for fairseq's programs."""
 
     device: str
     threads: int
-    bf16: bool = True
 
     def flags(self, training: bool = False) -> list[str]:
-        """Return the options of fairseq's programs for this machine; set `training` for fairseq-train."""
+        """Return the options of fairseq's programs for this machine.
+
+        Args:
+            training: for fairseq-train: do the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32
+                on such a CPU).
+        """
         if self.device == "cpu":
-            return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 and cpu_has_bf16() else [])]
-        if not (training and self.bf16):
+            return ["--cpu", *(["--cpu-bf16"] if training and cpu_has_bf16() else [])]
+        if not training:
             return []
         import torch
 
@@ -102,40 +118,12 @@ class Pace:
         return max(0, total - self._recent[-1][0]) / self.speed if self.speed else None
 
 
-@dataclass(frozen=True)
-class Reports:
-    """Callbacks of a training.
-
-    Attributes:
-        say: receives messages that stay.
-        progress: receives the number of updates so far, and a message that replaces the one before.
-        saved: receives the number of updates of checkpoints that have just been written.
-    """
-
-    say: Callable[[str], None]
-    progress: Callable[[int, str], None]
-    saved: Callable[[int], None]
-
-
 @contextmanager
 def fairseq(program: str, arguments: Sequence[object], machine: Machine, log: Path) -> Iterator[Iterator[str]]:
     """Run one of fairseq's programs with the plugin, and read its lines; see `lines_of`."""
     plugin = ["--user-dir", FOLDER, "--task", "translation_align"]
     with lines_of(program, [*arguments, *plugin], machine.threads, log) as lines:
         yield lines
-
-
-def training_options(
-    binary: Path, languages: tuple[str, str], recipe: Recipe, seed: int, folder: Path, machine: Machine
-) -> list[object]:
-    """Return the options of fairseq-train; for the arguments see `train`."""
-    longest = recipe.text.max_pieces
-    return [
-        binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
-        "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
-        "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
-        "--distributed-world-size", 1, "--align-progress", *machine.flags(training=True), *recipe.flags(),
-    ]  # fmt: skip
 
 
 def train(
@@ -145,7 +133,8 @@ def train(
     seed: int,
     folder: Path,
     machine: Machine,
-    reports: Reports,
+    say: Callable[[str], None],
+    progress: Callable[[str], None],
     start: Start | None = None,
 ) -> None:
     """Train to the recipe's end; resume if there is a checkpoint_last.pt.
@@ -153,6 +142,8 @@ def train(
     Args:
         binary: folder written by fairseq-preprocess.
         recipe: the [fairseq] table, and the maximum number of pieces.
+        say: receives messages that stay.
+        progress: receives messages, each of which replaces the one before.
 
     Raises:
         TrainingError: fairseq failed.
@@ -164,33 +155,70 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "start.pt"
     if last := last_whole_checkpoint(folder):
-        state = load_checkpoint(last)
-        if is_finished(state, recipe):
+        if is_finished(load_checkpoint(last), recipe):
             return
-        reports.say(f"going on from {last}")
-        reports.saved(updates_of(state))
-        del state
+        say(f"going on from {last}")
     elif start:
         source, target = (binary / f"dict.{language}.txt" for language in languages)
-        save_start(start, (source, target), seed, first, reports.say)
-    arguments = training_options(binary, languages, recipe, seed, folder, machine)
+        save_start(start, (source, target), seed, first, say)
+    longest = recipe.text.max_pieces
+    arguments: list[object] = [
+        binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
+        "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
+        "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
+        "--distributed-world-size", 1, "--align-progress", *machine.flags(training=True), *recipe.flags(),
+    ]  # fmt: skip
+    if start:
+        arguments += ["--finetune-from-model", first]
     total, pace = int(read_count(recipe.fairseq, "max-update")), Pace()
-    with fairseq(
-        "train", [*arguments, *(["--finetune-from-model", first] if start else [])], machine, folder / "log"
-    ) as lines:
+    with fairseq("train", arguments, machine, folder / "log") as lines:
         for line in lines:
             if report := read_progress(line):
                 pace.add(*report)
-                reports.progress(report[0], describe_progress(report[0], total, pace.left(total)))
+                progress(describe_progress(report[0], total, pace.left(total)))
             elif point := read_point(line):
-                reports.say(describe_point(point))
-            elif saved := _SAVED.search(line):
-                reports.saved(int(saved[1]))
+                say(describe_point(point))
 
 
-def updates_of(state: Mapping[str, Any]) -> int:
-    """Return the number of updates that made a checkpoint."""
-    return int(state["optimizer_history"][-1]["num_updates"])
+def updates_within(recipe: Recipe, minutes: int, machine: Machine) -> int:
+    """Return how many updates of a recipe a training of some minutes has: all, or a half, a quarter and so on of them.
+
+    Raises:
+        ValueError: the recipe does not say how long it takes, or the time is too short.
+    """
+    total = int(read_count(recipe.fairseq, "max-update"))
+    if not (total and recipe.minutes):
+        raise ValueError(f"recipe {recipe.name}: --minutes needs a recipe with `minutes` and max-update")
+    needed = recipe.minutes / (GPU_SPEED if machine.device == "cuda" else min(machine.threads / 2, MAX_SPEED))
+    for n in range(HALVINGS + 1):
+        if needed / (1 << n) <= minutes:
+            return math.ceil(total / (1 << n))
+    least = math.ceil(needed / (1 << HALVINGS))
+    raise ValueError(
+        f"--minutes {minutes} is too short: the shortest training by recipe {recipe.name} takes {least} min"
+    )
+
+
+def shorten_recipe(recipe: Recipe, updates: int, minutes: int) -> Recipe:
+    """Return a recipe of this many updates, with all counts of its schedule in proportion.
+
+    It validates and saves four times at least, and ends after these minutes on a slower machine.
+    """
+    options = dict(recipe.fairseq)
+    share = updates / read_count(options, "max-update")
+    for name in SCHEDULE:
+        if (count := read_count(options, name)) > 0:
+            options[name] = max(1, round(count * share))
+    hours = read_count(options, "stop-time-hours")
+    interval = min(int(read_count(options, "save-interval-updates")) or updates, math.ceil(updates / 4))
+    options |= {
+        "stop-time-hours": min(hours or minutes / 60, minutes / 60),
+        "save-interval-updates": interval,
+        "validate-interval-updates": interval,
+        "save-interval": NEVER,
+        "validate-interval": NEVER,
+    }
+    return replace(recipe, fairseq=options)
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
@@ -200,7 +228,7 @@ def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
     learning rates before it starts.
     """
     updates, hours = (read_count(recipe.fairseq, name) for name in ("max-update", "stop-time-hours"))
-    done = updates_of(state)
+    done = int(state["optimizer_history"][-1]["num_updates"])
     spent = state["extra_state"].get("previous_training_time", 0) / 3600
     return bool((updates and done >= updates) or (hours and spent > hours))
 

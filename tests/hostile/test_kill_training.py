@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import time
@@ -56,24 +55,14 @@ def test_a_training_that_is_stopped_and_whose_parent_is_killed_ends_as_the_same_
     ignore = shutil.ignore_patterns("seed*")  # prepared already: stop and kill are for the training
     shutil.copytree(model / "work", killed / "model" / "work", ignore=ignore)
     process = start(killed, "average", UPDATES)
-    unfinished = killed / "model" / "checkpoint.pt"
-    while not unfinished.exists():  # the last of its files
+    while not said(killed).count("validation"):
         assert process.poll() is None
         time.sleep(0.01)
-    recorder = load(str(killed / "model"), device="cpu").forward.recorder  # while the training goes on
-    assert recorder.name.startswith("fairseq:de-en@")
     kill(process, "group", signal.SIGINT)
     assert process.wait(60) == 130
-    lines = said(killed).split("\n")[-3:-1]
-    interrupted = r"extract-align train: interrupted at update [0-9]+; the same command goes on from update ([0-9]+)"
-    usable = r"extract-align train: model has a model of update ([0-9]+): extract-align -m model"
-    assert (saved := re.fullmatch(interrupted, lines[0]))
-    assert (match := re.fullmatch(usable, lines[1]))
-    assert int(match[1]) <= int(saved[1])  # the next ones may have been saved while it was made
+    assert said(killed).endswith("extract-align train: interrupted; the same command goes on\n")
     assert "cleaning" not in said(killed)
-    assert {path.name for path in unfinished.parent.iterdir()} == FILES | {"work", ".lock"}
-    assert f"after {match[1]} updates" in (killed / "model" / "README.md").read_text(encoding="utf-8")
-    assert len(list(load(str(killed / "model"), device="cpu")(pairs))) == len(pairs)
+    assert {path.name for path in (killed / "model").iterdir()} == {"work", ".lock"}
 
     before = said(killed).count("validation")
     result = attack(

@@ -1,76 +1,26 @@
-"""A finished model in its folder: what was edited stays, what is not this run's is not replaced."""
+"""A finished model in its folder."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-import pytest
-
-from align.core.errors import DataError
-from align.training import folder as model_folder
-from align.training.folder import RECORD, move_model
+from align.training.folder import is_current, move_model
 
 
-def finish(root: Path, **files: str) -> list[str]:
-    draft = root / "run" / "draft"
-    draft.mkdir(parents=True)
-    for name, content in files.items():
-        (draft / name.replace("_", ".")).write_text(content)
-    told: list[str] = []
-    move_model(draft, root / "model", root / "run", "checkpoint.pt", told.append)
+def test_a_model_is_moved_weights_last_and_is_current_until_its_run_goes_on(tmp_path: Path) -> None:
+    draft, folder, run = tmp_path / "draft", tmp_path / "model", tmp_path / "checkpoint_last.pt"
+    run.touch()
+    draft.mkdir()
+    (draft / "README.md").write_text("two")
+    (draft / "checkpoint.pt").write_text("b")
+    weights = folder / "checkpoint.pt"
+    assert not is_current(weights, run)
+    folder.mkdir()
+    (folder / "README.md").write_text("of a move that was killed")
+    move_model(draft, folder, "checkpoint.pt")
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"README.md": "two", "checkpoint.pt": "b"}
     assert not draft.exists()
-    return told
-
-
-def contents(root: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in (root / "model").iterdir()}
-
-
-def test_repeated_trainings_replace_their_own_files_only(tmp_path: Path) -> None:
-    assert finish(tmp_path, README_md="one", checkpoint_pt="a", de_spm="x") == []
-    assert finish(tmp_path, README_md="two", checkpoint_pt="b", de_spm="x") == []
-    assert contents(tmp_path) == {"README.md": "two", "checkpoint.pt": "b", "de.spm": "x"}
-    (tmp_path / "model" / "README.md").write_text("mine")
-    (told,) = finish(tmp_path, README_md="three", checkpoint_pt="c", de_spm="x")
-    new = tmp_path / "run" / "README.md"
-    assert told == f"{tmp_path / 'model' / 'README.md'} was edited and stays; the new one is {new}"
-    assert (contents(tmp_path)["README.md"], new.read_text()) == ("mine", "three")
-    (tmp_path / "model" / "de.spm").write_text("mine")
-    with pytest.raises(ValueError, match=r"de\.spm: exists and would be replaced; move it"):
-        finish(tmp_path, README_md="four", checkpoint_pt="d", de_spm="y")
-    assert contents(tmp_path) == {"README.md": "mine", "checkpoint.pt": "c", "de.spm": "mine"}
-
-
-def test_a_move_that_ends_halfway_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish(tmp_path, README_md="one", checkpoint_pt="a")
-    write = model_folder._write
-
-    def end(record: Path, written: dict[str, list[str]]) -> None:
-        write(record, written)
-        (tmp_path / "run" / "draft" / "README.md").replace(tmp_path / "model" / "README.md")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(model_folder, "_write", end)
-    with pytest.raises(KeyboardInterrupt):
-        finish(tmp_path, README_md="two", checkpoint_pt="b")
-    monkeypatch.undo()
-    (tmp_path / "run" / "draft" / "checkpoint.pt").unlink()
-    (tmp_path / "run" / "draft").rmdir()
-    assert finish(tmp_path, README_md="three", checkpoint_pt="c") == []
-    assert contents(tmp_path) == {"README.md": "three", "checkpoint.pt": "c"}
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "5", '{"a": 1}'])
-def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
-    finish(tmp_path, checkpoint_pt="a")
-    (tmp_path / "run" / RECORD).write_text(content)
-    with pytest.raises(DataError) as error:
-        finish(tmp_path, checkpoint_pt="b")
-    assert (error.value.file, error.value.hint) == (str(tmp_path / "run" / RECORD), "remove it")
-
-
-def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "model" / "de.spm").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"de\.spm: exists"):
-        finish(tmp_path, checkpoint_pt="a", de_spm="x")
-    assert [path.name for path in (tmp_path / "model").iterdir()] == ["de.spm"]
+    assert is_current(weights, run)
+    os.utime(run, ns=(0, weights.stat().st_mtime_ns + 1))
+    assert not is_current(weights, run)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from align.training.recipe import read_recipe
+from align.training.recipe import Recipe, read_recipe
 from align.training.run import (
     RECENT,
     Machine,
@@ -19,7 +19,9 @@ from align.training.run import (
     read_curve,
     read_point,
     read_progress,
+    shorten_recipe,
     show_time,
+    updates_within,
     write_curve,
 )
 
@@ -74,7 +76,6 @@ def test_the_checkpoint_says_whether_its_run_is_finished(
 def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only(supported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.ops.mkldnn._is_mkldnn_bf16_supported", lambda: supported)
     assert Machine("cpu", 2).flags(training=True) == ["--cpu", *(["--cpu-bf16"] if supported else [])]
-    assert Machine("cpu", 2, bf16=False).flags(training=True) == ["--cpu"]
     assert Machine("cpu", 2).flags() == ["--cpu"]
     assert Machine("cuda", 2).flags() == []
 
@@ -85,7 +86,6 @@ def test_a_gpu_trains_in_the_half_precision_that_it_has(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: supported)
     assert Machine("cuda", 2).flags(training=True) == [flag]
-    assert Machine("cuda", 2, bf16=False).flags(training=True) == []
 
 
 def test_points_show_what_they_have() -> None:
@@ -116,3 +116,46 @@ def test_progress_says_what_is_known() -> None:
     ]
     assert read_progress('2026 | INFO | progress | {"updates": 12, "seconds": 3.5}\n'.strip()) == (12, 3.5)
     assert read_progress(LOG.split("\n")[1]) is None
+
+
+def recipe_with(**options: object) -> Recipe:
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    return replace(read_recipe(), fairseq=options, minutes=100)
+
+
+def test_the_time_and_the_machine_say_how_many_updates_there_are() -> None:
+    recipe, two = recipe_with(max_update=3001), Machine("cpu", 2)
+    assert [updates_within(recipe, minutes, two) for minutes in (100, 99, 50, 7, 2)] == [3001, 1501, 1501, 188, 47]
+    assert [updates_within(recipe, 25, Machine("cpu", threads)) for threads in (1, 8, 64)] == [376, 3001, 3001]
+    assert updates_within(recipe, 5, Machine("cuda", 2)) == 3001
+    with pytest.raises(ValueError, match="--minutes 1 is too short: the shortest training by recipe small takes 2 min"):
+        updates_within(recipe, 1, two)
+
+
+@pytest.mark.parametrize("recipe", [recipe_with(max_epoch=3), read_recipe("kobayashi2020")])
+def test_a_recipe_of_unknown_speed_or_end_has_no_time_limit(recipe: Recipe) -> None:
+    with pytest.raises(ValueError, match="--minutes needs a recipe with `minutes` and max-update"):
+        updates_within(recipe, 5, Machine("cpu", 2))
+
+
+@pytest.mark.parametrize("recipe", ["small", "further", "new-language"])
+def test_a_schedule_ends_with_the_updates(recipe: str) -> None:
+    whole = read_recipe(recipe)
+    assert whole.minutes > 0
+    options = shorten_recipe(whole, 280, 3).fairseq
+    share = 280 / whole.fairseq["max-update"]
+    assert options["max-update"] == options["total-num-update"] == 280
+    assert options["warmup-updates"] == round(whole.fairseq["warmup-updates"] * share) > 0
+    assert options["stop-time-hours"] == pytest.approx(0.05)
+    assert options["save-interval-updates"] == options["validate-interval-updates"] == 70
+    new = {"stop-time-hours", "validate-interval-updates", "save-interval", "validate-interval"}
+    assert options.keys() - whole.fairseq.keys() == new
+    full = shorten_recipe(whole, whole.fairseq["max-update"], 3).fairseq
+    for name in ("max-update", "total-num-update", "warmup-updates", "save-interval-updates", "lr"):
+        assert full[name] == whole.fairseq[name]
+
+
+def test_an_earlier_end_of_the_recipe_stays() -> None:
+    recipe = recipe_with(max_update=100, stop_time_hours=0.01, warmup_updates=0, hold_steps=30)
+    options = shorten_recipe(recipe, 50, 3).fairseq
+    assert (options["stop-time-hours"], options["warmup-updates"], options["hold-steps"]) == (0.01, 0, 15)

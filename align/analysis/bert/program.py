@@ -17,7 +17,7 @@ from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
 from align.models.recorder import fingerprint
-from align.training.folder import move_model, refuse_files
+from align.training.folder import is_current, move_model, refuse_files
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Run, Settings
@@ -153,7 +153,8 @@ def _train(job: Job, tell: Callable[[str], None]) -> None:
     except (KeyboardInterrupt, SystemExit):
         tell("stopped; the same command goes on from the last checkpoint")
         raise
-    finish(job, model, Tokenizer.from_file(str(job.work / "tokenizer.json")), trained, train)
+    if not is_current(job.folder / FILES[-1], job.work / "checkpoint.pt"):
+        finish(job, model, Tokenizer.from_file(str(job.work / "tokenizer.json")), trained, train)
     tell(f"{job.folder} is ready: extract-align analyse mixing -m {job.folder} -s TEXT")
 
 
@@ -209,7 +210,7 @@ def finish(job: Job, model: Any, tokenizer: Any, trained: Run, train: Text) -> N
         f"{last.follows:.1%}. `training.tsv` has the curve.\n",
         encoding="utf-8",
     )
-    move_model(draft, job.folder, job.work, FILES[-1], lambda message: say(f"{PROGRAM}: {message}"))
+    move_model(draft, job.folder, FILES[-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
