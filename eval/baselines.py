@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,9 +91,10 @@ class Baselines(NamedTuple):
         tested = {letters(pair) for pair in map(lower_case, text.pairs)}
         bitext = read_train(about, self.data, not recorder)
         train = (segment(pair) for pair in bitext if letters(lower_case(pair)) not in tested)
-        pairs = text.pairs if recorder else map(lower_case, text.pairs)
+        pairs = chain(train, text.pairs if recorder else map(lower_case, text.pairs))
         cut = recorder.encode if recorder else None
-        return list(align_with(tool, pairs, train=train, append=True, threads=_THREADS.get(tool, 1), cut=cut))
+        links = align_with(tool, pairs, threads=_THREADS.get(tool, 1), cut=cut)
+        return list(deque(links, maxlen=len(text.pairs)))  # of the text, which comes last
 
     def _digest(self, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
         """Of all that the links depend on, beside the tool."""

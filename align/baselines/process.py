@@ -16,15 +16,11 @@ Files = tuple[Path, Path]
 
 
 class Job(NamedTuple):
-    """The task of a tool: train on a text, then align `test` with the trained model, or else the text itself.
-
-    The links of the first `skip` lines of the text are not needed.
-    """
+    """The task of a tool: train on a text, then align `test` with the trained model, or else the text itself."""
 
     folder: Path
     text: Files
     test: Files | None
-    skip: int
     threads: int
 
 
@@ -70,28 +66,18 @@ def run_side_by_side(
                 program = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
                 )
-                stack.callback(_end, program)
+                stack.callback(program.wait)
+                stack.callback(program.kill)  # before it is waited for
                 programs.append((program, log))
             while None in (codes := [program.poll() for program, _ in programs]) and not any(codes):
                 time.sleep(_POLL)
             for code, (_, log) in zip(codes, programs, strict=True):
+                message = log.read_text(encoding="utf-8", errors="replace").strip()
                 if code:
-                    raise ValueError(f"{tool} failed ({_how(code)}):\n" + "\n".join(_read(log).splitlines()[-5:]))
-            messages += [_read(log) for _, log in programs]
+                    how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
+                    raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(message.splitlines()[-5:]))
+                messages.append(message)
     return messages
-
-
-def _how(code: int) -> str:
-    return f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
-
-
-def _read(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace").strip()
-
-
-def _end(program: subprocess.Popen[bytes]) -> None:
-    program.kill()
-    program.wait()
 
 
 def find_program(name: str) -> str | None:

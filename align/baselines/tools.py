@@ -12,15 +12,14 @@ import os
 import tempfile
 import warnings
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from align.baselines.fast_align import find_fast_align
 from align.baselines.giza import find_giza
 from align.baselines.process import Files, Job, run_program
 from align.core.errors import DataError, PairError
@@ -65,20 +64,6 @@ Cut = Callable[[Pair], Pieces]
 """Function that splits a pair into pieces, e.g. `Recorder.encode`."""
 
 
-def of_words(ids: Sequence[int], words: Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the pieces of one side that are part of a word, as strings of their ids, and the word of each, from 0.
-
-    `</s>`, languages and a prefix, whose word is below 0, are left out.
-    """
-    pieces = [(str(piece), word) for piece, word in zip(ids, words, strict=True) if word >= 0]
-    return tuple(piece for piece, _ in pieces), [word for _, word in pieces]
-
-
-def to_words(links: Links, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
-    """Convert links of pieces to words: two words are linked if any of their pieces are (Zenkel et al. 2020)."""
-    return frozenset((source_words[i], target_words[j]) for i, j in links)
-
-
 def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iterator[Pair]:
     """Yield pairs whose words are the pieces of the original pairs.
 
@@ -88,14 +73,18 @@ def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iter
     with open(path or os.devnull, "w") as stream:
         for pair in pairs:
             encoded = cut(pair)
-            source, source_words = of_words(encoded.source, encoded.source_words)
-            target, target_words = of_words(encoded.target, encoded.target_words)
-            stream.write(" ".join(map(str, source_words)) + "\t" + " ".join(map(str, target_words)) + "\n")
-            yield Pair(source, target, pair.id)
+            sides, owners = [], []
+            for ids, words in ((encoded.source, encoded.source_words), (encoded.target, encoded.target_words)):
+                # `</s>`, languages and a prefix are part of no word, which is a number below 0
+                pieces = [(str(piece), str(word)) for piece, word in zip(ids, words, strict=True) if word >= 0]
+                sides.append(tuple(piece for piece, _ in pieces))
+                owners.append(" ".join(word for _, word in pieces))
+            stream.write("\t".join(owners) + "\n")
+            yield Pair(sides[0], sides[1], pair.id)
 
 
 def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tuple[Links, Links]]:
-    """Convert both directions' links of pieces to links of words.
+    """Convert both directions' links of pieces to links of words, two of which are linked if any of their pieces are.
 
     Args:
         links: links of each pair that `cut_pairs` has split.
@@ -104,7 +93,8 @@ def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tup
     with open(path) as stream:
         for (forward, reverse), line in zip(links, stream, strict=True):
             source, target = (list(map(int, side.split())) for side in line.split("\t"))
-            yield to_words(forward, source, target), to_words(reverse, source, target)
+            words = [frozenset((source[i], target[j]) for i, j in direction) for direction in (forward, reverse)]
+            yield words[0], words[1]
 
 
 class Tool(NamedTuple):
@@ -153,15 +143,14 @@ def align_with(
     pairs: Iterable[Pair],
     *,
     train: Iterable[Pair] | None = None,
-    append: bool = False,
     threads: int = 1,
     cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
     """Align pairs with a statistical tool, in both directions; see `open_run`."""
-    check_use(tool, train is not None, append)
+    check_use(tool, train is not None)
 
     def links() -> Iterator[tuple[Links, Links]]:
-        with open_run(tool, pairs, train=train, append=append, threads=threads, cut=cut) as run:
+        with open_run(tool, pairs, train=train, threads=threads, cut=cut) as run:
             yield from run.links
 
     return links()
@@ -173,7 +162,6 @@ def open_run(
     pairs: Iterable[Pair],
     *,
     train: Iterable[Pair] | None = None,
-    append: bool = False,
     threads: int = 1,
     cut: Cut | None = None,
 ) -> Iterator[Run]:
@@ -190,7 +178,6 @@ def open_run(
         tool: a key of TOOLS.
         pairs: pairs to align; read once, and stored in temporary files.
         train: text to train on; None to train on the pairs themselves.
-        append: train on both, as published results on small test sets do; else on `train` alone.
         threads: maximum number of threads.
         cut: splits each pair, also those to train on, into the pieces that the tool gets instead of words, e.g.
             `Recorder.encode`. Each direction's links are then converted to words.
@@ -200,47 +187,42 @@ def open_run(
         ValueError: the tool is unknown or cannot be used like this, there is nothing to train on, or the tool fails or
             writes impossible links.
     """
-    check_use(tool, train is not None, append)
+    check_use(tool, train is not None)
     do_job = TOOLS[tool].find()
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder = Path(name)
         numbers = (_Numbers(), _Numbers())
         text = (folder / "text.source", folder / "text.target")
-        test, skip, trained = None, 0, 0
+        test, trained = None, 0
         unit, words = "pieces" if cut else "words", folder / "words"
         if train is not None:
             train_shapes = _write(tool, cut_pairs(train, cut) if cut else train, text, numbers, unit)
-            trained, skip = len(train_shapes) // 3, _taken(train_shapes)
-            if not skip:
+            trained, test = len(train_shapes) // 3, (folder / "test.source", folder / "test.target")
+            if not any(train_shapes[1::3]):
                 raise DataError(f"{tool} has no pair to train on")
-            if not append:
-                test, skip = (folder / "test.source", folder / "test.target"), 0
         shapes = _write(tool, cut_pairs(pairs, cut, words) if cut else pairs, test or text, numbers, unit)
         trained += 0 if test else len(shapes) // 3
-        if _taken(shapes):
-            links = _read(tool, do_job(Job(folder, text, test, skip, threads)), skip, shapes)
+        if any(shapes[1::3]):
+            links = _read(tool, do_job(Job(folder, text, test, threads)), shapes)
             yield Run(trained, join_links(links, words) if cut else links)
         else:
             yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
 
 
-def check_use(tool: str, train: bool, append: bool) -> None:
+def check_use(tool: str, train: bool) -> None:
     """Refuse a tool that is not installed, or a use that it does not support.
 
     Args:
         train: whether there is a separate text to train on.
-        append: whether the pairs are appended to it.
 
     Raises:
         ValueError: the tool is unknown, or cannot be used like this.
     """
     if tool not in TOOLS:
         raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
-    if append and not train:
-        raise ValueError("there is no training text to append the pairs to")
-    if train and not append and not TOOLS[tool].separate:
-        advice = "append the pairs to the training text (‹append=True›)"
-        raise DataError("GIZA++ aligns only what it trains on", hint=advice)
+    if train and not TOOLS[tool].separate:
+        hint = "append the text to the training text, and take the last lines of the links"
+        raise DataError("GIZA++ aligns only what it trains on", hint=hint)
     TOOLS[tool].find()
 
 
@@ -268,12 +250,12 @@ def reference_links(pairs: Iterable[Pair]) -> list[Gold]:
 
 
 def describe_tool(tool: str) -> str:
-    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`."""
+    """Return the tool and its version, or the name of its program, for signatures: `eflomal:eflomal-2.0.0-unseeded`."""
     do_job = TOOLS[tool].find()
-    path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
-    package = {"fast_align": "systran-align"}.get(tool, tool)
-    seeded = "" if tool != "eflomal" else "-unseeded"
-    return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
+    if tool == "eflomal":
+        return f"eflomal:eflomal-{version('eflomal')}-unseeded"
+    program = do_job.args[0]  # type: ignore[attr-defined]
+    return f"{tool}:{Path(program).name}"
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
@@ -302,26 +284,21 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
     return shapes
 
 
-def _taken(shapes: array[int]) -> int:
-    return sum(1 for words in shapes[1::3] if words)
-
-
-def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
-    """Read and check the links of both directions, without the first `skip` lines, which are of the training text."""
-    expected = skip + _taken(shapes)
+def _read(tool: str, files: Files, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
+    """Read and check the links of both directions."""
+    expected = sum(1 for words in shapes[1::3] if words)
     for path in files:
         with open(path) as stream:
             lines = sum(1 for _ in stream)
         if lines != expected:
             raise ValueError(f"{tool} gave {lines:,} lines of links for {expected:,} pairs")
     with open(files[0]) as forward, open(files[1]) as reverse:
-        streams = (islice(forward, skip, None), islice(reverse, skip, None))
         for line, *shape in zip(shapes[::3], shapes[1::3], shapes[2::3], strict=True):
             if not shape[0]:
                 yield frozenset(), frozenset()
                 continue
             try:
-                links = [parse_pharaoh(next(stream).rstrip("\n")) for stream in streams]
+                links = [parse_pharaoh(next(stream).rstrip("\n")) for stream in (forward, reverse)]
                 for direction, side in zip(links, (1, 0), strict=True):
                     if any(i >= shape[0] or j >= shape[1] for i, j in direction):
                         raise ValueError(f"a link beyond the last word ({shape[0]} and {shape[1]} words)")
@@ -332,15 +309,8 @@ def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tu
             yield links[0], links[1]
 
 
-def _find_fast_align() -> Callable[[Job], Files]:
-    """Return the function that aligns with fast_align; its module is imported late, because it needs numpy."""
-    from align.baselines.fast_align import find_fast_align
-
-    return find_fast_align()
-
-
 TOOLS: dict[str, Tool] = {
-    "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
+    "fast_align": Tool(find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
     "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
     "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # it truncates sentences beyond either limit
 }

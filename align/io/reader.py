@@ -127,10 +127,11 @@ class BadLines:
     """The policy for unreadable lines: raise on the first one, or replace each by a blank line.
 
     Attributes:
+        blank: whether they become blank; None if a command does not offer that.
         on_blank: callback that receives the error of each line that became blank, and the content of the line.
     """
 
-    def __init__(self, blank: bool) -> None:
+    def __init__(self, blank: bool | None) -> None:
         self.blank, self.count, self._first = blank, 0, ""
         self._error: LineError | None = None  # of the line that is being read
         self.on_blank: Callable[[LineError, Any], object] | None = None
@@ -138,7 +139,8 @@ class BadLines:
     def __call__(self, error: LineError, raw: Any = None) -> None:
         """Raise the error of a line, or note the first one of each line."""
         if not self.blank:
-            error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
+            if self.blank is not None:
+                error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
             raise error
         if self._error is None:
             self._error = error
@@ -396,7 +398,7 @@ class Input:
     parallel: bool = False
     one_side: bool = False
     columns: tuple[int, ...] = ()
-    blank: bool = False
+    blank: bool | None = False
     make: MakePair = make_pair
 
 
