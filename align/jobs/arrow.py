@@ -20,41 +20,11 @@ TEXT = ("string", "large_string", "string_view", "null")
 """Types of columns that are read, and of the values of dictionary columns; all values of `null` are null."""
 
 
-BATCH_BYTES = 1 << 26
-"""Maximum number of bytes of rows that are Python objects at a time, unless one row has more."""
-
-
-def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column; `a.b` is the field b of a column of structs a, and null where a is.
-
-    Raises:
-        KeyError: there is none, or more than one of this name.
-    """
-    import pyarrow as pa
-
-    while name not in table.schema.names:
-        structs = [
-            field.name for field in table.schema if name.startswith(f"{field.name}.") and pa.types.is_struct(field.type)
-        ]
-        if not structs:
-            break
-        table = table.select(structs).flatten()
-    return table[name]
-
-
-def field_of(schema: pa.Schema, name: str) -> pa.Field:
-    """Return the field of a column that `column_of` returns."""
-    import pyarrow as pa
-
-    if name in schema.names:
-        return schema.field(name)
-    return pa.field(name, column_of(schema.empty_table(), name).type)
-
-
 def check_columns(schema: pa.Schema, columns: Mapping[str, str | None]) -> None:
     """Check that a table has each column once, strings in source and target, and no name conflict with the result.
 
     Args:
+        schema: of a flat table, in which the field b of a column of structs a is the column `a.b`.
         columns: names of the columns source, target and, if there is one, id, by the argument that names each.
 
     Raises:
@@ -65,58 +35,28 @@ def check_columns(schema: pa.Schema, columns: Mapping[str, str | None]) -> None:
     for role, (argument, name) in zip(("source", "target", "id"), columns.items(), strict=True):
         if name is None:
             continue
-        try:
-            kind = column_of(schema.empty_table(), name).type
-        except KeyError:
-            count = schema.names.count(name)
+        if (count := schema.names.count(name)) != 1:
             there = shorten(", ".join(map(repr, schema.names[:80]))) or "none"
             message = f"{count or 'no'} column{'s' * (count > 1)} {name!r}: the table has {there}"
-            raise DataError(message, hint=f"name one with ‹{argument}›") from None
+            raise DataError(message, hint=f"name one with ‹{argument}›")
+        kind = schema.field(name).type
         if role == "id" and name in RESULTS:
             raise DataError(f"column {name!r}: the result has a column of that name", hint="rename it")
         if role != "id" and str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
-            fields = [f"{name}.{field.name}" for field in kind] if pa.types.is_struct(kind) else []
-            hint = f"name one of its fields, such as {fields[0]}," if fields else "cast it, or name another"
             message = f"column {name!r} is of type {shorten(str(kind))}, expected strings"
-            raise DataError(message, hint=f"{hint} with ‹{argument}›")
+            raise DataError(message, hint=f"cast it, or name another with ‹{argument}›")
 
 
 def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:
-    """Yield strings of columns as bytes, row by row: Arrow itself does not check that a file's strings are UTF-8.
-
-    A dictionary may hold one long string that all rows share: rows are read in groups that fit into BATCH_BYTES.
-    """
-    import pyarrow.compute as pc
-
-    sizes = sum(pc.fill_null(_sizes(column), 0).to_numpy(zero_copy_only=False).astype("int64") for column in columns)
-    starts = [0]
-    room = BATCH_BYTES
-    for row, size in enumerate(sizes.tolist()):
-        room -= size
-        if room < 0 and row > starts[-1]:
-            starts.append(row)
-            room = BATCH_BYTES - size
-    for start, end in zip(starts, (*starts[1:], len(sizes)), strict=True):
-        parts = (_bytes_of(column.slice(start, end - start)) for column in columns)
-        yield from zip(*parts, strict=True)
-
-
-def _sizes(column: pa.Array) -> pa.Array:
-    """Return the number of bytes of each string."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(column.type):
-        return pc.binary_length(column.dictionary.cast(pa.large_binary())).take(column.indices)
-    return pc.binary_length(column.cast(pa.large_binary()))
-
-
-def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    """Yield strings of columns as bytes, row by row: Arrow itself does not check that a file's strings are UTF-8."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary.cast(pa.large_binary()).take(column.indices)
-    return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+    sides = []
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary.cast(pa.large_binary()).take(column.indices)
+        sides.append(column.cast(pa.large_binary()).to_pylist())
+    yield from zip(*sides, strict=True)
 
 
 def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:

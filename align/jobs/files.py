@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ def exists(place: str) -> bool:
     """Check that something has this name; on this machine also a link that leads nowhere."""
     filesystem, path = locate(place)
     with cannot_read(place):
-        return os.path.lexists(path) if is_local(place) else filesystem.exists(path)
+        return bool(filesystem.lexists(path))
 
 
 def find(patterns: Sequence[str]) -> list[InputFile]:
@@ -169,28 +168,20 @@ def whole_file(place: str) -> Iterator[BinaryIO]:
         with replace_file(path, place) as out:
             yield out
         return
-    with tempfile.TemporaryFile() as local:  # a store shows an object when all of it has arrived
+    with tempfile.NamedTemporaryFile() as local:  # a store shows an object when all of it has arrived
         with packed(place, cast(BinaryIO, local)) as out:
             yield out
-        local.seek(0)
-        with cannot_write(place), filesystem.open(path, "wb") as remote:
-            shutil.copyfileobj(local, remote, 1 << 20)
+        local.flush()
+        with cannot_write(place):
+            filesystem.put_file(local.name, path)
 
 
 def read_record(place: str) -> dict[str, Any] | None:
-    """Read a record of a job; return None if there is none.
-
-    Raises:
-        DataError: it is not a record.
-    """
+    """Read a record of a job; return None if there is none."""
     if not exists(place):
         return None
     with open_file(place) as stream, cannot_read(place):
-        data = stream.read()
-    try:
-        return dict(load_json(data))
-    except (ValueError, TypeError):
-        raise DataError("is not a record of extract-align", file=place, hint="remove it") from None
+        return dict(load_json(stream.read()))
 
 
 def write_record(place: str, content: Any) -> None:

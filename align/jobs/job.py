@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
@@ -31,8 +31,8 @@ from align.jobs.files import (
     whole_file,
     write_record,
 )
-from align.jobs.readers import Columns, Rows, id_field, kind_of, open_rows
-from align.jobs.writers import WRITERS, Head, Result
+from align.jobs.readers import Columns, Rows, kind_of, open_rows
+from align.jobs.writers import WRITERS, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
 """Callback that receives the number of finished rows of a file, and their share of it."""
@@ -144,6 +144,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
         OSError: the output cannot be written.
     """
     output, marker_place = join(job.output, file.name), join(job.output, RUN, f"{file.name}.json")
+    rejects_place = join(job.output, RUN, f"{file.name}.bad.jsonl")
     with claimed(job.output, file.name):
         file = stat(file.place)
         marker = read_record(marker_place)
@@ -161,33 +162,24 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
             stack.callback(lambda: None if exists(output) else remove(marker_place))
             rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
             out = stack.enter_context(whole_file(output))
-            rows.bad.on_blank = stack.enter_context(_Rejects(join(job.output, RUN, f"{file.name}.bad.jsonl"))).add
+            rejects = stack.enter_context(whole_file(rejects_place))
+
+            def reject(error: LineError, raw: Any) -> None:
+                record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}
+                rejects.write(to_json(record).encode() + b"\n")
+
+            rows.bad.on_blank = reject
             about = {"signature": job.signature, "input": file.place, "input-size": str(file.size)}
-            head = Head(job.links, id_field(file, job.columns), about)
-            WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
+            results = _results(job, rows, pairs, counts, on_rows)
+            WRITERS[kind_of(file.name)](results, out, job.links, rows.id_field, about)
             if stat(file.place) != file:
                 raise DataError("changed while it was read; it is not done", file=file.place)
+        if not rows.bad.count:
+            remove(rejects_place)
         statuses = {status: number for status, number in sorted(counts.items()) if status}
         marker = {"input": [*file], "rows": rows.read, "counts": statuses}
         write_record(marker_place, marker)
         return marker, False
-
-
-class _Rejects(ExitStack):
-    """The list of unreadable rows; it is not written if there are none."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__()
-        self._place = place
-        self._out: BinaryIO | None = None
-        remove(place)  # from an earlier attempt
-
-    def add(self, error: LineError, raw: Any) -> None:
-        """Add a row to the list."""
-        if self._out is None:
-            self._out = self.enter_context(whole_file(self._place))
-        record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}
-        self._out.write(to_json(record).encode() + b"\n")
 
 
 def _results(

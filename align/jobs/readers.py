@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from itertools import count, islice
+from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from align.core.text import split_words
 from align.core.types import Origin, Pair
 from align.io.compression import OPENERS
 from align.io.reader import BadLines, read_bitext, read_lines
-from align.jobs.arrow import TEXT, check_columns, column_of, field_of, read_sides, rows_of
+from align.jobs.arrow import check_columns, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file
 
 
@@ -35,21 +35,6 @@ class Columns(NamedTuple):
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowPair(Pair):
-    """A pair of a row; its origin carries the row's id, if that is a column.
-
-    Attributes:
-        id_bytes: size of the id, which is in memory until the links are written.
-    """
-
-    id_bytes: int
-
-    def memory(self) -> int:
-        """Return the approximate number of bytes in memory."""
-        return Pair.memory(self) + self.id_bytes
-
-
 class Rows:
     """The rows of a file as they are read.
 
@@ -61,21 +46,40 @@ class Rows:
     Attributes:
         read: number of rows read so far.
         share: their share of the file.
+        last: the last line, unchanged.
+        id_field: Arrow field of a Parquet file's ids, if it has any.
         bad: the policy for unreadable rows.
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
         self.file, self.columns, self.bad = file, columns, BadLines(blank)
-        self.read, self.share = 0, 0.0
+        self.read, self.share, self.last = 0, 0.0, b""
+        self.id_field: Any = None
 
-    def refuse(self, number: int, reason: str, message: str, raw: Any) -> None:
-        """Raise on an unreadable row, or note it."""
-        self.bad(LineError(message, reason, file=self.file.place, line=number), raw=raw)
+    def lines(self, raw: Any) -> Iterator[bytes]:
+        """Yield the decompressed lines of the file."""
+        opener = next((opener for end, opener in OPENERS.items() if self.file.name.endswith(end)), io.BufferedReader)
+        for number, self.last in enumerate(opener(raw)):
+            if number % BUFFER == 0:
+                self.share = min(1.0, raw.tell() / max(1, self.file.size))
+            yield self.last
 
-    def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
-        """Yield the pairs with their row, and count them."""
-        for self.read, pair in enumerate(lines, 1):
-            yield replace(pair, origin=Origin(self.file.place, pair.id, self.bad.take(), pair.origin.item))
+    def on_bad_line(self, error: LineError) -> None:
+        """Raise on an unreadable line, or note it, with invalid bytes escaped."""
+        self.bad(error, raw=self.last.removesuffix(b"\n").decode(errors="backslashreplace"))
+
+    def pairs(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """Yield the pairs with their row, and count them; add file and row to errors of Arrow and the file system."""
+        try:
+            for self.read, pair in enumerate(pairs, 1):
+                yield replace(pair, origin=Origin(self.file.place, pair.id, self.bad.take(), pair.origin.item))
+        except DataError:
+            raise
+        except (OSError, EOFError, pa.ArrowException) as error:
+            if getattr(error, "filename", None) is not None:  # of a list that cannot be written
+                raise
+            message = f"cannot be read: {one_line(error)}"
+            raise DataError(message, file=self.file.place, line=self.read + 1) from None
 
 
 def kind_of(name: str) -> str:
@@ -99,112 +103,47 @@ def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[
     """
     rows = Rows(file, columns, blank)
     with open_file(file.place) as stream:
-        pairs = rows.pairs(READERS[kind_of(file.name)](stream, rows))
-        yield rows, _named_errors(pairs, rows)
-
-
-def _named_errors(pairs: Iterator[Pair], rows: Rows) -> Iterator[Pair]:
-    """Pass pairs on, and add file and row to errors of Arrow and of the file system."""
-    try:
-        yield from pairs
-    except DataError:
-        raise
-    except (OSError, EOFError, pa.ArrowException) as error:
-        if getattr(error, "filename", None) is not None:  # of a list that cannot be written
-            raise
-        message = f"cannot be read: {one_line(error)}"
-        raise DataError(message, file=rows.file.place, line=rows.read + 1) from None
-
-
-class _Lines:
-    """Decompressed lines of a file; stores the last one unchanged."""
-
-    def __init__(self, raw: Any, rows: Rows) -> None:
-        self._raw, self._rows, self.last = raw, rows, b""
-
-    def __iter__(self) -> Iterator[bytes]:
-        name, size = self._rows.file.name, max(1, self._rows.file.size)
-        opener = next((opener for end, opener in OPENERS.items() if name.endswith(end)), io.BufferedReader)
-        stream: Iterable[bytes] = opener(self._raw)
-        for number, self.last in enumerate(stream):
-            if number % BUFFER == 0:
-                self._rows.share = min(1.0, self._raw.tell() / size)
-            yield self.last
-
-    @property
-    def shown(self) -> str:
-        """The last line as text, with invalid bytes escaped."""
-        return self.last.removesuffix(b"\n").decode(errors="backslashreplace")
+        yield rows, rows.pairs(READERS[kind_of(file.name)](stream, rows))
 
 
 def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines `source ||| target` or `source TAB target`, or with two of several columns."""
-    lines, columns = _Lines(stream, rows), rows.columns
-
-    def on_bad(error: LineError) -> None:
-        rows.bad(error, raw=lines.shown)
-
+    columns, name, on_bad = rows.columns, rows.file.place, rows.on_bad_line
     numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
-    name = rows.file.place
-    return read_bitext(read_lines(lines, name, on_bad, json_lines=False), name, numbers, on_bad)
+    return read_bitext(read_lines(rows.lines(stream), name, on_bad, json_lines=False), name, numbers, on_bad)
 
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines of JSON objects; a blank line is a blank row."""
-    lines = _Lines(stream, rows)
-
-    def on_bad(error: LineError) -> None:
-        rows.bad(error, raw=lines.shown)
-
     objects = without = 0
-    for number, line in enumerate(read_lines(lines, rows.file.place, on_bad), 1):
-        source = target = ""
-        id = None
+    for number, line in enumerate(read_lines(rows.lines(stream), rows.file.place, rows.on_bad_line), 1):
+        texts, id = ["", ""], None
         if line.strip(" \t"):
             objects += 1
             try:
-                record = _object(line)
-                id = None if rows.columns.id is None else _id_of(record, rows.columns.id)
-                source, target = [_text(_value(record, name), name) for name in rows.columns[:2] if name]
+                try:
+                    record = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
+                if not isinstance(record, dict):
+                    raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
+                if (column := rows.columns.id) is not None:
+                    value = _value(record, column)
+                    try:
+                        to_json(value)
+                    except ValueError:
+                        message = f"{column!r} has a number that is NaN or infinite, which JSON has no form for"
+                        raise ValueError("wrong fields", message) from None
+                    id = value
+                texts = [_text(record, name) for name in rows.columns[:2] if name]
             except ValueError as error:
                 reason, message = error.args
                 without += message.startswith("no field")
-                rows.refuse(number, reason, message, lines.shown)
-        id_bytes = len(line) if id is not None else 0
-        yield RowPair(split_words(source), split_words(target), number, id_bytes, origin=Origin(item=id))
+                rows.on_bad_line(LineError(message, reason, file=rows.file.place, line=number))
+        yield Pair(split_words(texts[0]), split_words(texts[1]), number, origin=Origin(item=id))
     if without and without == objects:
         hint = "name them with ‹columns›"
         raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
-
-
-def _object(line: str) -> dict[str, Any]:
-    """Return the object of a line.
-
-    Raises:
-        ValueError: there is none; its arguments are the reason in two words, and a full message.
-    """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
-    if not isinstance(record, dict):
-        raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
-    return record
-
-
-def _id_of(record: dict[str, Any], column: str) -> Any:
-    """Return the id of an object, which JSON can write.
-
-    Raises:
-        ValueError: there is none; its arguments are the reason in two words, and a full message.
-    """
-    id = _value(record, column)
-    try:
-        to_json(id)
-    except ValueError:
-        message = f"{column!r} has a number that is NaN or infinite, which JSON has no form for"
-        raise ValueError("wrong fields", message) from None
-    return id
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
@@ -214,24 +153,23 @@ def _value(record: dict[str, Any], name: str) -> Any:
         ValueError: there is none; its arguments are the reason in two words, and a full message.
     """
     value: Any = record
-    rest = name
-    while isinstance(value, dict) and rest not in value and rest.partition(".")[0] in value:
-        outer, _, rest = rest.partition(".")
-        value = value[outer]
-    if value is None:
-        return None
-    if isinstance(value, dict) and rest in value:
-        return value[rest]
-    there = shorten(", ".join(map(repr, islice(record, 80)))) or "none"
-    raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
+    for key in [name] if name in record else name.split("."):
+        if value is None:
+            return None
+        if not isinstance(value, dict) or key not in value:
+            there = shorten(", ".join(map(repr, islice(record, 80)))) or "none"
+            raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
+        value = value[key]
+    return value
 
 
-def _text(value: Any, name: str) -> str:
-    """Return a value that must be text.
+def _text(record: dict[str, Any], name: str) -> str:
+    """Return the value of a field, which must be text.
 
     Raises:
         ValueError: it is not; its arguments are the reason in two words, and a full message.
     """
+    value = _value(record, name)
     if value is None:
         raise ValueError("null", f"{name!r} is null")
     if not isinstance(value, str):
@@ -244,49 +182,54 @@ def _text(value: Any, name: str) -> str:
 
 
 def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
-    """Read two columns of strings, and the ids, a batch of rows at a time.
+    """Open a table, check that it has the columns, and read two of strings, and the ids, a batch of rows at a time.
 
-    Strings stay dictionaries if they are in the file, which may hold one long string that all rows share.
-    """
-    table = _open_table(stream, rows.file, rows.columns)
-    source, target, id = rows.columns
-    assert source
-    assert target
-    total, numbers, number = max(1, table.metadata.num_rows), count(1), 0
-    schema = table.schema_arrow
-    texts = [n for n in (source, target) if n in schema.names and str(schema.field(n).type) in TEXT[:3]]
-    reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
-    names = list(dict.fromkeys(name for name in rows.columns if name))
-    for batch in reader.iter_batches(BUFFER, columns=names, use_threads=False):
-        part = pa.Table.from_batches([batch])
-        ids = iter(()) if id is None else _ids(column_of(part, id).combine_chunks(), rows)
-        sides_of = [column_of(part, name).combine_chunks() for name in (source, target)]
-        for row, number in zip(rows_of(sides_of), numbers, strict=False):
-            source_text, target_text, why = read_sides(row)
-            row_id = next(ids, None)
-            id_bytes = 0 if row_id is None or pa.types.is_dictionary(row_id.type) else row_id.nbytes
-            if why:
-                raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
-                rows.refuse(number, why, f"{source!r} or {target!r} is {why}", raw)
-            sides = split_words(source_text), split_words(target_text)
-            yield RowPair(*sides, number, id_bytes, origin=Origin(item=row_id))
-        rows.share = number / total
-    if number != table.metadata.num_rows:
-        raise DataError(f"{number:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
-
-
-def _ids(column: Any, rows: Rows) -> Any:
-    """Return ids of rows, each an array of one: Python has no values for some of Arrow's, such as late dates.
+    An id is an array of one: Python has no values for some of Arrow's, such as late dates.
 
     Raises:
-        DataError: the values are invalid, for example strings that are not UTF-8.
+        DataError: a column is missing, or it is not a Parquet file.
     """
+    for name in EXTENSION_TYPES:  # read as their storage types
+        with suppress(KeyError):  # not registered
+            pa.unregister_extension_type(name)
+    place, (source, target, id) = rows.file.place, rows.columns
+    with cannot_read(place):
+        try:
+            file = pq.ParquetFile(stream)
+        except pa.ArrowException as error:
+            raise DataError(f"no Parquet file: {one_line(error)}", file=place) from None
+    schema = file.schema_arrow.empty_table().flatten().schema
     try:
-        column.validate(full=True)
-    except pa.ArrowException as error:
-        message = f"column {rows.columns.id!r} cannot be read: {one_line(error)}"
-        raise DataError(message, file=rows.file.place) from None
-    return (column.slice(n, 1) for n in range(len(column)))
+        check_columns(schema, {"source_column": source, "target_column": target, "id_column": id})
+    except DataError as error:
+        raise error.in_file(place) from None
+    rows.id_field = schema.field(id) if id else None
+
+    def pairs() -> Iterator[Pair]:
+        number, total = 0, file.metadata.num_rows
+        for batch in file.iter_batches(BUFFER, columns=[*{*filter(None, rows.columns)}], use_threads=False):
+            part = pa.Table.from_batches([batch]).flatten()
+            ids = part[id].combine_chunks() if id else None
+            if ids is not None:
+                try:
+                    ids.validate(full=True)
+                except pa.ArrowException as error:
+                    raise DataError(f"column {id!r} cannot be read: {one_line(error)}", file=place) from None
+            sides_of = [part[name].combine_chunks() for name in (source, target)]
+            for n, row in enumerate(rows_of(sides_of)):
+                number += 1
+                *texts, why = read_sides(row)
+                if why:
+                    raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
+                    message = f"{source!r} or {target!r} is {why}"
+                    rows.bad(LineError(message, why, file=place, line=number), raw=raw)
+                item = None if ids is None else ids.slice(n, 1)
+                yield Pair(split_words(texts[0]), split_words(texts[1]), number, origin=Origin(item=item))
+            rows.share = number / max(1, total)
+        if number != total:
+            raise DataError(f"{number:,} rows, where it says {total:,}", file=place)
+
+    return pairs()
 
 
 EXTENSION_TYPES = (
@@ -294,45 +237,6 @@ EXTENSION_TYPES = (
     "arrow.py_extension_type",
 )
 """Extension types that may be registered with Arrow, and whose metadata Ray or Arrow may unpickle with the schema."""
-
-
-def _forget_extension_types() -> None:
-    """Make Arrow read columns of extension types as their storage types."""
-    for name in EXTENSION_TYPES:
-        with suppress(KeyError):  # not registered
-            pa.unregister_extension_type(name)
-
-
-def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
-    """Open a Parquet file, and check that it has these columns.
-
-    Raises:
-        DataError: a column is missing, or it is not a Parquet file.
-    """
-    _forget_extension_types()
-    with cannot_read(file.place):
-        try:
-            table = pq.ParquetFile(stream)
-        except pa.ArrowException as error:
-            raise DataError(f"no Parquet file: {one_line(error)}", file=file.place) from None
-    source, target, id = columns
-    try:
-        check_columns(table.schema_arrow, {"source_column": source, "target_column": target, "id_column": id})
-    except DataError as error:
-        raise error.in_file(file.place) from None
-    return table
-
-
-def id_field(file: InputFile, columns: Columns) -> Any:
-    """Return the Arrow field of a Parquet file's id column; None if there is none.
-
-    Raises:
-        DataError: a column is missing, or it is not a Parquet file.
-    """
-    if kind_of(file.name) != ".parquet" or columns.id is None:
-        return None
-    with open_file(file.place) as stream:
-        return field_of(_open_table(stream, file, columns).schema_arrow, columns.id)
 
 
 READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {

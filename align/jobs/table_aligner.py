@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD
@@ -65,46 +65,31 @@ class TableAligner:
         if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
         model = model or forward_for(reverse)
-        self._models = _Models(
-            os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
-        )
+        self._models = os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         """Align the rows of a table, as `align_table` does."""
-        return align_table(table, _loaded_once(self._models), **self._columns)
+        return align_table(table, _loaded_once(*self._models), **self._columns)
 
 
-class _Models(NamedTuple):
-    """The models of a `TableAligner`."""
-
-    model: str | None
-    reverse: str | None
-    method: str
-    options: dict[str, Any]
-
-    def load(self) -> Aligner:
-        forward = load(self.model, **self.options)
-        if self.reverse is None:
-            return for_rows(forward)
-        options = ModelOptions(reverse_of=forward.forward.recorder.languages)
-        reverse = load(self.reverse, **{**self.options, "options": options})
-        threshold = self.options.get("threshold", THRESHOLD) if self.method == SOFT else THRESHOLD
-        return for_rows(two_way(forward, reverse, self.method, threshold=threshold))
-
-
-_loaded: deque[tuple[_Models, Aligner]] = deque(maxlen=MOST_LOADED)
+_loaded: deque[tuple[Any, Aligner]] = deque(maxlen=MOST_LOADED)
 """Cache per process, not per `TableAligner`: Spark and datasets send a new copy with each task."""
 
 _loading = Lock()
 
 
-def _loaded_once(models: _Models) -> Aligner:
+def _loaded_once(model: str | None, reverse: str | None, method: str, options: dict[str, Any]) -> Aligner:
     """Return the cached aligner of these models, or load it."""
+    request = model, reverse, method, options
     with _loading:
         for known, aligner in _loaded:
-            if known == models:
+            if known == request:
                 return aligner
-        aligner = models.load()
-        _loaded.append((models, aligner))
-        return aligner
+        aligner = load(model, **options)
+        if reverse is not None:
+            rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
+            threshold = options.get("threshold", THRESHOLD) if method == SOFT else THRESHOLD
+            aligner = two_way(aligner, load(reverse, **{**options, "options": rules}), method, threshold=threshold)
+        _loaded.append((request, for_rows(aligner)))
+        return _loaded[-1][1]

@@ -16,8 +16,6 @@ from align.jobs.arrow import (
     LinksAs,
     batch_of,
     check_columns,
-    column_of,
-    field_of,
     read_sides,
     rows_of,
     schema_of,
@@ -77,15 +75,16 @@ def align_table(
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         raise TypeError(f"table is a pyarrow Table or RecordBatch; not of type {type(table).__name__}")
+    table = table.flatten()
     check_columns(table.schema, {"source": source, "target": target, "id": id})
-    sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
+    sides = pa.table([table[source], table[target]], names=["source", "target"])
     aligned = Session(for_rows(aligner)).results(_pairs(sides), lambda pair: [pair])
     schema = schema_of(links)
     batches = []
     for chunk in chunks((alignment for _, (alignment,) in aligned), ROWS, lambda alignment: alignment.pair.memory()):
         batches.append(batch_of(chunk, list(map(status_of, chunk)), schema))
     results = pa.Table.from_batches(batches, schema)
-    return results if id is None else results.add_column(0, field_of(table.schema, id), column_of(table, id))
+    return results if id is None else results.add_column(0, table.schema.field(id), table[id])
 
 
 def for_rows(aligner: Aligner) -> Aligner:

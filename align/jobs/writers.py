@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,34 +31,24 @@ class Result(NamedTuple):
     id: Any
 
 
-class Head(NamedTuple):
-    """Description of a file of results.
-
-    Attributes:
-        links: "structs" or "pharaoh".
-        id: Arrow field of the id column, if there is one.
-        about: metadata, by name.
-    """
-
-    links: str
-    id: Any
-    about: Mapping[str, str]
+Write: TypeAlias = Callable[[Iterable[Result], BinaryIO, str, Any, Mapping[str, str]], None]
+"""Writes results to a file, given the form of links, the Arrow field of the ids if there is one, and metadata."""
 
 
-def write_text(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
+def write_text(results: Iterable[Result], out: BinaryIO, *_: Any) -> None:
     """Write a Pharaoh line for each result."""
     for result in results:
         out.write(format_pharaoh(result.alignment).encode() + b"\n")
 
 
-def write_json(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
+def write_json(results: Iterable[Result], out: BinaryIO, links: str, *_: Any) -> None:
     """Write an object for each result: `id`, `links`, `scores`, `agreement` and `status`, as `Alignment.to_dict` does.
 
     Words are omitted: they are in the input, which may be very large.
     """
     for alignment, status, id in results:
         record: dict[str, Any] = {"id": id}
-        if head.links == "pharaoh":
+        if links == "pharaoh":
             record["links"] = format_pharaoh(alignment)
         else:
             content = alignment.to_dict()
@@ -66,11 +56,13 @@ def write_json(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
         out.write(to_json({**record, "status": status}).encode() + b"\n")
 
 
-def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
+def write_parquet(
+    results: Iterable[Result], out: BinaryIO, links: str, id_field: Any, about: Mapping[str, str]
+) -> None:
     """Write a row for each result: the id, if the file has one, `links`, `agreement` and `status`."""
-    result_schema = schema_of(head.links)
-    ids = [] if head.id is None else [head.id]
-    schema = pa.schema([*ids, *result_schema], metadata=dict(head.about))
+    result_schema = schema_of(links)
+    ids = [] if id_field is None else [id_field]
+    schema = pa.schema([*ids, *result_schema], metadata=dict(about))
     with pq.ParquetWriter(out, schema) as writer:
         for group in chunks(results, GROUP, lambda result: result.alignment.pair.memory()):
             batch = batch_of([result.alignment for result in group], [result.status for result in group], result_schema)
@@ -78,7 +70,7 @@ def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
 
 
-WRITERS: dict[str, Callable[[Iterable[Result], BinaryIO, Head], None]] = {
+WRITERS: dict[str, Write] = {
     ".parquet": write_parquet,
     ".jsonl": write_json,
     ".tsv": write_text,

@@ -15,7 +15,7 @@ import pytest
 from align import ModelOptions, Pair, TextWarning, load, translate, two_way
 from align.cli import extract, sweep
 from align.core.errors import ModelError
-from align.jobs.table_aligner import TableAligner
+from align.jobs.table_aligner import TableAligner, _loaded_once
 from align.models.huggingface import families
 from align.models.huggingface import model as loading
 from tests.cli.conftest import Result, failed, run_main
@@ -155,7 +155,8 @@ def test_a_sweep_with_one_model_for_both_directions(
 def test_tables_with_one_model_for_both_directions(hub: Callable[[str], Path]) -> None:
     folder = hub(NLLB)
     options = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
-    aligner: Any = TableAligner(folder, source="de", target="en", reverse=folder, options=options)._models.load()
+    tables = TableAligner(folder, source="de", target="en", reverse=folder, options=options)
+    aligner: Any = _loaded_once(*tables._models)
     assert [one.recorder.languages for one in aligner.directions] == [
         ("deu_Latn", "eng_Latn"),
         ("eng_Latn", "deu_Latn"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +16,7 @@ from align.cli.main import main
 from align.io import output
 from align.io.output import NamedFile, put_in_place
 from align.jobs.files import whole_file
-from align.jobs.writers import WRITERS, Head
+from align.jobs.writers import WRITERS
 from align.jobs.writers import Result as Row
 from tests import toy
 from tests.cli.conftest import Result
@@ -32,18 +32,6 @@ def done(run: Callable[..., Result]) -> dict[str, bytes]:
         Path(f"in/{name}.tsv").write_bytes(lines(sentences(count, 1)))
     assert run(*JOB).code == 0
     return tree("out")
-
-
-def test_records_that_are_none_are_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
-    for record in ("out/_run/run.json", "out/_run/b.tsv.json"):
-        before = Path(record).read_bytes()
-        for content in (b"[" * 100_000, b"[1]", b"\xff\xfe"):
-            Path(record).write_bytes(content)
-            result = run(*JOB)
-            assert (result.code, f"{record}: is not a record of extract-align: remove it" in result.err) == (1, True)
-        Path(record).write_bytes(before)
-    assert run(*JOB).code == 0
-    assert tree("out") == done
 
 
 def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
@@ -136,10 +124,10 @@ def test_a_file_that_changes_as_it_is_read_is_not_done(
 ) -> None:
     write_text = WRITERS[".tsv"]
 
-    def grow(results: Iterator[Row], out: BinaryIO, head: Head) -> None:
-        with open(head.about["input"], "ab") as file:
+    def grow(results: Iterator[Row], out: BinaryIO, links: str, id_field: None, about: Mapping[str, str]) -> None:
+        with open(about["input"], "ab") as file:
             file.write(b"das\tthe\n")
-        write_text(results, out, head)
+        write_text(results, out, links, id_field, about)
 
     Path("in/a.tsv").write_bytes(lines(sentences(5, 1)))
     monkeypatch.setitem(WRITERS, ".tsv", grow)

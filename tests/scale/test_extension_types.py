@@ -20,10 +20,11 @@ pytest.importorskip("ray.data", reason="needs ray[data]")
 OPEN = """
 import sys, ray.data, pyarrow.parquet as pq
 from align.jobs.files import InputFile
-from align.jobs.readers import Columns, id_field
+from align.jobs.readers import Columns, open_rows
 for file in sys.argv[2:]:
     if sys.argv[1] == "ours":
-        print(id_field(InputFile(file, 0), Columns("de", "en", "id")))
+        with open_rows(InputFile(file, 0), Columns("de", "en", "id"), False) as (rows, pairs):
+            print(rows.id_field, len(list(pairs)))
     else:
         print(pq.ParquetFile(file).schema_arrow)
 """

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +17,7 @@ from align.io.output import NamedFile, put_in_place
 from align.jobs import job, local
 from align.jobs.files import InputFile, write_record
 from align.jobs.job import align_file
-from align.jobs.writers import WRITERS, Head, Result
+from align.jobs.writers import WRITERS, Result
 from tests.cli.conftest import Result as Printed
 from tests.scale.jobs import drive, lines, sentences, tree
 
@@ -94,15 +94,17 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
 
     write_text = WRITERS[".tsv"]
 
-    def in_the_middle(results: Iterator[Result], out: BinaryIO, head: Head) -> None:
+    def in_the_middle(
+        results: Iterator[Result], out: BinaryIO, links: str, id_field: None, about: Mapping[str, str]
+    ) -> None:
         def some() -> Iterator[Result]:
             for n, result in enumerate(results):
                 if n == 20:
                     out.flush()
-                    struck(Path(head.about["input"]).name)
+                    struck(Path(about["input"]).name)
                 yield result
 
-        write_text(some(), out, head)
+        write_text(some(), out, links, id_field, about)
 
     def at_the_marker(place: str, marker: Any) -> None:
         if "rows" in marker:

@@ -113,7 +113,6 @@ IDS = {
     "far": pa.array([1, 2], pa.timestamp("us", "Mars/Olympus")),
     "words": pa.array(["a", "b"]).dictionary_encode(),
     "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
-    "nested": pa.array([{"a": 1, "b": [None]}, None]),
 }
 """Columns, of some of which Python has no values, or not all of them."""
 

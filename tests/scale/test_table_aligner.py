@@ -105,7 +105,7 @@ def test_only_so_many_are_kept(models: tuple[Path, Path], loads: list[str]) -> N
     ("reverse", "expected"), [(None, "de-en-fast"), ("en-de-fast", "de-en-fast"), ("en-de", "de-en")]
 )
 def test_the_default_model_suits_the_reverse_one(reverse: str | None, expected: str) -> None:
-    aligner = TableAligner(reverse=reverse, device="cpu")._models.load()
+    aligner = table_aligner._loaded_once(*TableAligner(reverse=reverse, device="cpu")._models)
     recorder: Any = aligner.forward.recorder
     assert recorder.origin[0].root.name == expected
 
