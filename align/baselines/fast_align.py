@@ -117,9 +117,8 @@ def _read_off(job: Job, reverse: bool, table: Table, tension: float, path: Path)
     """Write the best links of one direction."""
     files = job.test or job.text
     with open(files[reverse]) as origins, open(files[1 - reverse]) as sentences, open(path, "w") as stream:
-        for number, (origin, sentence) in enumerate(zip(origins, sentences, strict=True)):
-            needed = number >= job.skip
-            links = table.best(table.ids(origin), table.ids(sentence), tension) if needed else []
+        for origin, sentence in zip(origins, sentences, strict=True):
+            links = table.best(table.ids(origin), table.ids(sentence), tension)
             stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
 
 

@@ -14,12 +14,12 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from align.baselines.fast_align import find_fast_align
 from align.baselines.giza import find_giza
 from align.baselines.process import Files, Job, run_program
 from align.core.errors import DataError, PairError
@@ -147,13 +147,8 @@ def align_with(
     cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
     """Align pairs with a statistical tool, in both directions; see `open_run`."""
-    check_use(tool, train is not None)
-
-    def links() -> Iterator[tuple[Links, Links]]:
-        with open_run(tool, pairs, train=train, threads=threads, cut=cut) as run:
-            yield from run.links
-
-    return links()
+    with open_run(tool, pairs, train=train, threads=threads, cut=cut) as run:
+        yield from run.links
 
 
 @contextmanager
@@ -187,7 +182,11 @@ def open_run(
         ValueError: the tool is unknown or cannot be used like this, there is nothing to train on, or the tool fails or
             writes impossible links.
     """
-    check_use(tool, train is not None)
+    if tool not in TOOLS:
+        raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
+    if train is not None and not TOOLS[tool].separate:
+        hint = "append the text to the training text, and take the last lines of the links"
+        raise DataError("GIZA++ aligns only what it trains on", hint=hint)
     do_job = TOOLS[tool].find()
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder = Path(name)
@@ -207,23 +206,6 @@ def open_run(
             yield Run(trained, join_links(links, words) if cut else links)
         else:
             yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
-
-
-def check_use(tool: str, train: bool) -> None:
-    """Refuse a tool that is not installed, or a use that it does not support.
-
-    Args:
-        train: whether there is a separate text to train on.
-
-    Raises:
-        ValueError: the tool is unknown, or cannot be used like this.
-    """
-    if tool not in TOOLS:
-        raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
-    if train and not TOOLS[tool].separate:
-        hint = "append the text to the training text, and take the last lines of the links"
-        raise DataError("GIZA++ aligns only what it trains on", hint=hint)
-    TOOLS[tool].find()
 
 
 def lower_case(pair: Pair) -> Pair:
@@ -250,12 +232,12 @@ def reference_links(pairs: Iterable[Pair]) -> list[Gold]:
 
 
 def describe_tool(tool: str) -> str:
-    """Return the tool and its version, or the name of its program, for signatures: `eflomal:eflomal-2.0.0-unseeded`."""
+    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`."""
     do_job = TOOLS[tool].find()
-    if tool == "eflomal":
-        return f"eflomal:eflomal-{version('eflomal')}-unseeded"
-    program = do_job.args[0]  # type: ignore[attr-defined]
-    return f"{tool}:{Path(program).name}"
+    if isinstance(do_job, partial):  # of a program
+        return f"{tool}:{Path(str(do_job.args[0])).name}"
+    package = {"fast_align": "systran-align"}.get(tool, tool)
+    return f"{tool}:{package}-{version(package)}{'-unseeded' if tool == 'eflomal' else ''}"
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
@@ -309,8 +291,15 @@ def _read(tool: str, files: Files, shapes: array[int]) -> Iterator[tuple[Links, 
             yield links[0], links[1]
 
 
+def _find_fast_align() -> Callable[[Job], Files]:
+    """Return the function that aligns with fast_align; its module is imported late, because it needs numpy."""
+    from align.baselines.fast_align import find_fast_align
+
+    return find_fast_align()
+
+
 TOOLS: dict[str, Tool] = {
-    "fast_align": Tool(find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
+    "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
     "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
     "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # it truncates sentences beyond either limit
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
-from align.baselines.tools import TOOLS, Run, describe_tool, lower_case, open_run
+from align.baselines.tools import TOOLS, describe_tool, open_run
 from align.cli.args import MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, read_input, with_lines
 from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
 from align.cli.loading import Request, load_models
@@ -80,11 +80,6 @@ class Options:
     output: OutputArgs
     run: RunArgs
 
-    @property
-    def lower(self) -> bool:
-        """Whether the tool lowers the case of words."""
-        return TOOLS[self.args.tool].lower
-
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
@@ -113,17 +108,17 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     )
 
 
-def sign_tool(options: Options, recorder: Recorder | None, trained: int | None = None) -> str:
+def sign_tool(options: Options, recorder: Recorder | None, trained: int) -> str:
     """Return the signature.
 
     Args:
-        trained: how many pairs the tool was trained on, where that is known.
+        trained: how many pairs the tool was trained on.
     """
-    text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")
+    case = "lower" if TOOLS[options.args.tool].lower else "keep"
     parts = {
         "tool": describe_tool(options.args.tool),
-        **({"pieces": recorder.name} if recorder else {"case": "lower" if options.lower else "keep"}),
-        "trained": text,
+        **({"pieces": recorder.name} if recorder else {"case": case}),
+        "trained": f"{'train' if options.train else 'test'}-{trained}",
         "symmetrize": options.args.symmetrize,
     }
     return signature(parts)
@@ -135,38 +130,26 @@ def align_statistically(options: Options) -> None:
     if args.pieces:  # of which only the text rules are used
         request = Request(ModelArgs(args.pieces), MethodArgs(reader="none"), replace(options.run, device="cpu"))
         recorder = load_models(PROGRAM, request)[0].forward.recorder
-    with (
-        closing(Progress(PROGRAM, options.run.quiet)) as progress,
-        open_output(output.output) as out,
-        open_pairs_and_run(options, recorder) as (pairs, tool_run),
-    ):
-        aligned = alignments(pairs, tool_run.links, args.symmetrize)
-        summary = write_alignments(aligned, out, output.format, progress, args.symmetrize == MEAN)
+    with ExitStack() as stack:
+        pairs: Iterable[Pair] = stack.enter_context(open_text(options.text))
+        written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
+        if output.format in WITH_WORDS:
+            pairs = written = list(pairs)
+        tool_run = stack.enter_context(
+            open_run(
+                args.tool,
+                pairs,
+                train=stack.enter_context(open_text(options.train)) if options.train else None,
+                threads=options.run.threads or os.cpu_count() or 1,
+                cut=recorder.encode if recorder else None,
+            )
+        )
+        progress = stack.enter_context(closing(Progress(PROGRAM, options.run.quiet)))
+        aligned = alignments(written, tool_run.links, args.symmetrize)
+        with open_output(output.output) as out:
+            summary = write_alignments(aligned, out, output.format, progress, args.symmetrize == MEAN)
     progress.write(f"{PROGRAM}: {summary}")
     progress.write(sign_tool(options, recorder, tool_run.trained))
-
-
-@contextmanager
-def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[tuple[Iterable[Pair], Run]]:
-    """Open the pairs of the output, with words if the format needs them, and the tool's run on the input."""
-    with ExitStack() as stack:
-        text = stack.enter_context(open_text(options.text))
-        pairs: Iterable[Pair] = text
-        train: Iterable[Pair] | None = stack.enter_context(open_text(options.train)) if options.train else None
-        written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
-        if options.output.format in WITH_WORDS:
-            pairs = written = list(pairs)
-        if options.lower and not recorder:
-            pairs, train = map(lower_case, pairs), train and map(lower_case, train)
-        tool_run = open_run(
-            options.args.tool,
-            pairs,
-            train=train,
-            threads=options.run.threads or os.cpu_count() or 1,
-            cut=recorder.encode if recorder else None,
-        )
-        yield written, stack.enter_context(tool_run)
-        text.bad.warn()
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:
@@ -174,10 +157,10 @@ def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], meth
     for pair, (forward, reverse) in zip(pairs, links, strict=False):
         if method == MEAN:
             yield Alignment(pair, share_of_directions(forward, reverse))
-            continue
-        chosen = {"forward": forward, "reverse": reverse}.get(method)
-        both = symmetrize(forward, reverse, method) if chosen is None else chosen
-        yield Alignment(pair, dict.fromkeys(both, 1.0))
+        elif method in DIRECTIONS:
+            yield Alignment(pair, dict.fromkeys(forward if method == "forward" else reverse, 1.0))
+        else:
+            yield Alignment(pair, dict.fromkeys(symmetrize(forward, reverse, method), 1.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

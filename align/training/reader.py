@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from align.core.aligner import Aligner, Direction
+from align.core.aligner import Aligner
 from align.core.stream import BATCH_TOKENS, BUFFER, Encoded, chunks, cut, encode
-from align.core.types import Choice, Pair
+from align.core.types import Pair
 from align.models.trained_reader import Network, channels_of, real_cells
 
 BATCH = 32
@@ -57,12 +57,22 @@ def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Ite
     Args:
         aligner: of one model or of two, whose choices are fixed (`Aligner.fixed`).
     """
-    choices = aligner.choices
-    for chunk in chunks((item for item in pairs if short(item[0])), BUFFER):
+
+    def trained_on(pair: Pair) -> bool:
+        return not pair.blank and max(len(pair.source), len(pair.target)) <= LONGEST
+
+    for chunk in chunks((item for item in pairs if trained_on(item[0])), BUFFER):
         text = [pair for pair, _ in chunk]
         swapped = [Pair(pair.target, pair.source, pair.id) for pair in text]
-        sides = zip(aligner.directions, choices, (text, swapped), strict=False)
-        shares = [shares_of(direction, choice, side) for direction, choice, side in sides]
+        shares: list[dict[int, Tensor]] = []  # of each direction [J, I], by number, of the pairs that it can read
+        for direction, choice, side in zip(aligner.directions, aligner.choices, (text, swapped), strict=False):
+            shares.append({})
+            encoded: list[Encoded] = [encode(direction.recorder, pair, "blank") for pair in side]
+            for numbers, batch in cut(encoded, BATCH_TOKENS):
+                rows = direction.reader.shares(batch, choice.place).cpu()
+                for n, pieces, row in zip(numbers, batch, rows, strict=True):
+                    sources, targets = pieces.words
+                    shares[-1][n] = row[:targets, :sources].half().clone()
         for n, (pair, links) in enumerate(chunk):
             if all(n in of_direction for of_direction in shares):
                 labels = torch.zeros(len(pair.target), len(pair.source))
@@ -70,23 +80,6 @@ def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Ite
                     labels[j, i] = score
                 reverse = shares[1][n] if len(shares) == 2 else None
                 yield Example(shares[0][n], reverse, labels.half())
-
-
-def short(pair: Pair) -> bool:
-    """Tell whether a pair is trained on."""
-    return not pair.blank and max(len(pair.source), len(pair.target)) <= LONGEST
-
-
-def shares_of(direction: Direction, choice: Choice, pairs: Sequence[Pair]) -> dict[int, Tensor]:
-    """Return the shares of the pairs that a model can read `[J, I]`, by number."""
-    encoded: list[Encoded] = [encode(direction.recorder, pair, "blank") for pair in pairs]
-    shares: dict[int, Tensor] = {}
-    for numbers, batch in cut(encoded, BATCH_TOKENS):
-        rows = direction.reader.shares(batch, choice.place).cpu()
-        for n, pieces, row in zip(numbers, batch, rows, strict=True):
-            sources, targets = pieces.words
-            shares[n] = row[:targets, :sources].half().clone()
-    return shares
 
 
 def collate(examples: Sequence[Example], both: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -92,7 +92,15 @@ def check_options(options: Mapping[str, Any]) -> None:
         )
     for name, value in options.items():
         if isinstance(value, str):
-            _check_text(name, value)
+            if match := _NEVER_RIGHT.search(value):
+                raise ValueError(
+                    f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it"
+                )
+            if value.startswith("-"):
+                raise ValueError(
+                    f"[fairseq] {name} is {show_value(value)}, which fairseq would read as an option; write numbers "
+                    "plain"
+                )
         elif not (_is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))):
             raise ValueError(
                 f"[fairseq] {name} is {show_value(value)}, but must be text, a number, true, false or numbers in []"
@@ -121,15 +129,6 @@ def read_count(options: Mapping[str, Any], name: str) -> float:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-
-
-def _check_text(name: str, value: str) -> None:
-    if match := _NEVER_RIGHT.search(value):
-        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it")
-    if value.startswith("-"):
-        raise ValueError(
-            f"[fairseq] {name} is {show_value(value)}, which fairseq would read as an option; write numbers plain"
-        )
 
 
 @dataclass(frozen=True)

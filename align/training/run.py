@@ -11,7 +11,6 @@ import math
 import re
 import shutil
 import zipfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,10 +25,6 @@ from align.training.recipe import SCHEDULE, Recipe, Start, read_count
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PROGRESS = re.compile(r"\| progress \| (\{.*\})$")
-
-RECENT = 60
-"""Number of updates reported last that the speed is taken from; reports are a second or more apart."""
-
 
 GPU_SPEED = 20
 """Speed of a GPU, where that of two CPU cores is 1; the least that was measured."""
@@ -58,23 +53,16 @@ class Machine:
             training: for fairseq-train: do the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32
                 on such a CPU).
         """
-        if self.device == "cpu":
-            return ["--cpu", *(["--cpu-bf16"] if training and cpu_has_bf16() else [])]
-        if not training:
-            return []
         import torch
 
-        return ["--bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "--fp16"]
-
-
-def cpu_has_bf16() -> bool:
-    """Tell whether oneDNN multiplies matrices of bfloat16 on this CPU; torch's own loops are many times slower."""
-    import torch
-
-    try:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    except (AttributeError, RuntimeError):  # a torch without oneDNN
-        return False
+        if self.device != "cpu":
+            precision = "--bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "--fp16"
+            return [precision] if training else []
+        try:  # whether oneDNN multiplies matrices of bfloat16 here: torch's own loops are many times slower
+            fast = training and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        except (AttributeError, RuntimeError):  # a torch without oneDNN
+            fast = False
+        return ["--cpu", *(["--cpu-bf16"] if fast else [])]
 
 
 @dataclass(frozen=True)
@@ -92,30 +80,6 @@ class Point:
     loss: float | None
     valid: float | None
     speed: float | None
-
-
-class Pace:
-    """Speed of the last updates of this process: pauses and earlier runs do not count for long."""
-
-    def __init__(self) -> None:
-        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
-
-    def add(self, updates: int, seconds: float) -> None:
-        """Take a report: the number of updates so far, and the time on any clock; repeated numbers are ignored."""
-        if not self._recent or updates > self._recent[-1][0]:
-            self._recent.append((updates, seconds))
-
-    @property
-    def speed(self) -> float | None:
-        """Updates per second; None before the second report."""
-        if len(self._recent) < 2:
-            return None
-        (first, begun), (last, now) = self._recent[0], self._recent[-1]
-        return (last - first) / max(now - begun, 1e-9)
-
-    def left(self, total: int) -> float | None:
-        """Return the seconds until this number of updates; None before the second report."""
-        return max(0, total - self._recent[-1][0]) / self.speed if self.speed else None
 
 
 @contextmanager
@@ -170,14 +134,23 @@ def train(
     ]  # fmt: skip
     if start:
         arguments += ["--finetune-from-model", first]
-    total, pace = int(read_count(recipe.fairseq, "max-update")), Pace()
+    total, begun = int(read_count(recipe.fairseq, "max-update")), (0, 0.0)
     with fairseq("train", arguments, machine, folder / "log") as lines:
         for line in lines:
-            if report := read_progress(line):
-                pace.add(*report)
-                progress(describe_progress(report[0], total, pace.left(total)))
-            elif point := read_point(line):
-                say(describe_point(point))
+            if report := _PROGRESS.search(line):
+                updates, seconds = json.loads(report[1]).values()
+                begun = begun if begun[1] else (updates, seconds)
+                text = f"update {updates:,}" + (f" of {total:,}" if total else "")
+                if total and updates > begun[0]:
+                    left = (total - updates) * (seconds - begun[1]) / (updates - begun[0])
+                    text += f", {timedelta(seconds=round(max(0, left)))} left"
+                progress(text)
+            elif not (point := read_point(line)):
+                continue
+            elif point.valid is None:
+                say(f"update {point.updates:,}: loss {point.loss:.3f}, {point.speed:,.0f} target pieces/s")
+            else:
+                say(f"update {point.updates:,}: validation loss {point.valid:.3f} nats per piece")
 
 
 def updates_within(recipe: Recipe, minutes: int, machine: Machine) -> int:
@@ -256,42 +229,10 @@ def read_point(line: str) -> Point | None:
     record: Mapping[str, Any] = json.loads(match[2])
     nats = math.log(2)
     if match[1] == "valid":
-        loss = record.get(
-            "valid_nll_loss", record.get("valid_loss", "nan")
-        )  # a criterion without smoothing logs only one
+        # a criterion without smoothing logs only one
+        loss = record.get("valid_nll_loss", record.get("valid_loss", "nan"))
         return Point(int(record["valid_num_updates"]), None, float(loss) * nats, None)
     return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
-
-
-def read_progress(line: str) -> tuple[int, float] | None:
-    """Return the number of updates and the time in seconds in a line of the plugin's log, if any."""
-    if match := _PROGRESS.search(line):
-        record = json.loads(match[1])
-        return record["updates"], record["seconds"]
-    return None
-
-
-def describe_progress(updates: int, total: int, left: float | None) -> str:
-    """Return a progress message; a total of 0 stands for a recipe that does not end at a number of updates."""
-    text = f"update {updates:,}"
-    if total:
-        text += f" of {total:,}"
-        if left is not None:
-            text += f", {show_time(left)} left"
-    return text
-
-
-def show_time(seconds: float) -> str:
-    """Return a duration as minutes and seconds, 0:51, or as hours, minutes and seconds, 2:00:51."""
-    text = str(timedelta(seconds=round(seconds)))
-    return text.removeprefix("0:").removeprefix("0") if text.startswith("0:") else text
-
-
-def describe_point(point: Point) -> str:
-    """Return a progress message for a point."""
-    if point.valid is not None:
-        return f"update {point.updates:,}: validation loss {point.valid:.3f} nats per piece"
-    return f"update {point.updates:,}: loss {point.loss:.3f}, {point.speed:,.0f} target pieces/s"
 
 
 def read_curve(log: Path) -> list[Point]:

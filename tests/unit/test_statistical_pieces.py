@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.baselines.tools import cut_pairs, join_links, to_words
+from align.baselines.tools import cut_pairs, join_links
 from align.core.types import Links, Pair, Pieces
 
 SPECIAL = 7
@@ -72,7 +72,3 @@ def test_words_are_linked_if_any_of_their_pieces_are(
         assert of_pieces.source == tuple(str(piece) for piece in some.source if piece != SPECIAL)
         assert of_pieces.target == tuple(str(piece) for piece in some.target if piece != SPECIAL)
     assert cut == list(cut_pairs((pair for pair, _ in text), lambda pair: pieces[pair.id]))
-
-
-def test_a_word_may_have_several_links_in_one_direction() -> None:
-    assert to_words(frozenset({(0, 0), (2, 1), (1, 2)}), [0, 0, 1], [0, 0, 0]) == {(0, 0), (1, 0)}

@@ -9,18 +9,11 @@ import pytest
 
 from align.training.recipe import Recipe, read_recipe
 from align.training.run import (
-    RECENT,
     Machine,
-    Pace,
-    Point,
-    describe_point,
-    describe_progress,
     is_finished,
     read_curve,
     read_point,
-    read_progress,
     shorten_recipe,
-    show_time,
     updates_within,
     write_curve,
 )
@@ -41,7 +34,6 @@ def test_a_curve_is_in_nats_and_counts_what_was_done_again_once(tmp_path: Path) 
     assert points[0].loss == pytest.approx(6.931472)
     assert points[1].valid == pytest.approx(1.386294)
     assert points[2].loss == pytest.approx(5.545177)
-    assert describe_point(points[0]) == "update 100: loss 6.931, 1,234 target pieces/s"
     write_curve(points, tmp_path / "curve.tsv")
     rows = (tmp_path / "curve.tsv").read_text(encoding="utf-8").split("\n")
     assert rows[1:3] == ["100\t6.9315\t\t1234", "100\t\t1.3863\t"]
@@ -86,36 +78,6 @@ def test_a_gpu_trains_in_the_half_precision_that_it_has(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: supported)
     assert Machine("cuda", 2).flags(training=True) == [flag]
-
-
-def test_points_show_what_they_have() -> None:
-    assert describe_point(Point(1500, None, 2.5, None)) == "update 1,500: validation loss 2.500 nats per piece"
-
-
-def test_the_time_left_comes_from_the_speed_of_the_last_updates_of_this_process() -> None:
-    pace = Pace()
-    assert pace.left(3000) is None
-    pace.add(1500, 1000.0)  # resumed there
-    assert pace.left(3000) is None
-    pace.add(1500, 1008.0)  # a second batch of the same update
-    pace.add(1510, 1010.0)
-    assert pace.left(3000) == 1490
-    for report in range(RECENT):
-        pace.add(1520 + 20 * report, 2000.0 + 2 * report)
-    assert pace.speed == 10
-    assert pace.left(3000) == pytest.approx(30)
-    assert pace.left(100) == 0
-
-
-def test_progress_says_what_is_known() -> None:
-    assert describe_progress(1500, 3000, 51.4) == "update 1,500 of 3,000, 0:51 left"
-    assert describe_progress(1500, 3000, None) == "update 1,500 of 3,000"
-    assert describe_progress(1500, 0, None) == "update 1,500"
-    assert [show_time(seconds) for seconds in (0, 59.6, 600, 3599, 7251, 90000)] == [
-        *("0:00", "1:00", "10:00", "59:59", "2:00:51", "1 day, 1:00:00"),
-    ]
-    assert read_progress('2026 | INFO | progress | {"updates": 12, "seconds": 3.5}\n'.strip()) == (12, 3.5)
-    assert read_progress(LOG.split("\n")[1]) is None
 
 
 def recipe_with(**options: object) -> Recipe:
