@@ -20,10 +20,10 @@ from align.compat.models import load_both, report_unused
 from align.core.errors import plural
 from align.core.formats import format_pharaoh
 from align.core.scores import LEAST_AGREEMENT
-from align.core.stream import align_items
 from align.core.text import make_pair
-from align.core.types import Choice, Pair
+from align.core.types import Pair
 from align.io.output import packed
+from align.io.session import Session
 from align.models.defaults import DEFAULT_MODEL
 
 UNUSED = (
@@ -85,18 +85,17 @@ class Aligner:
         if next(iter(priors_input or ()), None) is not None:
             report_unused("eflomal", ["priors_input"])
         names = [(links_filename_fwd, links_filename_rev), (scores_filename_fwd,), (scores_filename_rev,)]
-        choices: list[Choice] = []
+        session = Session(self._aligner)
         with TemporaryFile() as links, TemporaryFile() as forward, TemporaryFile() as reverse:
-            pairs, align = _pairs(src_input, trg_input), self._aligner
-            for _, (alignment,) in align_items(pairs, lambda pair: [pair], lambda sent: align(sent, choices.extend)):
+            for _, (alignment,) in session.results(_pairs(src_input, trg_input), lambda pair: [pair]):
                 links.write(format_pharaoh(alignment).encode() + b"\n")
                 for out, value in zip((forward, reverse), alignment.agreement or LEAST, strict=True):
                     out.write(f"{-log(value):.4f}\n".encode())
             for out, of_content in zip((links, forward, reverse), names, strict=True):
                 for name in filter(None, of_content):
                     _copy(out, name)
-        if choices:
-            self._aligner = self._aligner.reading_at(choices)
+        if session.choices:
+            self._aligner = self._aligner.reading_at(session.choices)
 
 
 LEAST = LEAST_AGREEMENT, LEAST_AGREEMENT

@@ -336,6 +336,7 @@ class Steps(NamedTuple):
         align: returns links and status of encoded pairs.
         buffer: pairs to read ahead.
         pool: opens what runs the steps.
+        choices: layer and head of a part of a text, which is neither chosen for nor judged; empty for a whole text.
     """
 
     encode: Callable[[Pair], Any]
@@ -343,6 +344,7 @@ class Steps(NamedTuple):
     align: Callable[[Sequence[Any], tuple[Choice, ...], OnBatch | None], list[Found]]
     buffer: int
     pool: OpenPool
+    choices: tuple[Choice, ...] = ()
 
 
 def align_stream(
@@ -361,7 +363,7 @@ def align_stream(
         with steps.pool({"align": aligning(steps)}, on_batch) as pool:
             yield from align_stream(steps, pairs, on_choice, on_batch, pool)
         return
-    choices: tuple[Choice, ...] = ()
+    choices = steps.choices
     encoded = ((pair, pair if choices else steps.encode(pair)) for pair in pairs)
     queue = InOrder(pool, "align", SLICE_WORDS)
     for chunk in error_last(chunks(encoded, steps.buffer, lambda item: item[0].memory())):
@@ -454,14 +456,6 @@ def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
         return do(pair)
     except PairError as error:
         return error
-
-
-def error_free(results: Iterable[T | PairError]) -> Iterator[T]:
-    """Yield results, and raise the first one that is a PairError."""
-    for result in results:
-        if isinstance(result, PairError):
-            raise result
-        yield result
 
 
 def error_last(items: Iterator[T]) -> Iterator[T | Exception]:

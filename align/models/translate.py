@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from align.core.backend import Translator
@@ -25,7 +26,6 @@ from align.core.stream import (
     attempt,
     chunks,
     encode,
-    error_free,
     error_last,
     exceeds,
 )
@@ -214,16 +214,16 @@ def translate(
     return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
-def batch_translator(aligner: Aligner, search: Search) -> Callable[[Sequence[Pair]], list[Alignment]]:
-    """Return a function that translates and aligns a batch of sentences, without the checks of a whole text.
+def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generator[Alignment, None, None]]:
+    """Return a function that translates and aligns sentences as `translate` does, without the checks of a whole text.
 
     Args:
-        aligner: as returned by its `fixed`, and with `too_long="blank"`.
+        aligner: as returned by its `fixed`.
 
     Raises:
         ModelError: the model cannot translate.
     """
-    return _translating(aligner, search).align_batch
+    return partial(_translating(aligner, search).align, choices=aligner.choices)
 
 
 def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
@@ -261,11 +261,19 @@ class _Translating:
         return _translating, (self.aligner, self.translator.search)
 
     def align(
-        self, sentences: Iterable[Pair], on_choice: OnChoice | None, on_batch: OnBatch | None
+        self,
+        sentences: Iterable[Pair],
+        on_choice: OnChoice | None,
+        on_batch: OnBatch | None,
+        choices: tuple[Choice, ...] = (),
     ) -> Generator[Alignment, None, None]:
-        """Yield one alignment for each sentence, in order, translated and aligned a buffer at a time."""
-        steps = self.aligner.steps
-        places: list[Place] = []
+        """Yield one alignment for each sentence, in order, translated and aligned a buffer at a time.
+
+        Args:
+            choices: layer and head, if they are not to be chosen by the text.
+        """
+        steps = self.aligner.steps._replace(choices=choices)
+        places = [choice.place for choice in choices]
 
         def note_choice(choices: tuple[Choice, ...]) -> None:
             places.append(choices[0].place)
@@ -278,13 +286,6 @@ class _Translating:
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)
                 yield from self.aligner.checked(finished, source_alone=True)
-
-    def align_batch(self, sentences: Sequence[Pair]) -> list[Alignment]:
-        """Return one alignment for each sentence; see `batch_translator`."""
-        choices = self.aligner.choices
-        pairs = [*error_free(self._translate(sentences, None))]
-        results = zip(pairs, error_free(aligning(self.aligner.steps)(pairs, choices, None)), strict=True)
-        return [self._finish(Alignment(pair, *result), [choices[0].place]) for pair, result in results]
 
     def _finish(self, alignment: Alignment, places: Sequence[Place]) -> Alignment:
         """Replace unknown pieces, and mark a sentence that was too long to be translated."""

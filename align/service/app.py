@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -18,11 +19,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 import align
-from align.core.formats import format_pharaoh, to_json
-from align.core.text import make_pair
-from align.core.types import Alignment, Pair
-from align.service.door import CLIENT_LEFT, OURS, Door, refusal
-from align.service.limits import TRANSLATION, Limits
+from align.core.formats import to_json
+from align.io.session import Session
+from align.service.door import CLIENT_LEFT, INTERNAL_ERROR, Door, refusal
+from align.service.limits import Limits
 from align.service.messages import (
     EXAMPLES,
     About,
@@ -38,8 +38,8 @@ from align.service.messages import (
     first_error,
     read_pair,
 )
-from align.service.rounds import Align, Metrics, QueueFullError, Rounds, RoundsEndedError
-from align.service.work import Tagged, Work, read_sentence, read_tagged, write_sentence, write_tagged
+from align.service.rounds import Metrics, QueueFullError, Rounds, RoundsEndedError
+from align.service.work import Item, Work, read_links, read_page, read_sentence, read_tagged
 
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
 
@@ -48,13 +48,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for code, description in {
         400: "A body that is no JSON",
         401: "No token, or another one",
-        408: "A body that takes too long",
         413: "More than is taken of one request",
         422: "JSON that is not as described here",
         429: "Too many pairs are waiting; try again after Retry-After seconds",
         500: "An error of the service's own",
         501: "The model cannot translate",
-        503: "The service is stopping or has failed, and there will be no answer",
+        503: "The service is stopping, has failed, or has too many connections",
     }.items()
 }
 
@@ -68,6 +67,9 @@ REQUESTS = {
     "GET /openapi.json": "the schema of requests and answers",
 }
 
+TRANSLATION = 40
+"""Characters that each character of a sentence to translate counts for in a batch: translating takes far longer."""
+
 _log = logging.getLogger("align.service")
 
 
@@ -78,7 +80,7 @@ class Service:
         self._work, self._limits, self._metrics = work, limits, metrics
         self._rounds = Rounds(limits.queue_pairs, metrics)
         self._tags = ThreadPoolExecutor(1, "tags")
-        self._translators: tuple[Align, Align] | None = None
+        self._translators: tuple[Session, Session] | None = None
         self._running: asyncio.Task[None] | None = None
 
     @asynccontextmanager
@@ -107,75 +109,33 @@ class Service:
     async def align(self, request: Request, body: AlignRequest) -> Response:
         """Return the links of each pair, which depend only on the pair."""
         pairs = self._read(body.pairs, "/align")
-        return await unless_left(request, self._links(pairs, body))
+        read = partial(read_links, format=body.format, scores=body.scores)
+        return await unless_left(request, self._answer(pairs, read, self._work.links))
 
     async def transfer(self, request: Request, body: TransferRequest) -> Response:
         """Return each target with the tags of its source, and the positions of the tags."""
         pairs = self._read(body.pairs, "/transfer")
-        return await unless_left(request, self._transferred(pairs, body))
+        read = partial(read_tagged, tags=body.tags, split=body.split)
+        return await unless_left(request, self._answer(pairs, read, self._work.tags, tags=True))
 
     async def translate(self, request: Request, body: TranslateRequest) -> Response:
         """Return the translation of each sentence, with its links or with the tags of the sentence."""
         pairs = self._read(body.pairs, "/translate")
-        return await unless_left(request, self._translated(pairs, body))
-
-    async def _links(self, pairs: Sequence[Read], body: AlignRequest) -> Response:
-        words = [make_pair(pair.source, pair.target, n) for n, pair in enumerate(pairs, 1)]
-        replies = []
-        for pair, alignment in zip(pairs, await self._rounds.align(self._work.align, words), strict=True):
-            links = [*alignment] if alignment else []
-            aligned = self._begin(pair, alignment)
-            if body.format == "pharaoh":
-                aligned["links"] = format_pharaoh(alignment) if alignment else ""
-            else:
-                aligned["links"] = links
-            if body.scores:
-                aligned["scores"] = [round(alignment.scores[link], 4) for link in links] if alignment else []
-                if alignment and alignment.agreement:
-                    aligned["agreement"] = [round(value, 4) for value in alignment.agreement]
-            replies.append(aligned)
-        return reply({"pairs": replies})
-
-    async def _transferred(self, pairs: Sequence[Read], body: TransferRequest) -> Response:
-        items = await self._tagged(pairs, body.tags)
-        alignments = await self._rounds.align(self._work.align_for_tags, [item.pair for item in items])
-        return await self._with_tags(pairs, items, alignments, body.split)
-
-    async def _translated(self, pairs: Sequence[Read], body: TranslateRequest) -> Response:
         if self._translators is None:
             self._translators = await self._rounds.call(self._load_translators)
-        translate, translate_for_tags = self._translators
-        if body.tags:
-            return await self._translated_with_tags(pairs, body, translate_for_tags)
-        sentences = [make_pair(pair.source, "", n) for n, pair in enumerate(pairs, 1)]
-        replies = []
-        alignments = await self._rounds.align(translate, sentences, TRANSLATION)
-        for pair, alignment in zip(pairs, alignments, strict=True):
-            done = alignment is not None and not alignment.skipped and not pair.error
-            target = " ".join(alignment.pair.target) if alignment and done else None
-            links = format_pharaoh(alignment) if alignment else ""
-            replies.append({**self._begin(pair, alignment), "target": target, "links": links})
-        return reply({"pairs": replies})
+        with_links, with_tags = self._translators
+        if body.tags is None:
+            return await unless_left(request, self._answer(pairs, read_sentence, with_links, cost=TRANSLATION))
+        read = partial(read_page, tags=body.tags, split=body.split, language=self._work.language)
+        return await unless_left(request, self._answer(pairs, read, with_tags, tags=True, cost=TRANSLATION))
 
-    async def _translated_with_tags(self, pairs: Sequence[Read], body: TranslateRequest, translate: Align) -> Response:
-        """Translate sentence by sentence, and place tags one text at a time in a separate thread."""
-        loop, language, tags = asyncio.get_running_loop(), self._work.language, body.tags or ""
-        items = [
-            await loop.run_in_executor(self._tags, read_sentence, pair.source, tags, language, n)
-            for n, pair in enumerate(pairs, 1)
-        ]
-        rest = iter(await self._rounds.align(translate, [one for item in items for one in item.pairs], TRANSLATION))
-        replies = []
-        for pair, item in zip(pairs, items, strict=True):
-            alignments = [alignment for _ in item.pairs for alignment in [next(rest)]]
-            done = [alignment for alignment in alignments if alignment]
-            worst = next((one for one in done if one.skipped), done[0] if done else Alignment(Pair((), (), 1), {}))
-            begin = self._begin(pair, worst if len(done) == len(alignments) else None, item.error)
-            placed = done if begin["status"] in ("ok", "blank") else None
-            replies.append(begin | await loop.run_in_executor(self._tags, write_sentence, item, placed, body.split))
-        return reply({"pairs": replies})
+    def _read(self, pairs: Sequence[Any], path: str) -> list[Read]:
+        """Read the pairs of a request, and refuse too many."""
+        if len(pairs) > (most := self._limits.request_pairs):
+            raise HTTPException(413, f"{len(pairs):,} pairs, and a request has {most:,} at most")
+        return [read_pair(pair, path) for pair in pairs]
 
-    def _load_translators(self) -> tuple[Align, Align]:
+    def _load_translators(self) -> tuple[Session, Session]:
         try:
             return self._work.load_translators()
         except ModuleNotFoundError as error:
@@ -184,45 +144,45 @@ class Service:
             _log.error("the model cannot translate: %s", type(error).__name__)  # its message may have a path
             raise HTTPException(501, "the model cannot translate") from None
 
-    async def _tagged(self, pairs: Sequence[Read], tags: str) -> list[Tagged]:
-        """Read tags one pair at a time in a separate thread, so that requests take turns and can be cancelled."""
-        loop = asyncio.get_running_loop()
-        return [
-            await loop.run_in_executor(self._tags, read_tagged, pair.source, pair.target, tags, n)
-            for n, pair in enumerate(pairs, 1)
-        ]
-
-    async def _with_tags(
-        self, pairs: Sequence[Read], items: Sequence[Tagged], alignments: Sequence[Alignment | None], split: bool
+    async def _answer(
+        self,
+        pairs: Sequence[Read],
+        read: Callable[[Read, int], Item],
+        session: Session,
+        *,
+        tags: bool = False,
+        cost: int = 1,
     ) -> Response:
-        """Place tags, one pair at a time, too."""
+        """Align the pairs of a request in turn with those of others, and write the result of each.
+
+        Args:
+            tags: whether they are read and written one at a time in a separate thread, since tags take long: requests
+                take turns there, and can be cancelled.
+            cost: characters that each character counts for in a batch.
+        """
         loop = asyncio.get_running_loop()
+
+        async def call(function: Callable[..., Any], *arguments: Any) -> Any:
+            return await loop.run_in_executor(self._tags, function, *arguments) if tags else function(*arguments)
+
+        items = [await call(read, pair, number) for number, pair in enumerate(pairs, 1)]
+        results = await self._rounds.align(session, [item.pairs for item in items], cost)
         replies = []
-        for pair, item, alignment in zip(pairs, items, alignments, strict=True):
-            begin = self._begin(pair, alignment, item.error)
-            done = begin["status"] in ("ok", "blank")
-            placed = await loop.run_in_executor(self._tags, write_tagged, item, alignment if done else None, split)
-            replies.append(begin | placed)
+        for pair, item, alignments in zip(pairs, items, results, strict=True):
+            error = pair.error or item.error
+            if error:
+                status = "bad pair" if pair.error else "bad tags"
+            elif alignments is None:
+                status = "failed"
+            else:
+                skipped = [alignment.skipped for alignment in alignments if alignment.skipped]
+                blank = all(alignment.pair.blank for alignment in alignments)
+                status = skipped[0] if skipped else "blank" if blank else "ok"
+            self._metrics.pairs.labels(status).inc()
+            begin = {} if pair.id is None else {"id": pair.id}
+            begin |= {"status": status} | ({"error": error} if error else {})
+            replies.append(begin | await call(item.write, alignments if status in ("ok", "blank") else None))
         return reply({"pairs": replies})
-
-    def _begin(self, pair: Read, alignment: Alignment | None, tags_error: str = "") -> dict[str, Any]:
-        """Return the id, the status and the error of a pair, and count the status."""
-        if pair.error or tags_error:
-            status = "bad pair" if pair.error else "bad tags"
-        elif alignment is None:
-            status = "failed"
-        else:
-            status = alignment.skipped or ("blank" if alignment.pair.blank else "ok")
-        self._metrics.pairs.labels(status).inc()
-        begin = {} if pair.id is None else {"id": pair.id}
-        error = pair.error or tags_error
-        return {**begin, "status": status, **({"error": error} if error else {})}
-
-    def _read(self, pairs: Sequence[Any], path: str) -> list[Read]:
-        """Read the pairs of a request, and refuse too many."""
-        if len(pairs) > (most := self._limits.request_pairs):
-            raise HTTPException(413, f"{len(pairs):,} pairs, and a request has {most:,} at most")
-        return [read_pair(pair, path) for pair in pairs]
 
 
 def reply(content: Any, code: int = 200) -> Response:
@@ -241,10 +201,6 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> 
     try:
         await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
         return answer.result() if answer.done() else Response(status_code=CLIENT_LEFT)
-    except QueueFullError:
-        return refusal(429, "too many pairs are waiting", {"Retry-After": "1"})
-    except RoundsEndedError:
-        return refusal(503, "the service has failed and must be started again")
     finally:
         answer.cancel()
         leaving.cancel()
@@ -283,7 +239,13 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return refusal(422, _first_of(error), example=EXAMPLES.get(request.url.path))
+        first = error.errors()[0]  # values are never quoted
+        why = "the body is no JSON object, or its content-type is not application/json"
+        if first["type"] == "json_invalid":
+            why = f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        elif len(first["loc"]) > 1 or first["type"] == "unknown":
+            why = first_error([first], 1)
+        return refusal(422, why, example=EXAMPLES.get(request.url.path))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
@@ -296,11 +258,19 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
             example = EXAMPLES.get(request.url.path)
         return refusal(error.status_code, why, error.headers, example)
 
+    @app.exception_handler(QueueFullError)
+    async def full(request: Request, error: QueueFullError) -> Response:
+        return refusal(429, "too many pairs are waiting", {"Retry-After": "1"})
+
+    @app.exception_handler(RoundsEndedError)
+    async def ended(request: Request, error: RoundsEndedError) -> Response:
+        return refusal(503, "the service has failed and must be started again")
+
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:
-        return refusal(500, OURS)
+        return refusal(500, INTERNAL_ERROR)
 
-    door = Door(app, limits.timeout, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
+    door = Door(app, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
     if not origins:
         return door
     return CORSMiddleware(  # outside: a browser's preflight request has no token
@@ -310,13 +280,3 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
         allow_headers=("Authorization", "Content-Type"),
         expose_headers=("Retry-After",),
     )
-
-
-def _first_of(error: RequestValidationError) -> str:
-    """Return the location of the first invalid value and the error; values are never quoted."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-    if len(first["loc"]) > 1 or first["type"] == "unknown":
-        return first_error([first], 1)
-    return "the body is no JSON object, or its content-type is not application/json"

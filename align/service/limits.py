@@ -7,17 +7,11 @@ from dataclasses import dataclass
 BODY_BYTES = 1 << 20
 """Maximum number of bytes in the body of a request."""
 
+MAX_CONNECTIONS = 1000
+"""Maximum number of open connections, below the number of files that a process may usually have."""
+
 LINE_CHARACTERS = 5000
 """Maximum number of characters in a sentence, with its tags."""
-
-ROUND_PAIRS = 64
-"""Maximum number of pairs in a batch of the model."""
-
-TRANSLATION = 40
-"""Characters that each character of a sentence to translate counts for in a batch: translating takes far longer."""
-
-ROUND_WAIT = 0.002
-"""Seconds that the first pair of a batch waits for others."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,7 @@ class Limits:
     Attributes:
         request_pairs: maximum number of pairs in a request.
         queue_pairs: maximum number of pairs of all requests in the queue.
-        timeout: seconds for a body to arrive, for a connection to stay idle, and at shutdown for running requests.
+        timeout: seconds for a connection to stay idle, and at shutdown for running requests.
     """
 
     request_pairs: int = 1000

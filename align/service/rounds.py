@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from prometheus_client import (
@@ -20,9 +20,8 @@ from prometheus_client import (
     generate_latest,
 )
 
-from align.core.stream import align_items
 from align.core.types import Alignment, Pair
-from align.service.limits import ROUND_PAIRS, ROUND_WAIT
+from align.io.session import Session
 
 disable_created_metrics()  # a time of creation for each counter, which nothing reads
 
@@ -61,11 +60,17 @@ class Metrics:
 
 T = TypeVar("T")
 
-Align = Callable[[Sequence[Pair]], Sequence[Alignment]]
-"""Aligns pairs, each independently of the others."""
+Result = list[Alignment] | None
+"""Alignments of the sentences of a pair of a request, None if they failed."""
+
+ROUND_PAIRS = 64
+"""Maximum number of pairs in a batch of the model."""
 
 ROUND_CHARACTERS = 32_000
 """Characters that fill a batch, too: otherwise long lines would delay short ones for seconds."""
+
+ROUND_WAIT = 0.002
+"""Seconds that the first pair of a batch waits for others."""
 
 TURN = 16
 """Pairs of a request before the next request's turn: small requests finish at once, and large ones block none."""
@@ -86,33 +91,33 @@ class _Job:
     """The pairs of one request.
 
     Attributes:
-        align: function that aligns them.
-        pairs: pairs of the request.
+        session: aligns them.
+        pairs: the sentences of each pair of the request: one, or any number if it is a text to translate.
         cost: characters that each character counts for.
-        reply: future of the result; done already if its client has left.
-        alignments: alignment of each pair; None for failed ones.
+        reply: future of the results; done already if its client has left.
+        results: result of each pair.
         begun: number of pairs that have been handed to the model.
         left: number of pairs without a result yet.
     """
 
-    align: Align
-    pairs: Sequence[Pair]
+    session: Session
+    pairs: Sequence[Sequence[Pair]]
     cost: int
-    reply: asyncio.Future[list[Alignment | None]]
-    alignments: list[Alignment | None] = field(default_factory=list)
-    begun: int = 0
-    left: int = 0
+    reply: asyncio.Future[list[Result]]
+    results: list[Result]
+    begun: int
+    left: int
 
 
 class Rounds:
     """A queue of bounded length, and the one thread in which models run.
 
     Args:
-        most: maximum number of pairs of all requests in the queue.
+        capacity: maximum number of pairs of all requests in the queue.
     """
 
-    def __init__(self, most: int, metrics: Metrics) -> None:
-        self._capacity, self._metrics = most, metrics
+    def __init__(self, capacity: int, metrics: Metrics) -> None:
+        self._capacity, self._metrics = capacity, metrics
         self._waiting: deque[_Job] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
@@ -129,8 +134,8 @@ class Rounds:
             raise RoundsEndedError
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
-    async def align(self, align: Align, pairs: Sequence[Pair], cost: int = 1) -> list[Alignment | None]:
-        """Return alignments of pairs, in order; None where `align` failed. A cancelled request leaves the queue.
+    async def align(self, session: Session, pairs: Sequence[Sequence[Pair]], cost: int = 1) -> list[Result]:
+        """Return alignments of the sentences of pairs, in order. A cancelled request leaves the queue.
 
         Args:
             cost: characters that each character of these pairs counts for in a batch.
@@ -145,9 +150,8 @@ class Rounds:
             raise RoundsEndedError
         if self.queued + len(pairs) > self._capacity:
             raise QueueFullError
-        reply: asyncio.Future[list[Alignment | None]] = asyncio.get_running_loop().create_future()
-        job = _Job(align, pairs, cost, reply, [None] * len(pairs), left=len(pairs))
-        self._waiting.append(job)
+        reply: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Job(session, pairs, cost, reply, [None] * len(pairs), 0, len(pairs)))
         self.queued += len(pairs)
         self._arrived.set()
         try:
@@ -164,11 +168,16 @@ class Rounds:
                 await self._arrived.wait()
                 if self.queued < ROUND_PAIRS:
                     await asyncio.sleep(ROUND_WAIT)
-                if taken := self._take():
-                    alignments = await loop.run_in_executor(self._thread, _align_all, taken)
-                    self._hand_out(taken, alignments)
-                else:
+                if not (taken := self._take()):
                     self._arrived.clear()
+                    continue
+                await loop.run_in_executor(self._thread, _align_all, taken)
+                self._metrics.rounds.inc()
+                self._metrics.round_pairs.inc(len(taken))
+                for job, _ in taken:
+                    job.left -= 1
+                    if not job.left and not job.reply.done():
+                        job.reply.set_result(job.results)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -190,9 +199,9 @@ class Rounds:
                 continue
             end = min(job.begun + TURN, len(job.pairs))
             while job.begun < end and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
-                pair = job.pairs[job.begun]
+                sentences = job.pairs[job.begun]
                 taken.append((job, job.begun))
-                characters += job.cost * sum(map(len, (*pair.source, *pair.target)))
+                characters += job.cost * sum(len(word) for pair in sentences for word in (*pair.source, *pair.target))
                 job.begun += 1
             if job.begun < end:
                 self._waiting.appendleft(job)
@@ -200,36 +209,23 @@ class Rounds:
                 self._waiting.append(job)
         return taken
 
-    def _hand_out(self, taken: Sequence[tuple[_Job, int]], alignments: Sequence[Alignment | None]) -> None:
-        """Store the alignments of a batch in their jobs, and reply to finished ones."""
-        self._metrics.rounds.inc()
-        self._metrics.round_pairs.inc(len(taken))
-        for (job, n), alignment in zip(taken, alignments, strict=True):
-            job.alignments[n] = alignment
-            job.left -= 1
-            if not job.left and not job.reply.done():
-                job.reply.set_result(job.alignments)
+
+def _align_all(taken: Sequence[tuple[_Job, int]]) -> None:
+    """Align a batch; pairs of the same session go through the model together."""
+    for session in {job.session for job, _ in taken}:
+        chosen = [(job, n) for job, n in taken if job.session is session]
+        results = _attempt(session, [job.pairs[n] for job, n in chosen])
+        for (job, n), result in zip(chosen, results, strict=True):
+            job.results[n] = result
 
 
-def _align_all(taken: Sequence[tuple[_Job, int]]) -> list[Alignment | None]:
-    """Align a batch; pairs with the same `align` go through the model together."""
-    alignments: list[Alignment | None] = [None] * len(taken)
-    for align in {job.align for job, _ in taken}:
-        numbers = [n for n, (job, _) in enumerate(taken) if job.align is align]
-        pairs = [taken[n][0].pairs[taken[n][1]] for n in numbers]
-        for n, alignment in zip(numbers, _attempt(align, pairs), strict=True):
-            alignments[n] = alignment
-    return alignments
-
-
-def _attempt(align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
+def _attempt(session: Session, pairs: Sequence[Sequence[Pair]]) -> list[Result]:
     """Align pairs; on an error align each half separately, so that only the pair that causes it fails."""
     try:
-        aligned = align_items(pairs, lambda pair: [pair], lambda sent: (alignment for alignment in align([*sent])))
-        return [alignment for _, (alignment,) in aligned]
+        return [alignments for _, alignments in session.results(pairs, lambda sentences: sentences)]
     except Exception as error:
         if len(pairs) == 1:
             _log.error("a pair cannot be aligned: %s", type(error).__name__)  # its message may quote the pair
             return [None]
     half = len(pairs) // 2
-    return _attempt(align, pairs[:half]) + _attempt(align, pairs[half:])
+    return _attempt(session, pairs[:half]) + _attempt(session, pairs[half:])

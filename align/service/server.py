@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from align.core.errors import DataError
+from align.service.limits import MAX_CONNECTIONS
 
 HEADERS_BYTES = 16_384
 """Maximum number of bytes in an unfinished head of a request."""
@@ -52,24 +51,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Shuts down gracefully at a signal, and exits at a second one; uvicorn's own server re-raises the signal."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, old in before.items():
-                signal.signal(number, old)
+    """Shuts down gracefully at a signal, and exits at a second one; uvicorn's own server re-raises the first one."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
@@ -83,6 +65,7 @@ def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[]
     Args:
         listener: as returned by `bind`.
         timeout: seconds until an idle connection is closed, and at shutdown until running requests are dropped.
+        on_ready: callback when clients can connect.
 
     Raises:
         DataError: another process has begun to listen at the same address since `bind`.
@@ -92,7 +75,8 @@ def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[]
     except OSError as error:
         host, port, *_ = listener.getsockname()
         raise _taken(host, port, error) from None
-    _Server(configure(app, timeout), on_ready).run(sockets=[listener])
+    on_ready()
+    _Server(configure(app, timeout)).run(sockets=[listener])
 
 
 def configure(app: Any, timeout: int) -> uvicorn.Config:
@@ -107,6 +91,7 @@ def configure(app: Any, timeout: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=timeout,
         timeout_graceful_shutdown=timeout,
         h11_max_incomplete_event_size=HEADERS_BYTES,

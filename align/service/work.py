@@ -1,44 +1,43 @@
-"""Align pairs of requests with a fixed layer and head, so that links depend only on the pair."""
+"""What the service does with pairs: a fixed layer and head align them, so that links depend only on the pair."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from align.core.aligner import Aligner
-from align.core.stream import aligning, error_free
+from align.core.formats import format_pharaoh
+from align.core.stream import OnBatch, OnChoice, align_stream
 from align.core.symmetrize import SOFT
-from align.core.text import split_words
+from align.core.text import make_pair, split_words
 from align.core.types import FLOOR, Alignment, Pair, Search
+from align.io.session import Session
 from align.models.translate import batch_translator
-from align.service.rounds import Align
-from align.transfer.markup import place_markup
+from align.service.messages import Read
+from align.transfer.markup import Placement, place_markup
 from align.transfer.pages import Page
 from align.transfer.standins import Draft
-from align.transfer.tags import Markup, read_markup, readable
-
-_log = logging.getLogger("align.service")
+from align.transfer.tags import read_markup, readable
 
 
 @dataclass(frozen=True)
 class Work:
-    """Functions of the service, and its description.
+    """Sessions of the service, and its description.
 
     Attributes:
-        align: aligns pairs.
-        align_for_tags: aligns pairs for placing tags, with links of low scores too.
-        load_translators: returns two functions that translate sentences and align them, as `align` and
-            `align_for_tags` do; they load the model's framework.
+        links: aligns pairs.
+        tags: aligns pairs for placing tags, with links of low scores too.
+        load_translators: returns two sessions that translate sentences and align them, as `links` and `tags` do; they
+            load the model's framework.
         models: names of the models.
         signature: what links depend on.
         language: code of the source language.
     """
 
-    align: Align
-    align_for_tags: Align
-    load_translators: Callable[[], tuple[Align, Align]]
+    links: Session
+    tags: Session
+    load_translators: Callable[[], tuple[Session, Session]]
     models: Sequence[str]
     signature: str
     language: str = "en"
@@ -58,16 +57,16 @@ def work_of(
         load_translator: loads an aligner whose model translates; None where that of `aligner` does.
     """
 
-    def load_translators() -> tuple[Align, Align]:
+    def load_translators() -> tuple[Session, Session]:
         translator = load_translator() if load_translator else aligner
-        translate, translate_for_tags = (
-            batch_translator(each, search or Search()) for each in (translator, for_tags(translator))
+        links, tags = (
+            Session(each, batch_translator(each, search or Search())) for each in (translator, for_tags(translator))
         )
-        return translate, translate_for_tags
+        return links, tags
 
     models = [direction.recorder.name for direction in aligner.directions]
     language = aligner.forward.recorder.languages[0]
-    return Work(_align(aligner), _align(for_tags(aligner)), load_translators, models, signature, language)
+    return Work(session_of(aligner), session_of(for_tags(aligner)), load_translators, models, signature, language)
 
 
 def for_tags(aligner: Aligner) -> Aligner:
@@ -80,92 +79,107 @@ def for_tags(aligner: Aligner) -> Aligner:
     return replace(aligner, forward=forward, reverse=reverse[0] if reverse else None, method=SOFT, threshold=FLOOR)
 
 
-def _align(aligner: Aligner) -> Align:
-    """Return a function that aligns pairs without the checks of a whole text, which a batch is not."""
-    task, choices = aligning(aligner.steps), aligner.choices
+def session_of(aligner: Aligner) -> Session:
+    """Return a session that aligns pairs without the checks of a whole text, which a batch is not."""
+    steps = aligner.steps._replace(choices=aligner.choices)
 
-    def align(pairs: Sequence[Pair]) -> list[Alignment]:
-        results = zip(pairs, error_free(task(pairs, choices, None)), strict=True)
-        alignments = [Alignment(pair, *result) for pair, result in results]
-        if aligner.check and not aligner.check.done and (warning := aligner.check.add(pairs)):
-            _log.warning("%s", warning)
-        return alignments
+    def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch | None) -> Generator[Alignment, None, None]:
+        return aligner.checked(align_stream(steps, pairs, on_choice, on_batch))
 
-    return align
+    return Session(aligner, align)
 
 
-MOST_TAGS = 100
+MAX_TAGS = 100
 """Maximum number of tags per sentence: placing them takes time that grows with tags times words, up to 1/3 s."""
 
 
-class Tagged(NamedTuple):
-    """A pair and the tags of its source.
+class Item(NamedTuple):
+    """A pair of a request, as it is aligned and answered.
 
     Attributes:
-        pair: its words, as a model reads them; empty if the tags are invalid.
-        markup: the source; None if its tags are invalid.
-        target: as in the request.
-        error: why the tags are invalid.
+        pairs: the sentences that a model gets.
+        write: returns the fields of the answer, by the alignments of these sentences; by None where these failed.
+        error: why its tags are invalid.
     """
 
-    pair: Pair
-    markup: Markup | None
-    target: str
+    pairs: Sequence[Pair]
+    write: Callable[[Sequence[Alignment] | None], dict[str, Any]]
     error: str = ""
 
 
-def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
-    """Read a pair; invalid tags are an error of this pair only."""
+def read_links(read: Read, number: int, format: str, scores: bool) -> Item:
+    """Read a pair that is answered with its links."""
+
+    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
+        (alignment,) = alignments or (Alignment(pair, {}),)
+        links = [*alignment]
+        fields: dict[str, Any] = {"links": format_pharaoh(alignment) if format == "pharaoh" else links}
+        if scores:
+            fields["scores"] = [round(alignment.scores[link], 4) for link in links]
+            if alignment.agreement:
+                fields["agreement"] = [round(value, 4) for value in alignment.agreement]
+        return fields
+
+    pair = make_pair(read.source, read.target, number)
+    return Item([pair], write)
+
+
+def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
+    """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
     try:
-        markup = read_markup(source, tags, target, as_words=True)
+        markup = read_markup(read.source, tags, read.target, as_words=True)
     except ValueError as error:
-        return Tagged(Pair((), (), id), None, target, str(error))
-    if (count := sum(token.kind != "text" for token in markup.tokens)) > MOST_TAGS:
-        return Tagged(Pair((), (), id), None, target, f"{count:,} tags, and a sentence may have {MOST_TAGS}")
-    pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), id)
-    return Tagged(pair, markup, target)
+        return _invalid(str(error))
+    if (count := sum(token.kind != "text" for token in markup.tokens)) > MAX_TAGS:
+        return _invalid(_too_many(count))
+
+    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
+        if alignments is None:
+            return _tagged()
+        placed = place_markup(markup, read.target, alignments[0].scores, split=split)
+        return _tagged(placed.text, placed.report)
+
+    return Item([Pair(markup.readable(), readable(split_words(read.target), markup.escaped), number)], write)
 
 
-class Sentence(NamedTuple):
-    """A text with tags to translate, in one or several sentences.
+def read_sentence(read: Read, number: int) -> Item:
+    """Read a sentence that is answered with its translation and links."""
 
-    Attributes:
-        draft: the text; None if its tags are invalid.
-        error: why the tags are invalid.
-    """
+    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
+        (alignment,) = alignments or (None,)
+        if alignment is None or read.error:
+            return {"target": None, "links": ""}
+        return {"target": " ".join(alignment.pair.target), "links": format_pharaoh(alignment)}
 
-    draft: Draft | None
-    error: str = ""
-
-    @property
-    def pairs(self) -> Sequence[Pair]:
-        """Its sentences."""
-        return self.draft.pairs if self.draft else ()
+    return Item([make_pair(read.source, "", number)], write)
 
 
-def read_sentence(source: str, tags: str, language: str, id: int) -> Sentence:
-    """Read a text to translate; invalid tags are an error of this text only."""
+def read_page(read: Read, number: int, tags: str, split: bool, language: str) -> Item:
+    """Read a text that is answered with its translation and tags; invalid tags are an error of this text only."""
     try:
-        page = Page(source, tags, line=id)
+        page = Page(read.source, tags, line=number)
     except ValueError as error:
-        return Sentence(None, str(error))
-    if (count := sum(token.kind != "text" for segment in page.segments for token in segment.tokens)) > MOST_TAGS:
-        return Sentence(None, f"{count:,} tags, and a sentence may have {MOST_TAGS}")
-    return Sentence(Draft(page, language))
+        return _invalid(str(error))
+    if (count := sum(token.kind != "text" for segment in page.segments for token in segment.tokens)) > MAX_TAGS:
+        return _invalid(_too_many(count))
+    draft = Draft(page, language)
+
+    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
+        if alignments is None:
+            return _tagged()
+        placed = draft.place(alignments, split=split)
+        return _tagged(placed.text, [placement for report in placed.report for placement in report])
+
+    return Item(draft.pairs, write)
 
 
-def write_sentence(sentence: Sentence, alignments: Sequence[Alignment] | None, split: bool) -> dict[str, Any]:
-    """Return target and tags of a translated text; without alignments it is not translated."""
-    if sentence.draft is None or alignments is None:
-        return {"target": None, "tags": []}
-    translation = sentence.draft.place(alignments, split=split)
-    tags = [placement.to_dict() for placements in translation.report for placement in placements]
-    return {"target": translation.text, "tags": tags}
+def _invalid(error: str) -> Item:
+    return Item((), lambda alignments: _tagged(), error)
 
 
-def write_tagged(tagged: Tagged, alignment: Alignment | None, split: bool) -> dict[str, Any]:
-    """Return target and tags of a pair: see `align.service.messages.TransferredPair`."""
-    if tagged.markup is None or alignment is None:
-        return {"target": None, "tags": []}
-    placed = place_markup(tagged.markup, tagged.target, alignment.scores, split=split)
-    return {"target": placed.text, "tags": [placement.to_dict() for placement in placed.report]}
+def _too_many(count: int) -> str:
+    return f"{count:,} tags, and a sentence may have {MAX_TAGS}"
+
+
+def _tagged(target: str | None = None, report: Sequence[Placement] = ()) -> dict[str, Any]:
+    return {"target": target, "tags": [placement.to_dict() for placement in report]}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
 
 from align import Alignment, Pair
+from align.io.session import Session
 from align.service.app import build_app
 from align.service.limits import Limits
 from align.service.work import Work
@@ -36,15 +37,18 @@ class Model:
         self.go.set()
         self.rounds: list[list[str]] = []
 
-    def __call__(self, pairs: Sequence[Pair]) -> list[Alignment]:
+    def __call__(self, pairs: Iterable[Pair], *callbacks: object) -> Iterator[Alignment]:
+        yield from self.align([*pairs])
+
+    def translate(self, pairs: Iterable[Pair], *callbacks: object) -> Iterator[Alignment]:
+        yield from self.align([pair.with_target(tuple(map(str.upper, pair.source))) for pair in pairs])
+
+    def align(self, pairs: Sequence[Pair]) -> list[Alignment]:
         self.rounds.append([" ".join(pair.source) for pair in pairs])
         assert self.go.wait(30)
         if any("boom" in pair.source for pair in pairs):
             raise RuntimeError(SECRET)
         return [self._one(pair) for pair in pairs]
-
-    def translate(self, pairs: Sequence[Pair]) -> list[Alignment]:
-        return self([pair.with_target(tuple(map(str.upper, pair.source))) for pair in pairs])
 
     def _one(self, pair: Pair) -> Alignment:
         if "toolong" in pair.source:
@@ -54,7 +58,9 @@ class Model:
 
 def work_of(model: Model, models: Sequence[str] = ("model",), signature: str = "signature") -> Work:
     """The functions of a service with this model."""
-    return Work(model, model, lambda: (model.translate, model.translate), [*models], signature)
+    aligner: Any = None  # which only the signature of a session needs
+    align, translate = (Session(aligner, function) for function in (model, model.translate))  # type: ignore[arg-type]
+    return Work(align, align, lambda: (translate, translate), [*models], signature)
 
 
 @asynccontextmanager

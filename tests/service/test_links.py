@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
-from align import Aligner, Direction, Settings, load, two_way
+from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.cli import extract, transfer
+from align.io.session import Session
 from align.service import messages, rounds
 from align.service.work import Work, work_of
 from tests.cli.conftest import Result
@@ -94,6 +95,10 @@ def test_what_is_too_long_for_the_model(work: Work, monkeypatch: pytest.MonkeyPa
         assert [one["status"] for one in replies] == ["too long", "ok"]
 
 
+def aligned(session: Session, pairs: Sequence[Pair]) -> list[Alignment]:
+    return [alignment for _, (alignment,) in session.results(pairs, lambda pair: [pair])]
+
+
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")  # the same model for both directions
 @pytest.mark.parametrize("method", ["soft", "grow-diag-final-and"])
@@ -106,9 +111,9 @@ def test_two_models(recorder: Any, method: str) -> None:
     both = two_way(forward, reverse, method).fixed()
     found = work_of(both, "signature")
     given = example_pairs()[:3]
-    assert [str(one) for one in found.align(given)] == [str(one) for one in both(given)]
+    assert [str(one) for one in aligned(found.links, given)] == [str(one) for one in both(given)]
     soft = replace(both, method="soft", threshold=0.5)
     scores = [one.scores for one in soft(given)]
-    for_tags = [one.scores for one in found.align_for_tags(given)]
+    for_tags = [one.scores for one in aligned(found.tags, given)]
     assert [{link: one[link] for link in one if one[link] > 0.5} for one in for_tags] == scores
     assert found.models == [recorder.name] * 2
