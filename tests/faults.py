@@ -109,7 +109,7 @@ bad-bytes-replaced  io/reader.py  tests/unit/test_lines.py
 blank-lines-dropped  io/reader.py  tests/unit/test_lines.py
 - enumerate(stream, 1)
 + enumerate(filter(bytes.strip, stream), 1)
-columns-sorted  io/fields.py  tests/unit/test_lines.py
+columns-sorted  io/reader.py  tests/unit/test_lines.py
 - for column in columns)
 + for column in sorted(columns))
 shorter-file-wins  io/reader.py  tests/unit/test_lines.py

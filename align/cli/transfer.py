@@ -38,11 +38,10 @@ from align.core.types import FLOOR, THRESHOLD, Alignment, Origin, Pair, TextWarn
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
-from align.io.fields import SideSplitter
 from align.io.process import keep_freed_memory
 from align.io.reader import (
-    KEEP_AS_SOURCE,
     BadLines,
+    SideSplitter,
     in_step,
     name_shown,
     open_lines,
@@ -416,10 +415,9 @@ class TaggedText:
     def __iter__(self) -> Generator[Tagged, None, None]:
         """Read them."""
         options = self._options
-        spans = options.kind == SPANS
         with ExitStack() as stack:
             lines = [
-                read_lines(stack.enter_context(open_lines(name)), shown, self.bad, json_lines=spans and n == 0)
+                read_lines(stack.enter_context(open_lines(name)), shown, self.bad)
                 for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
                 if n or not options.page.html_file
             ]
@@ -464,7 +462,7 @@ class TaggedText:
         if self._options.one_side:
             return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), self._shown))
         split = SideSplitter()
-        rows = refuse_numbers(zip(lines[0], strict=True), self._shown, KEEP_AS_SOURCE)
+        rows = refuse_numbers(zip(lines[0], strict=True), self._shown)
         return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
 
     def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from align.core.symmetrize import METHODS, Growing, heuristic
-from align.core.types import Gold, Links
+from align.core.types import Links
 from align.evaluation.link_files import at_line
-from align.evaluation.link_formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
+from align.evaluation.link_formats import OTHER_READINGS, parse_links, renumber
 from align.io.reader import in_step
 
 _LILT_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
@@ -117,7 +117,7 @@ def read_two(
         LinksError: a line does not hold links; names file and line.
     """
     for line, texts in enumerate(in_step((forward, reverse), names), 1):
-        links = [at_line(name, line, _parse, text).possible for name, text in zip(names, texts, strict=True)]
+        links = [at_line(name, line, parse_links, text).possible for name, text in zip(names, texts, strict=True)]
         yield links[0], renumber(links[1], swapped=swapped)
 
 
@@ -133,7 +133,3 @@ def better_readings(pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, m
         name: sum(len(forward & read(reverse)) for forward, reverse in pairs) for name, read in OTHER_READINGS.items()
     }
     return [Better(name, as_read, count) for name, count in counts.items() if count > factor * as_read + more]
-
-
-def _parse(line: str) -> Gold:
-    return parse_jsonl(line) if line.startswith("{") else parse_marked(line)

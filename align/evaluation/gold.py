@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links, Pair, TextWarning
 from align.evaluation.link_files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
-from align.evaluation.link_formats import Scores, number, read_scores
+from align.evaluation.link_formats import number, renumber
 from align.io.reader import open_lines, read_lines
 
 Role = Literal["gold", "hyp"]
@@ -75,7 +75,7 @@ class NumberedLinks:
     swapped: bool
     pairs: Sequence[Gold]
     dropped: int = 0
-    scores: Sequence[Scores] = ()
+    scores: Sequence[Mapping[tuple[int, int], float]] = ()
 
     @property
     def kind(self) -> str:
@@ -149,15 +149,22 @@ def read_as(
     """Read a file of links, find its index base, and check it against the text."""
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
-        lines = list(read_lines(stream, name))
-    file = read_links(lines, name, options.format)
+        file = read_links(read_lines(stream, name), name, options.format, scored)
     lengths = None
     if text is not None:
         _check_number(file, len(text), "the text", True)
         lengths = [(len(pair.source), len(pair.target)) for pair in text]
     base = find_base(file, lengths, options.swapped, role) if options.base is None else options.base
-    scores = read_scores(lines, name, file.format, base, options.swapped) if scored else []
-    numbered = NumberedLinks(file, base, options.swapped, renumber_file(file, base, options.swapped), scores=scores)
+    pairs = renumber_file(file, base, options.swapped)
+    scores = [
+        {
+            next(iter(renumber([link], base, options.swapped))): score
+            for link, score in of_pair.items()
+            if score is not None
+        }
+        for of_pair in file.scores
+    ]
+    numbered = NumberedLinks(file, base, options.swapped, pairs, scores=scores)
     if lengths is None:
         return numbered
     checked = _check_range(numbered, lengths, role, options.out_of_range == "ignore")

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from align.core.errors import LinksError, plural
 from align.core.types import Gold
 from align.evaluation.link_formats import (
+    Scores,
     make_gold,
     parse_a3,
     parse_jsonl,
     parse_marked,
     parse_naacl,
     parse_pharaoh,
-    recognise_links,
     renumber,
 )
 
@@ -44,6 +44,7 @@ class LinkFile:
         pairs: sentence pairs in order; those that a NAACL file skips are empty.
         lines: line number of each pair; 0 for one that a NAACL file skips.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
+        scores: the scores of each pair's links, if they were asked for and the format has any.
     """
 
     name: str
@@ -51,6 +52,7 @@ class LinkFile:
     pairs: Sequence[Gold]
     lines: Sequence[int]
     open_ended: bool = False
+    scores: Sequence[Scores] = ()
 
     def indices(self) -> Iterator[int]:
         """Yield every number of every link."""
@@ -73,11 +75,12 @@ def detect_format(lines: Sequence[str]) -> str:
     return formats[0] if formats else "pharaoh"
 
 
-def read_links(lines: Iterable[str], name: str, format: str | None = None) -> LinkFile:
+def read_links(lines: Iterable[str], name: str, format: str | None = None, scored: bool = False) -> LinkFile:
     """Read a file of links, in the format named or detected.
 
     Args:
         lines: lines without their ends.
+        scored: whether to read scores.
 
     Raises:
         LinksError: a line does not match the format; names file and line.
@@ -88,32 +91,29 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
             format = detect_format(lines)
         except LinksError as error:
             raise error.in_file(name) from None
-    return READERS[format](lines, name)
+    if format in BY_PAIR:
+        return BY_PAIR[format](lines, name)
+    pairs: list[Gold] = []
+    scores: list[Scores] = []
+    for number, line in enumerate(lines, 1):
+        scores += [{}] if scored else []
+        pairs.append(at_line(name, number, BY_LINE[format], line, scores[-1] if scored else None))
+    return LinkFile(name, format, pairs, range(1, len(pairs) + 1), scores=scores)
 
 
-def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
+def at_line(name: str, number: int, parse: Callable[..., Gold], *arguments: object) -> Gold:
     """Parse a line, and add file and line to the error if it is invalid."""
     try:
-        return parse(*line)
+        return parse(*arguments)
     except ValueError as error:
         raise LinksError(str(error), file=name, line=number) from None
 
 
-def _by_line(format: str, parse: Callable[[str], Gold]) -> Callable[[Sequence[str], str], LinkFile]:
-    """Return a reader of files that have a line for each pair."""
-
-    def read(lines: Sequence[str], name: str) -> LinkFile:
-        pairs = [at_line(name, number, parse, line) for number, line in enumerate(lines, 1)]
-        return LinkFile(name, format, pairs, range(1, len(pairs) + 1))
-
-    return read
-
-
-def _parse_with(mark: str, forbidden: str) -> Callable[[str], Gold]:
-    def parse(line: str) -> Gold:
+def _parse_with(mark: str, forbidden: str) -> Callable[[str, Scores | None], Gold]:
+    def parse(line: str, scores: Scores | None) -> Gold:
         if forbidden in line:
             raise ValueError(f"{forbidden!r} in a line of links such as 3-4 and 3{mark}4")
-        return parse_marked(line)
+        return parse_marked(line, scores)
 
     return parse
 
@@ -128,9 +128,6 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
             continue
         try:
             parsed = parse_naacl(line)
-            suspicious = parsed.sentence < 1 or (parsed.confidence or 0) > 1
-            if suspicious and (recognised := recognise_links(line)):
-                raise ValueError(recognised)
             if parsed.sentence < 1:
                 raise ValueError("sentence 0, and NAACL files count from 1")
             if parsed.sentence > len(lines) + MOST_SILENT:
@@ -167,17 +164,18 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
 BASES = {"naacl": 1, "giza": 1, "jsonl": 0}
 """Index base of formats that fix it."""
 
-READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
-    "pharaoh": _by_line("pharaoh", lambda line: make_gold(parse_pharaoh(line))),
-    "talp": _by_line("talp", _parse_with("p", "?")),
-    "question": _by_line("question", _parse_with("?", "p")),
-    "naacl": _read_naacl,
-    "giza": _read_giza,
-    "jsonl": _by_line("jsonl", parse_jsonl),
+BY_LINE: dict[str, Callable[[str, Scores | None], Gold]] = {
+    "pharaoh": lambda line, scores: make_gold(parse_pharaoh(line, scores)),
+    "talp": _parse_with("p", "?"),
+    "question": _parse_with("?", "p"),
+    "jsonl": parse_jsonl,
 }
-"""Readers by format, from the lines of a file and its name to its links."""
+"""Parsers of formats that have a line for each pair, with the scores of its links."""
 
-LINK_FORMATS = tuple(READERS)
+BY_PAIR: dict[str, Callable[[Sequence[str], str], LinkFile]] = {"naacl": _read_naacl, "giza": _read_giza}
+"""Readers of other formats, from the lines of a file and its name to its links."""
+
+LINK_FORMATS = ("pharaoh", "talp", "question", "naacl", "giza", "jsonl")
 
 
 def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, role: str = "") -> int:

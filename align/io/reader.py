@@ -6,7 +6,6 @@ and others, which would shift every index after them.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -24,94 +23,38 @@ from align.core.stream import BLANK
 from align.core.text import MakePair, make_pair
 from align.core.types import Origin, Pair, TextWarning
 from align.io.compression import DAMAGED, OPENERS
-from align.io.fields import RUNNING_NUMBER, SideSplitter, parse_columns
 
-JSON_LINES = "JSON lines"
-_BOM = b"\xef\xbb\xbf"
+MAGIC = {
+    b"\x1f\x8b": "compressed data",
+    b"\xfd7zXZ\x00": "compressed data",
+    b"\x28\xb5\x2f\xfd": "compressed data",
+    b"BZh": "compressed data",
+    b"PK\x03\x04": "a zip archive",
+    b"PAR1": "a Parquet file",
+    b"%PDF-": "a PDF",
+    b"\xff\xfe": "UTF-16 or UTF-32",
+    b"\xfe\xff": "UTF-16",
+}
+"""First bytes of files that are not UTF-8 text, unless text follows them."""
 
-_BZIP2 = [b"BZh%d1AY&SY" % level for level in range(1, 10)]
-_TO_PLAIN = "write the text of each side, a sentence a line"
-_CONVERT = "convert it to UTF-8, for example with iconv"
-_UNPACK = "unpack it first, or name the file .gz, .xz or .zst"
-
-
-def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(beginnings)
-
-
-def _matches(pattern: bytes) -> Callable[[bytes], bool]:
-    compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
-    return lambda head: compiled.match(head) is not None
+READABLE = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
 
 
-def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
-    """Return a test for a byte order mark, or for zeros in every second byte only, as spaces and line ends have."""
-
-    def test(head: bytes) -> bool:
-        count, other_zeros = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
-        return head.startswith(mark) or (not other_zeros and count >= max(8, len(head) // 20))
-
-    return test
-
-
-def _is_binary(*beginnings: bytes) -> Callable[[bytes], bool]:
-    """Return a test for these first bytes, followed by data that is not UTF-8 or has control characters."""
-
-    def test(head: bytes) -> bool:
-        if not head.startswith(beginnings):
-            return False
-        try:
-            text = head.decode()
-        except UnicodeDecodeError as error:
-            return error.start < len(head) - 3  # a character may be cut off at the end
-        return re.search(r"[\x00-\x08\x0e-\x1f]", text) is not None
-
-    return test
-
-
-def _is_po(head: bytes) -> bool:
-    """Check that the first line that is not a comment begins a message of gettext."""
-    lines = (line for line in head.removeprefix(_BOM).split(b"\n") if line.strip())
-    line = next((line for line in lines if not line.startswith(b"#")), b"")
-    return re.fullmatch(rb'(?:msgid|msgctxt|domain) ".*"\s*', line) is not None
-
-
-def _is_json(head: bytes) -> bool:
-    """Check that the first line, and the second if it is complete, is a JSON object that is not empty."""
-    lines = head.removeprefix(_BOM).split(b"\n")
-    complete = [line for line in lines[:-1] if line.strip()][:2] or lines[-1:]
-    try:
-        return all(line.startswith(b"{") and json.loads(line) for line in complete)
-    except (ValueError, RecursionError):
-        return False
-
-
-_TYPES: tuple[tuple[str, str, Callable[[bytes], bool]], ...] = (
-    ("compressed data", _UNPACK, _starts(b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", *_BZIP2)),
-    ("a zip archive", "unpack it first", _starts(b"PK\x03\x04")),
-    ("a tar archive", "unpack it first", lambda head: head[257:262] == b"ustar"),
-    ("a Parquet file", "extract-align reads such files in jobs, named .parquet", _is_binary(b"PAR1")),
-    ("a PDF", _TO_PLAIN, _matches(rb"%PDF-[0-9.]+\s*[\r\n]")),
-    ("UTF-32", _CONVERT, _starts(b"\xff\xfe\0\0", b"\0\0\xfe\xff")),
-    ("UTF-16LE", _CONVERT, _is_utf16(b"\xff\xfe", 1)),
-    ("UTF-16BE", _CONVERT, _is_utf16(b"\xfe\xff", 0)),
-    ("TMX", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<tmx(?:\s+\w+=|>\s*(?:<|$))")),
-    ("XLIFF", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<xliff(?:\s+[\w:]+=|>\s*(?:<|$))")),
-    ("a PO catalogue", _TO_PLAIN, _is_po),
-    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and extract-align transfer as spans", _is_json),
-)
-
-
-def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | None:
-    """Return the type of a file that is not UTF-8 text, and what to do; None if it may be text.
+def recognise_file(head: bytes) -> str:
+    """Return what a file is that is not UTF-8 text; "" if it may be text.
 
     Args:
         head: the first bytes of the file, at least its first line.
     """
-    for name, advice, test in _TYPES:
-        if not (json_lines and name == JSON_LINES) and test(head):
-            return name, advice
-    return None
+    zeros = [head[n::2].count(0) for n in (0, 1)]
+    if not min(zeros) and max(zeros) >= max(8, len(head) // 20):
+        return "UTF-16"  # zeros in every second byte only, as spaces and line ends have
+    kind = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        return kind if error.start < len(head) - 3 else ""  # a character may be cut off at the end
+    return kind if re.search(r"[\x00-\x08\x0e-\x1f]", text) else ""
 
 
 OnBad: TypeAlias = Callable[[LineError], None]
@@ -181,9 +124,7 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
             yield stream
 
 
-def read_lines(
-    stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at, *, json_lines: bool = True
-) -> Iterator[str]:
+def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> Iterator[str]:
     """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
 
     Raises:
@@ -195,8 +136,8 @@ def read_lines(
     try:
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
-            if number == 1 and (recognised := recognise_file(max(head, raw, key=len), json_lines)):
-                raise DataError(f"the file is {recognised[0]}", file=name, hint=recognised[1])
+            if number == 1 and (kind := recognise_file(max(head, raw, key=len))):
+                raise DataError(f"the file is {kind}", file=name, hint=READABLE)
             text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
     except DAMAGED as error:
@@ -216,6 +157,52 @@ def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
     hint = "convert the file, for example with iconv"
     on_bad(LineError(message, "not UTF-8", file=name, line=number, hint=hint))
     return ""
+
+
+class SideSplitter:
+    """Splits the lines of one file into source and target, all at the separator of the first line that has one."""
+
+    def __init__(self) -> None:
+        self._separator = ""
+
+    def __call__(self, line: str) -> tuple[str, str]:
+        """Split a line; a line of spaces has two blank sides.
+
+        Raises:
+            ValueError: the line has no separator, another one than previous lines, or more than one.
+        """
+        if not line.strip(" \t"):
+            return "", ""
+        if "||||" in line:
+            raise ValueError("more than three bars in a row, where ||| is between source and target")
+        by_bars = line.split("|||")
+        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
+            raise ValueError("both ||| and TAB, of which one has to be the separator")
+        separator = "|||" if len(by_bars) > 1 else "\t"
+        sides = line.split(separator)
+        label, expected = ("TAB" if mark == "\t" else mark for mark in (separator, self._separator))
+        if len(sides) == 1:
+            raise ValueError("no ||| and no TAB between source and target")
+        if self._separator and separator != self._separator:
+            raise ValueError(f"expected {expected} between source and target, as in the lines before; got {label}")
+        if len(sides) != 2:
+            raise ValueError(f"expected two fields between {label}; got {len(sides)}")
+        self._separator = separator
+        return sides[0], sides[1]
+
+
+def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
+    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
+
+    Raises:
+        ValueError: the line has too few columns.
+    """
+    if not line.strip(" \t"):
+        return ("",) * len(columns)
+    fields = line.split("\t")
+    if len(fields) < max(columns):
+        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+    return tuple(fields[column - 1] for column in columns)
 
 
 Split: TypeAlias = Callable[[str], tuple[str, ...]]
@@ -251,59 +238,38 @@ def read_bitext(
     """
     split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
     rows = ((line,) for line in lines)
-    for number, (line,) in enumerate(rows if columns else refuse_numbers(rows, (name,), KEEP_AS_SOURCE), 1):
+    for number, (line,) in enumerate(rows if columns else refuse_numbers(rows, (name,)), 1):
         source, target = _split(line, split, name, number, on_bad)
         yield make(source, target, number)
 
 
-KEEP_AS_WORDS = "`tr '\\t' ' '` keeps them as words"
-KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
+RUNNING_NUMBER = re.compile(r"([0-9]{1,9})\t")
 
 
-def refuse_numbers(
-    rows: Iterable[tuple[str, ...]], names: Sequence[str], keep: str = KEEP_AS_WORDS
-) -> Iterator[tuple[str, ...]]:
+def refuse_numbers(rows: Iterable[tuple[str, ...]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Pass rows of one file or of several parallel files on, unless lines begin with a running number and a TAB.
 
-    The first four lines that are not blank decide: their numbers are consecutive in two of them, or lines of two files
-    begin with the same number, 0 or 1 in the first line or any in two lines.
+    The first three lines that are not blank decide, of which one may be a header.
 
     Args:
         rows: the lines of all files with the same number.
         names: names of the files in errors; further columns may hold anything.
-        keep: advice if the numbers are text.
 
     Raises:
         DataError: the lines are numbered; names the file.
-
-    Warns:
-        TextWarning: three lines in a row begin with a number and a TAB, and the numbers are not consecutive.
     """
-    hint = f"`cut -f 2-` removes the numbers; {keep}"
     before: list[int | None] = []
-    left = 4  # a header, and three lines
-    same = 0
-    ids = [0] * len(names)  # lines in a row that begin with a number and a TAB
+    left = 3
     for row in rows:
         sides = row[: len(names)]
         if left and any(side.strip(" \t") for side in sides):
             left -= 1
             numbers = [int(match[1]) if (match := RUNNING_NUMBER.match(side)) else None for side in sides]
-            if len(set(numbers)) == 1 and len(numbers) > 1 and numbers[0] is not None:
-                same += 2 if numbers[0] in (0, 1) and not before else 1
-            numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
-            if same > 1 or any(numbered):
-                name = names[0] if same > 1 else names[numbered.index(True)]
-                raise DataError("its lines begin with a running number and a TAB", file=name, hint=hint)
+            for name, last, number in zip(names, before, numbers, strict=False):
+                if last is not None and number == last + 1:
+                    hint = "`cut -f 2-` removes the numbers"
+                    raise DataError("its lines begin with a running number and a TAB", file=name, hint=hint)
             before = numbers
-            ids = [0 if now is None else count + 1 for count, now in zip(ids, numbers, strict=True)]
-            if 3 in ids:
-                left = 0
-                message = (
-                    f"{names[ids.index(3)]}: its lines begin with a number and a TAB; if the numbers are ids, "
-                    "`cut -f 2-` removes them"
-                )
-                warnings.warn(message, TextWarning, stacklevel=2)
         yield row
 
 
@@ -354,8 +320,7 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:
-        sides = read_lines(a, names[0], json_lines=False), read_lines(b, names[1], json_lines=False)
-        return list(read_parallel(*sides, names))
+        return list(read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names))
 
 
 def read_sources(
@@ -467,9 +432,7 @@ class Text(Iterator[Pair]):
                 stack.callback(self._closed)
                 names = list(map(name_shown, files))
                 lines = [
-                    read_lines(
-                        stack.enter_context(open_lines(file, self._opened)), label, self._refuse, json_lines=False
-                    )
+                    read_lines(stack.enter_context(open_lines(file, self._opened)), label, self._refuse)
                     for file, label in zip(files, names, strict=True)
                 ]
                 pairs: Iterator[Pair]
@@ -490,23 +453,11 @@ class Text(Iterator[Pair]):
         self._raw = None
 
     def _refuse(self, error: LineError) -> None:
-        error.hint = error.hint or self._advise(error)
+        if error.what.startswith("no |||") and error.line == 1 and not error.hint:
+            files = self._names if len(self._texts) == 2 else ["FILE", "FILE"]
+            if len(self._texts) < 3:
+                error.hint = f'is each file one side of the text? ‹source="{files[0]}"› ‹target="{files[1]}"›'
         self.bad(error)
-
-    def _advise(self, error: LineError) -> str:
-        """Return advice for a line without two fields, in addition to leaving it blank."""
-        if len(self._texts) == 2 and error.line == 1 and not self._input.columns:
-            source, target = self._names
-            return f'is each file one side of the text? ‹source="{source}"› ‹target="{target}"›'
-        if error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
-            return 'is each file one side of the text? ‹source="FILE"› ‹target="FILE"›'
-        if error.what.startswith("both ||| and TAB"):
-            return '‹columns="1,2"› reads two columns between TABs'
-        if error.what.startswith("a TAB in it"):
-            return "`tr '\\t' ' '` makes it a space"
-        if "fields between TAB" in error.what:
-            return '‹columns› reads two of them, for example ‹columns="2,3"›'
-        return ""
 
 
 def _check_readable(name: str) -> None:

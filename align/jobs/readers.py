@@ -110,7 +110,7 @@ def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines `source ||| target` or `source TAB target`, or with two of several columns."""
     columns, name, on_bad = rows.columns, rows.file.place, rows.on_bad_line
     numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
-    return read_bitext(read_lines(rows.lines(stream), name, on_bad, json_lines=False), name, numbers, on_bad)
+    return read_bitext(read_lines(rows.lines(stream), name, on_bad), name, numbers, on_bad)
 
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:

@@ -39,7 +39,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[Words, Words]]:
 
     def lines(path: str) -> Iterator[str]:
         with open_lines(path) as stream:
-            yield from read_lines(stream, path, json_lines=False)
+            yield from read_lines(stream, path)
 
     paths = [str(source), str(target)]
     for pair in refuse_numbers(in_step(list(map(lines, paths)), paths), paths):

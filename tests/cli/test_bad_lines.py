@@ -40,9 +40,9 @@ BLANK = ("--bad-lines", "blank")
 
 BAD = [
     (b"no separator", "no ||| and no TAB between source and target", "wrong fields"),
-    (b"das ||| the ||| 0.9", "3 fields between |||, where source and target make 2", "wrong fields"),
-    (b"das\tthe", "TAB between source and target, where the lines before have |||", "wrong fields"),
-    (b"das ||| a\tthe", "a TAB in it, where ||| is between source and target", "wrong fields"),
+    (b"das ||| the ||| 0.9", "expected two fields between |||; got 3", "wrong fields"),
+    (b"das\tthe", "expected ||| between source and target, as in the lines before; got TAB", "wrong fields"),
+    (b"das ||| a\tthe", "both ||| and TAB, of which one has to be the separator", "wrong fields"),
     (b"gr\xfc\xdfe ||| x", "not UTF-8 (byte 0xfc at position 3)", "not UTF-8"),
     (b"das " * 40 + b"||| the", "too long", "too long"),
 ]

@@ -116,7 +116,10 @@ def test_output_is_packed_by_its_name(run: Callable[..., Result], tmp_path: Path
         links = tmp_path / f"links{suffix}"
         assert run("-q", *TOY, "-o", links).code == 0
         assert unpack(links.read_bytes()) == LINKS
-    failed(run("-q", stdin=lzma.compress(b"a ||| b\n")), "stdin: the file is compressed data: unpack it first")
+    failed(
+        run("-q", stdin=lzma.compress(b"a ||| b\n")),
+        "stdin: the file is compressed data: extract-align reads UTF-8 text",
+    )
 
 
 def test_output_may_be_a_device_or_a_pipe_and_keeps_its_mode(run: Callable[..., Result], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ FILES: dict[str, bytes | str] = {
     "latin": (GOOD + "grüße ||| x\n").encode("latin-1"),
     "long": GOOD + "das " * 40 + "||| the\n",
     "french": "Le chat noir dort dans la maison de ma mère ||| The black cat is sleeping in the house of my mother\n",
-    "json": json.dumps({"a": 1}),
+    "fields": f"{GOOD}das ||| the ||| x\n",
     "zip": b"PK\3\4\24\0\0\0\10\0abc",
     "bad.txt": f"{GOOD}das haus the house\n",
     "good.txt": GOOD,
@@ -57,12 +56,15 @@ MESSAGES = {
         "such lines without links (--bad-lines blank)\n"
         "extract-align: stopped after 1 line; the results of these are written",
     ),
-    "-q -m toy json": (
+    "-q -m toy fields": (
         1,
-        "extract-align: error: json: the file is JSON lines: extract-align reads such files in jobs, named .jsonl, and "
-        "extract-align transfer as spans",
+        f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}",
     ),
-    "-q -m toy zip": (1, "extract-align: error: zip: the file is a zip archive: unpack it first"),
+    "-q -m toy zip": (
+        1,
+        "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, also in files named "
+        ".gz, .xz or .zst",
+    ),
     "-q -m toy -s de -t short": (
         1,
         "extract-align: error: de has 2 lines, short has 1: line 2 has no other side",
@@ -148,8 +150,7 @@ MESSAGES = {
     "eval -g links odd": (1, "extract-align eval: error: odd, line 2: '0-x' is not a link such as 0-3"),
     "combine links fairseq": (
         1,
-        "extract-align combine: error: fairseq, line 1: fairseq's output (A-0 TAB links): "
-        "`grep ^A- | sort -V | cut -f 2` leaves the links",
+        "extract-align combine: error: fairseq, line 1: 'A-0' is not a link such as 0-3",
     ),
     # other commands
     "transfer -q --tags xml -s tags -t en --links links": (

@@ -47,14 +47,9 @@ def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: P
     assert result.err.startswith("extract-align transfer: 3 lines, 4 tags, ")
 
 
-def test_a_target_in_json_lines_is_no_text(run: Callable[..., Result], write: Write) -> None:
-    write(s='{"text": "a", "labels": [[0, 1, "X"]]}\n', t='{"text": "b"}\n', l="0-0\n")
-    failed(run("--tags", "spans", "-s", "s", "-t", "t", "--links", "l"), "t: the file is JSON lines")
-
-
 def test_other_programs_formats_are_named(run: Callable[..., Result], write: Write) -> None:
     write(s="<b>a</b>\n", t="x\n", l="(0, 0)\n", marked="0-0/S\n")
-    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "l, line 1: pairs of numbers in brackets")
+    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "l, line 1: '(0,' is not a link such as 0-3")
     printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "marked"), "<b>x</b>")
 
 

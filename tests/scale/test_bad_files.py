@@ -57,7 +57,7 @@ DAMAGED = {
     "half.tsv.xz": (XZ[: len(XZ) // 2], "damaged compressed data"),
     "half.tsv.zst": (ZST[: len(ZST) // 2], "damaged compressed data"),
     "plain.tsv.zst": (GOOD, "damaged compressed data"),
-    "packed.tsv": (GZ, "the file is compressed data: unpack it first"),
+    "packed.tsv": (GZ, "the file is compressed data: extract-align reads UTF-8 text"),
     "half.parquet": (TABLE[: len(TABLE) // 2], "no Parquet file"),
     "wrong.parquet": (TABLE[:30] + b"\xff" * 60 + TABLE[90:], "cannot be read"),
     "empty.parquet": (b"", "no Parquet file"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.text import split_words
-from align.io.fields import SideSplitter
+from align.io.reader import SideSplitter
 from align.models.detokenize import JOINS, Detokenizer
 from align.models.preprocess import SUBWORDS, TOKENIZERS, TextRules
 

@@ -243,7 +243,7 @@ def test_what_is_no_link_is_refused(line: str, parse: Callable[[str], object]) -
     "parse", [parse_pharaoh, parse_marked, parse_naacl, lambda line: parse_a3(line, "", "NULL ({ })")]
 )
 def test_numbers_have_one_bound_and_messages_an_end(parse: Callable[[str], object]) -> None:
-    with pytest.raises(ValueError, match=f"is not .*; numbers go up to {HIGHEST:,}$"):
+    with pytest.raises(ValueError, match="is not "):
         parse("0-1000000000")
     with pytest.raises(ValueError, match=r"^'1{79}…' is not .{1,90}$"):
         parse(10**6 * "1")

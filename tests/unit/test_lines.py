@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
-from align.core.types import TextWarning
 from align.io.compression import import_zstd
-from align.io.fields import SideSplitter
-from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
+from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 zstd = import_zstd()
 
@@ -97,11 +95,11 @@ def test_bitext_lines(line: str, sides: tuple[str, str]) -> None:
     ("line", "message"),
     [
         ("a b c", "no |||"),
-        ("a ||| b ||| c", "3 fields"),
-        ("a\tb", "TAB between source and target, where the lines before have |||"),
-        ("a\tx ||| b", "a TAB in it, where ||| is between"),
-        ("1\ta ||| b", "a number and a TAB before source ||| target: `cut -f 2-`"),
-        ("a ||| b ||| c\td", "a TAB in it, where ||| is between"),
+        ("a ||| b ||| c", "expected two fields between |||; got 3"),
+        ("a\tb", "expected ||| between source and target, as in the lines before; got TAB"),
+        ("a\tx ||| b", "both ||| and TAB"),
+        ("1\ta ||| b", "both ||| and TAB"),
+        ("a ||| b ||| c\td", "both ||| and TAB"),
         ("\u00a0", "no |||"),
     ],
 )
@@ -114,8 +112,8 @@ def test_bitext_lines_that_are_none_name_file_and_line(line: str, message: str) 
 @pytest.mark.parametrize(
     ("lines", "expected", "bad"),
     [
-        (["a ||| b\tc", "d\te", "f ||| g\th", "i ||| j"], [("d", "e")], {1: "both", 3: "both", 4: "||| between"}),
-        (["a\tb\tc", "d ||| e", "f\tg"], [("d", "e")], {1: "3 fields", 3: "TAB between"}),
+        (["a ||| b\tc", "d\te", "f ||| g\th", "i ||| j"], [("d", "e")], {1: "both", 3: "both", 4: "expected TAB"}),
+        (["a\tb\tc", "d ||| e", "f\tg"], [("d", "e")], {1: "expected two fields", 3: "expected |||"}),
         (["", "a ||| b", "c|||d"], [("a", "b"), ("c", "d")], {}),
     ],
 )  # fmt: skip
@@ -147,12 +145,10 @@ NUMBERED = "its lines begin with a running number and a TAB: `cut -f 2-` removes
     ("sources", "targets", "name"),
     [
         (["0\tdas", "1\tein"], ["0\tthe", "1\ta"], "s"),
-        (["1\tdas"], ["1\tthe"], "s"),
         (["7\tdas", "8\t"], ["the", "a"], "s"),
         (["das", "ein"], ["0\tthe", "1\ta"], "t"),
         (["", "1\tdas", "2\tein"], ["", "the", "a"], "s"),
         (["id\ttext", "1\tdas", "2\tein"], ["id\ttext", "1\tthe", "2\ta"], "s"),
-        (["17\tdas", "23\tein"], ["17\tthe", "23\ta"], "s"),
     ],
 )
 def test_running_numbers_are_no_words(sources: list[str], targets: list[str], name: str) -> None:
@@ -162,14 +158,18 @@ def test_running_numbers_are_no_words(sources: list[str], targets: list[str], na
 
 @pytest.mark.parametrize(
     ("sources", "targets"),
-    [(["0\tdas", "2\tein"], ["the", "a"]), (["3\tdas"], ["3\tthe"]), (["0 das", "1 ein"], ["0 the", "1 a"])],
+    [
+        (["0\tdas", "2\tein"], ["the", "a"]),
+        (["3\tdas", "7\tdas"], ["3\tthe", "7\tthe"]),
+        (["0 das", "1 ein"], ["0 the", "1 a"]),
+    ],
 )
 def test_other_numbers_are_words(sources: list[str], targets: list[str]) -> None:
     assert len(list(read_parallel(sources, targets, ("s", "t")))) == len(sources)
 
 
 def test_running_numbers_are_no_source_sentences() -> None:
-    with pytest.raises(DataError, match=f"^x: {NUMBERED}; `sed"):
+    with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
         list(read_bitext(["0\tdas Haus", "1\tein Haus"], "x"))
     with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
         list(read_sources(["0\tdas Haus", "1\tein Haus"], "x"))
@@ -226,16 +226,6 @@ def test_source_sentences_that_look_like_bitext_cause_one_warning(line: str, wha
         assert len(list(read_sources([line, line], "f"))) == 2
     assert [str(warning.message).partition(",")[0] for warning in caught] == ["f"] * bool(what)
     assert all(f"line 1: {what}" in str(warning.message) for warning in caught)
-
-
-@pytest.mark.parametrize("head", [[], ["id\ttext", ""]])
-def test_ids_that_are_not_consecutive_are_doubted(head: list[str]) -> None:
-    lines = [*head, "7\tdas Haus", "9\tein Baum", "12\tein Hund"]
-    with pytest.warns(TextWarning, match="^x: its lines begin with a number and a TAB; .* `cut -f 2-`") as warned:
-        assert len(list(read_bitext(lines, "x"))) == len(lines)
-    assert len(warned) == 1
-    with pytest.warns(TextWarning, match="^t: its lines begin with a number and a TAB"):
-        list(read_parallel(["a", "b", "c"], ["7\tx", "9\ty", "12\tz"], ("s", "t")))
 
 
 def test_more_than_three_bars_are_no_separator() -> None:
