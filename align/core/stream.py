@@ -320,8 +320,9 @@ class Pool:
         """Return the outcomes of a job, or raise its exception."""
         return self._tasks[job.task](*job.arguments, self._on_batch)
 
-    def hear(self, timeout: float | None = None) -> None:
-        """Wait for a message of another process."""
+    def hear(self, timeout: float | None = None) -> Sequence[Job]:
+        """Wait for a message of another process, and return the jobs that are done."""
+        return ()
 
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]

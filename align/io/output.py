@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import hashlib
@@ -10,17 +9,14 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 from align.io.compression import PACKERS
 from align.io.process import unfinished
 
 NAME_MAX = 255
-
-OnWhole: TypeAlias = Callable[[str], object]
-"""Callback that receives the temporary name of a complete file before it gets its final name."""
 
 
 class NamedFile(io.FileIO):
@@ -47,11 +43,6 @@ class NamedFile(io.FileIO):
     def drop(self) -> None:
         """Discard all further bytes, including those still buffered above."""
         self._dropped = True
-
-    def sync(self) -> None:
-        """Wait until all bytes are on the disk."""
-        with cannot_write(self.shown):
-            os.fsync(self.fileno())
 
     def close(self) -> None:
         """Close the file."""
@@ -149,41 +140,35 @@ def open_locked(part: str, shown: str) -> int:
     Raises:
         OSError: the file cannot be written, is not a regular file of the user's, or is locked by another run.
     """
-    while True:
-        descriptor = open_own(part, shown)
-        if not lock(descriptor):
-            os.close(descriptor)
-            raise OSError(errno.EBUSY, "another run is still writing it", shown)
-        if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
-            return descriptor
-        os.close(descriptor)  # a run that has just ended has removed it
-
-
-def unlink_own(file: io.FileIO, part: str) -> None:
-    """Remove a part file, unless it has become the result or another run's file in the meantime."""
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
-            os.unlink(part)
-
-
-def open_own(part: str, shown: str) -> int:
-    """Open a new file, or an existing regular file of the user's, for reading and writing; see `open_locked`."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
             with cannot_write(shown):
-                return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
+                descriptor = os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            pass
-        try:
-            descriptor = os.open(part, flags)
-        except FileNotFoundError:  # a run that has just ended has removed it
-            continue
+            try:
+                descriptor = os.open(part, flags)
+            except FileNotFoundError:  # a run that has just ended has removed it
+                continue
         status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink < 2:
+        error = None
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+            error = OSError(errno.EEXIST, "is in the way: remove it", part)
+        elif not lock(descriptor):
+            error = OSError(errno.EBUSY, "another run is still writing it", shown)
+        elif _is_file(descriptor, part):
             return descriptor
         os.close(descriptor)
-        raise OSError(errno.EEXIST, "is in the way: remove it", part)
+        if error:
+            raise error
+
+
+def _is_file(descriptor: int, part: str) -> bool:
+    """Check that an open file still has its name, which another run may have renamed or removed."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(part))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -197,57 +182,24 @@ def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
         yield out
 
 
-@contextmanager
-def whole(
-    file: NamedFile,
-    part: str,
-    target: str,
-    mode: int | None,
-    on_whole: OnWhole | None = None,
-) -> Iterator[BinaryIO]:
-    """Open a stream into a file that gets its final name once it is complete, and is removed on an error.
-
-    Args:
-        file: open and locked; see `open_locked`. Its content is discarded.
-        part: its temporary name.
-        target: its final name.
-        mode: see `existing_mode`.
-        on_whole: callback before it gets its final name.
-    """
-    with io.BufferedWriter(file) as raw:
-        try:
-            file.truncate(0)
-            with packed(file.shown, raw) as out:
-                yield out
-            raw.flush()
-            if on_whole:
-                on_whole(part)
-            put_in_place(file, part, target, mode)
-        except BaseException:
-            file.drop()
-            unlink_own(file, part)  # while it is locked
-            raise
-
-
 def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
     """Give a complete file its final name, and the permissions of the file it replaces, or those of any new file."""
-    file.sync()
     mask = os.umask(0)
     os.umask(mask)
     with cannot_write(file.shown):
+        os.fsync(file.fileno())
         os.fchmod(file.fileno(), 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
         os.replace(part, target)
 
 
 @contextmanager
-def open_output(path: str | None, on_whole: OnWhole | None = None) -> Iterator[BinaryIO]:
+def open_output(path: str | None) -> Iterator[BinaryIO]:
     """Open stdout, or a file (compressed if named .gz, .xz or .zst) that appears only when it is complete.
 
     The next run overwrites the temporary file of a killed one.
 
     Args:
         path: the file; None or "-" for stdout.
-        on_whole: callback before a regular file gets its final name.
 
     Raises:
         OSError: the output cannot be written, or the disk is full; names the file.
@@ -269,30 +221,37 @@ def open_output(path: str | None, on_whole: OnWhole | None = None) -> Iterator[B
         with io.BufferedWriter(NamedFile(path, path)) as out:
             yield out
         return
-    with replace_file(link_target(path), path, mode, on_whole) as out:
+    with replace_file(link_target(path), path, mode) as out:
         yield out
 
 
 @contextmanager
-def replace_file(
-    target: str, shown: str | None = None, mode: int | None = None, on_whole: OnWhole | None = None
-) -> Iterator[BinaryIO]:
+def replace_file(target: str, shown: str | None = None, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file that replaces what has its name, also a symbolic link or a pipe, once it is complete.
 
     Args:
         target: its name.
         shown: its name in errors, if different.
         mode: see `existing_mode`.
-        on_whole: callback before it gets that name.
 
     Raises:
         OSError: the file cannot be written, or another run is writing it.
     """
-    part = temporary_name(target)
-    file = NamedFile(open_locked(part, shown or target), shown or target)
+    part, shown = temporary_name(target), shown or target
+    file = NamedFile(open_locked(part, shown), shown)
     unfinished.add(part)
     try:
-        with whole(file, part, target, mode, on_whole) as out:
-            yield out
+        with io.BufferedWriter(file) as raw:
+            try:
+                file.truncate(0)
+                with packed(shown, raw) as out:
+                    yield out
+                raw.flush()
+                put_in_place(file, part, target, mode)
+            except BaseException:
+                file.drop()
+                if _is_file(file.fileno(), part):  # which is locked, and not the result or another run's file
+                    os.unlink(part)
+                raise
     finally:
         unfinished.discard(part)

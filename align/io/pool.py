@@ -134,11 +134,7 @@ class Workers(Pool):
             raise job.error
         return job.outcomes
 
-    def hear(self, timeout: float | None = None) -> None:
-        """Wait until a worker reports something; see `hear_done`."""
-        self.hear_done(timeout)
-
-    def hear_done(self, timeout: float | None = None) -> list[QueuedJob]:
+    def hear(self, timeout: float | None = None) -> list[QueuedJob]:
         """Wait until a worker reports something or the timeout in seconds expires, and return the finished jobs.
 
         Raises:
@@ -158,12 +154,9 @@ class Workers(Pool):
                     self._on_batch(value)
                 continue
             job = worker.jobs.popleft()
+            job.outcomes, job.error = ([], value) if status == "failed" else (value, None)
             job.done = True
             finished.append(job)
-            if status == "failed":
-                job.error = value
-            else:
-                job.outcomes = value
         self._feed()
         return finished
 
@@ -231,22 +224,17 @@ def held_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_worker(inherited: Sequence[Connection]) -> None:
-    """Make this process a worker with one CPU thread, whose parent handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
+    """Make this process a worker with one CPU thread, and run jobs until the parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the parent handles
     for number in (signal.SIGTERM, signal.SIGHUP):
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for connection in inherited:
-        connection.close()
+    for other in inherited:
+        other.close()
     torch.set_num_threads(1)
     gc.freeze()  # collecting the parent's objects would copy their memory
-
-
-def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
-    """Run jobs until the parent has ended."""
-    _begin_worker(inherited)
     jobs: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
     while True:

@@ -64,7 +64,7 @@ def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[E
         pool.share(least=1)
         waiting = {pool.submit("align", file): file for file in largest_first(files)}
         while waiting:
-            done = pool.hear_done()
+            done = pool.hear()
             while progress:
                 yield progress.popleft()
             for task in done:
