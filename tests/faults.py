@@ -104,8 +104,8 @@ carriage-return-kept  io/reader.py  tests/unit/test_lines.py
 - .removesuffix(b"\r")
 + .removesuffix(b"")
 bad-bytes-replaced  io/reader.py  tests/unit/test_lines.py
-- return raw.decode()
-+ return raw.decode(errors="replace")
+- text = raw.decode()
++ text = raw.decode(errors="replace")
 blank-lines-dropped  io/reader.py  tests/unit/test_lines.py
 - enumerate(stream, 1)
 + enumerate(filter(bytes.strip, stream), 1)
@@ -116,7 +116,7 @@ shorter-file-wins  io/reader.py  tests/unit/test_lines.py
 - zip_longest(*streams)
 + zip(*streams)
 output-in-place  io/output.py  tests/cli/test_output.py
-- return beside(target, ".", f".{digest}.part")
+- return sibling(target, ".", f".{digest}.part")
 + return target
 no-line-for-no-link  cli/common.py  tests/cli/test_bad_lines.py
 - out.write(text.encode() + b"\n")

@@ -23,7 +23,7 @@ from align.evaluation.link_formats import (
     renumber,
 )
 
-MOST_SILENT = 100_000
+MAX_SILENT = 100_000
 """Maximum number of sentences without links that a NAACL file may skip: a higher sentence number is an error,
 since each skipped sentence takes memory.
 """
@@ -130,7 +130,7 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
             parsed = parse_naacl(line)
             if parsed.sentence < 1:
                 raise ValueError("sentence 0, and NAACL files count from 1")
-            if parsed.sentence > len(lines) + MOST_SILENT:
+            if parsed.sentence > len(lines) + MAX_SILENT:
                 raise ValueError(f"sentence {parsed.sentence:,} in a file of {plural(len(lines), 'line')}")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=line_number) from None
@@ -209,8 +209,13 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         for number, length in zip(reversed(link) if swapped else link, size, strict=True)
     )
     if zero and at_length:
-        message = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
-        raise LinksError(message, file=file.name, hint=_check_sides(role, swapped))
+        order = f"right to give ‹{role}.swapped=True›" if swapped else f"source first (else ‹{role}.swapped=True›)"
+        raise LinksError(
+            "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length",
+            file=file.name,
+            hint=f"is it of this text, are ‹source› and ‹target› in order, and is it {order}? If all of that is so, "
+            f'give ‹{role}.base=0› or 1, and ‹out_of_range="ignore"›',
+        )
     if zero or at_length:
         return int(at_length)
     raise LinksError(
@@ -220,28 +225,16 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     )
 
 
-def _check_sides(role: str, swapped: bool) -> str:
-    order = f"right to give ‹{role}.swapped=True›" if swapped else f"source first (else ‹{role}.swapped=True›)"
-    return (
-        f"is it of this text, are ‹source› and ‹target› in order, and is it {order}? "
-        f'If all of that is so, give ‹{role}.base=0› or 1, and ‹out_of_range="ignore"›'
-    )
-
-
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
     """Return all links of a file as (source, target) from 0.
 
     Raises:
         LinksError: an index is below the base; names file and line.
     """
-
-    def convert(pair: Gold) -> Gold:
-        return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
-
     renumbered = []
     for line, pair in zip(file.lines, file.pairs, strict=True):
         try:
-            renumbered.append(convert(pair))
+            renumbered.append(Gold(*(renumber(links, base, swapped) for links in (pair.sure, pair.possible))))
         except ValueError as error:
             raise LinksError(str(error), file=file.name, line=line) from None
     return renumbered

@@ -13,7 +13,7 @@ from align.evaluation.gold import LinksWarning, NumberedLinks
 from align.evaluation.link_formats import OTHER_READINGS
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
 
-CLEARLY = 0.05
+MIN_GAIN = 0.05
 """Difference in AER, as a share of 1, from which another reading of a file causes a warning."""
 
 
@@ -115,7 +115,7 @@ def warn_of_better_readings(
         otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
         argument = "swapped" if reading == "swapped" else "base"
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
-        if rate < as_read - CLEARLY:
+        if rate < as_read - MIN_GAIN:
             message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
             hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?" if of_file else f"is ‹hyp.{argument}› right?"
             warnings.warn(LinksWarning(LinksError(message, file=name, hint=hint)), stacklevel=3)

@@ -16,7 +16,7 @@ WIDTH = 80
 
 GAP = 2
 
-NARROWEST = 12
+MIN_WIDTH = 12
 
 
 class Interval(NamedTuple):
@@ -181,7 +181,7 @@ def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[st
     def limits() -> list[int]:
         return [min(width, longest) if folds else width for width, folds in zip(widths, words, strict=True)]
 
-    while sum(limits()) + GAP * (len(widths) - 1) > WIDTH and longest > NARROWEST:
+    while sum(limits()) + GAP * (len(widths) - 1) > WIDTH and longest > MIN_WIDTH:
         longest -= 1
     rooms = limits()
     if rooms == widths:

@@ -76,7 +76,7 @@ def existing_mode(path: str) -> int | None:
     return mode
 
 
-def beside(target: str, prefix: str, suffix: str) -> str:
+def sibling(target: str, prefix: str, suffix: str) -> str:
     """Return a name next to a file for another one that belongs to it, as long as the file system allows."""
     folder, name = os.path.split(target)
     if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
@@ -87,7 +87,7 @@ def beside(target: str, prefix: str, suffix: str) -> str:
 def temporary_name(target: str) -> str:
     """Return the name of a file until it is complete; its digest tells it from files that are not of this package."""
     digest = hashlib.blake2b(os.fsencode(os.path.basename(target)), digest_size=4).hexdigest()
-    return beside(target, ".", f".{digest}.part")
+    return sibling(target, ".", f".{digest}.part")
 
 
 def longest_name(folder: str) -> int:
@@ -105,12 +105,12 @@ def link_target(path: str) -> str:
 
 def parts_of(path: str) -> str:
     """Return the folder for the shards of a result."""
-    return beside(link_target(path), "", ".parts")
+    return sibling(link_target(path), "", ".parts")
 
 
 def record_of(path: str) -> str:
     """Return the name of the record of a complete result."""
-    return beside(link_target(path), "", ".run.json")
+    return sibling(link_target(path), "", ".run.json")
 
 
 def lock(descriptor: int) -> bool:

@@ -138,7 +138,15 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
         for number, raw in enumerate(stream, 1):
             if number == 1 and (kind := recognise_file(max(head, raw, key=len))):
                 raise DataError(f"the file is {kind}", file=name, hint=READABLE)
-            text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
+            raw, bad = raw.removesuffix(b"\n").removesuffix(b"\r"), None
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
+                hint = "convert the file, for example with iconv"
+                text, bad = "", LineError(what, "not UTF-8", file=name, line=number, hint=hint)
+            if bad:
+                on_bad(bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
     except DAMAGED as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
@@ -146,17 +154,6 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
         if error.filename is not None:  # of a list of bad lines that cannot be written
             raise
         raise DataError(f"cannot be read: {error.strerror or error}", file=name, line=number + 1) from None
-
-
-def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
-    """Decode a line; return "" for one that is not UTF-8, if the handler permits it."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        message = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-    hint = "convert the file, for example with iconv"
-    on_bad(LineError(message, "not UTF-8", file=name, line=number, hint=hint))
-    return ""
 
 
 class SideSplitter:
@@ -402,8 +399,10 @@ class Text(Iterator[Pair]):
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]
         self._files_begun = 0
         for name in source.files:
-            _check_readable(name)
-        self._sizes = [_size(text[0]) for text in self._texts]
+            if name != "-" and not stat.S_ISFIFO(os.stat(name).st_mode):  # which opening would affect
+                open(name, "rb").close()
+        statuses = [regular_file(sys.stdin if first == "-" else first) for first, *_ in self._texts]
+        self._sizes = [status.st_size if status else None for status in statuses]
         self._raw: BinaryIO | None = None  # the file that is being read, or the first of two
         self._pairs = self._read()
 
@@ -458,14 +457,3 @@ class Text(Iterator[Pair]):
             if len(self._texts) < 3:
                 error.hint = f'is each file one side of the text? ‹source="{files[0]}"› ‹target="{files[1]}"›'
         self.bad(error)
-
-
-def _check_readable(name: str) -> None:
-    """Open a file and close it again, unless it is a pipe, for which opening has side effects."""
-    if name != "-" and not stat.S_ISFIFO(os.stat(name).st_mode):
-        open(name, "rb").close()
-
-
-def _size(name: str) -> int | None:
-    about = regular_file(sys.stdin if name == "-" else name)
-    return about.st_size if about else None

@@ -155,19 +155,6 @@ def readers_of(aligner: Aligner) -> list[str]:
 
 
 def read_choice(record: Any) -> Choice:
-    """Read a choice that was written to JSON with `dataclasses.asdict`.
-
-    Raises:
-        ValueError, TypeError, KeyError: the record is not a choice.
-    """
-
-    def read_cell(cell: Any) -> Cell | None:
-        if cell is None:
-            return None
-        if type(cell["layer"]) is not int or not (cell["head"] == "all" or type(cell["head"]) is int):
-            raise ValueError("neither a layer nor a head")
-        return Cell(cell["layer"], cell["head"])
-
-    place = Place(read_cell(record["place"]["input"]), read_cell(record["place"]["output"]))
-    consistency = record["consistency"]
-    return Choice(place, str(record["reason"]), None if consistency is None else float(consistency))
+    """Read a choice that was written to JSON with `dataclasses.asdict`."""
+    cells = {position: cell and Cell(**cell) for position, cell in record["place"].items()}
+    return Choice(Place(**cells), record["reason"], record["consistency"])

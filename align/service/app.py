@@ -38,7 +38,7 @@ from align.service.messages import (
     first_error,
     read_pair,
 )
-from align.service.rounds import Metrics, QueueFullError, Rounds, RoundsEndedError
+from align.service.rounds import Metrics, Rounds
 from align.service.work import Item, Work, read_links, read_page, read_sentence, read_tagged
 
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
@@ -257,14 +257,6 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
         elif error.status_code == 400:
             example = EXAMPLES.get(request.url.path)
         return refusal(error.status_code, why, error.headers, example)
-
-    @app.exception_handler(QueueFullError)
-    async def full(request: Request, error: QueueFullError) -> Response:
-        return refusal(429, "too many pairs are waiting", {"Retry-After": "1"})
-
-    @app.exception_handler(RoundsEndedError)
-    async def ended(request: Request, error: RoundsEndedError) -> Response:
-        return refusal(503, "the service has failed and must be started again")
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:

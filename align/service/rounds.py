@@ -19,6 +19,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from starlette.exceptions import HTTPException
 
 from align.core.types import Alignment, Pair
 from align.io.session import Session
@@ -78,12 +79,8 @@ TURN = 16
 _log = logging.getLogger("align.service")
 
 
-class QueueFullError(Exception):
-    """The queue has no room for the pairs of a request."""
-
-
-class RoundsEndedError(Exception):
-    """The worker has stopped, and no more pairs are aligned."""
+def _ended() -> HTTPException:
+    return HTTPException(503, "the service has failed and must be started again")
 
 
 @dataclass(eq=False)
@@ -128,10 +125,10 @@ class Rounds:
         """Call a function in the thread of the models.
 
         Raises:
-            RoundsEndedError: the worker has stopped.
+            HTTPException: the worker has stopped.
         """
         if self._ended:
-            raise RoundsEndedError
+            raise _ended()
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def align(self, session: Session, pairs: Sequence[Sequence[Pair]], cost: int = 1) -> list[Result]:
@@ -141,15 +138,14 @@ class Rounds:
             cost: characters that each character of these pairs counts for in a batch.
 
         Raises:
-            QueueFullError: the queue has no room for the pairs.
-            RoundsEndedError: the worker has stopped.
+            HTTPException: the queue has no room for the pairs, or the worker has stopped.
         """
         if not pairs:
             return []
         if self._ended:
-            raise RoundsEndedError
+            raise _ended()
         if self.queued + len(pairs) > self._capacity:
-            raise QueueFullError
+            raise HTTPException(429, "too many pairs are waiting", {"Retry-After": "1"})
         reply: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Job(session, pairs, cost, reply, [None] * len(pairs), 0, len(pairs)))
         self.queued += len(pairs)
@@ -185,7 +181,7 @@ class Rounds:
             self._ended = True
             for job in {*self._waiting, *(job for job, _ in taken)}:
                 if not job.reply.done():
-                    job.reply.set_exception(RoundsEndedError())
+                    job.reply.set_exception(_ended())
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 

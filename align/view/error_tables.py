@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from align.core.errors import printable, with_arguments
 from align.core.types import Pair
 from align.evaluation.metrics import METRICS, estimate, worst
-from align.evaluation.report import Report, System
+from align.evaluation.report import Report
 from align.evaluation.tables import Column, Rows, Value, interval, mark_best, percent
 from align.view.grid import ERROR_SIGNS, error_grid
 
@@ -44,22 +44,19 @@ def score_table(
             columns.append(Column("interval", "95 % CI", digits))
     columns += COUNTS
     columns += [Column("difference", "dAER", digits), Column("p", "p", 4)] if report.paired else []
-    rows: Rows = [_score_row(system) for system in report.systems]
-    if marked:
-        rows = mark_best(columns, rows, {name: min if name == "aer" else max for name in HEADS})
-    return columns, rows
-
-
-def _score_row(system: System) -> dict[str, Value]:
-    row: dict[str, Value] = {"system": system.name}
-    for name, score in system.scores.items():
-        row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, score), strict=True))
-    row["interval"] = interval(*map(percent, system.scores["aer"][1:]))
-    in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
-    row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
-    if system.difference:
-        row |= {"difference": percent(system.difference.value), "p": system.difference.p}
-    return row
+    rows: list[dict[str, Value]] = []
+    for system in report.systems:
+        row: dict[str, Value] = {"system": system.name}
+        for name, score in system.scores.items():
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, score), strict=True))
+        row["interval"] = interval(*map(percent, system.scores["aer"][1:]))
+        in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
+        row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
+        if system.difference:
+            row |= {"difference": percent(system.difference.value), "p": system.difference.p}
+        rows.append(row)
+    best = {name: min if name == "aer" else max for name in HEADS}
+    return columns, mark_best(columns, rows, best) if marked else rows
 
 
 def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:

@@ -15,9 +15,9 @@ from align.core.errors import printable
 from align.core.types import Alignment, Gold, Links, Pair
 
 SHADES = " ░▒▓█"
-LONGEST = 14
+MAX_LETTERS = 14
 
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 """Maximum number of cells: larger grids are unreadable, and a file may hold any number."""
 
 
@@ -68,13 +68,13 @@ def error_grid(links: Links, gold: Gold, pair: Pair | None = None, width: int | 
     """Compare a hypothesis with gold in a grid, with the signs of `ERROR_SIGNS`.
 
     Without the pair, words appear as their numbers from 0, and only those that have a link. A grid of more than
-    `MOST_CELLS` cells is replaced by a message. `width` is as for `grid`.
+    `MAX_CELLS` cells is replaced by a message. `width` is as for `grid`.
     """
     rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
     columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
     if pair is not None:
         rows, columns = range(len(pair.source)), range(len(pair.target))
-    if len(rows) * len(columns) > MOST_CELLS:
+    if len(rows) * len(columns) > MAX_CELLS:
         return f"too large to draw: {len(rows):,} by {len(columns):,} words; a table (TSV, JSON) lists the errors"
     source = [pair.source[i] if pair else str(i) for i in rows]
     target = [pair.target[j] if pair else str(j) for j in columns]
@@ -125,4 +125,4 @@ def _letters(word: str) -> list[str]:
 
 
 def _truncate(letters: list[str]) -> list[str]:
-    return letters if len(letters) <= LONGEST else [*letters[: LONGEST - 1], "…"]
+    return letters if len(letters) <= MAX_LETTERS else [*letters[: MAX_LETTERS - 1], "…"]

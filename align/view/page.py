@@ -102,27 +102,35 @@ def page_data(
     counts = [count_all(system.links, gold) for system in systems] if gold is not None else []
     pairs = []
     for n, pair in enumerate(text):
-        record: dict[str, Any] = {"number": n + 1, "source": [*pair.source], "target": [*pair.target]}
-        record["systems"] = [_of_pair(system, n) for system in systems]
+        record: dict[str, Any] = {"number": n + 1, "source": [*pair.source], "target": [*pair.target], "systems": []}
+        for system in systems:
+            row: dict[str, Any] = {"links": _listed(system.links[n])}
+            if scores := system.scores[n] if n < len(system.scores) else {}:
+                links = sorted(system.links[n])
+                row["scores"] = [round(scores[link], 4) if link in scores else None for link in links]
+            if maybe := _listed(system.maybe[n]) if n < len(system.maybe) else []:
+                row["maybe"] = maybe
+            record["systems"].append(row)
         for row, of_system in zip(record["systems"], counts, strict=False):
             row |= _errors(of_system[n])
         if gold is not None:
             record["gold"] = {"sure": _listed(gold[n].sure), "possible": _listed(gold[n].possible - gold[n].sure)}
-        everywhere, anywhere = _shared([system.links[n] for system in systems])
-        record["differing"] = len(anywhere - everywhere)
+        of_systems = [system.links[n] for system in systems]
+        record["differing"] = len(frozenset.union(*of_systems) - frozenset.intersection(*of_systems))
         if attention and n < len(attention.shares) and attention.shares[n]:
             record["shares"] = base64.b64encode(zlib.compress(attention.shares[n], 9)).decode()
         pairs.append(record)
     overview = [{"name": system.name, "links": sum(map(len, system.links))} for system in systems]
     for row, of_system in zip(overview, counts, strict=False):
         row |= _errors(of_system.sum(0))
-    return {
-        "pairs": pairs,
-        "systems": overview,
-        "gold": gold is not None,
-        "model": _of_model(attention) if attention else None,
-        "signature": signature,
+    model = attention and {
+        "name": attention.name,
+        "position": attention.position,
+        "scores": [*attention.scores],
+        "cells": [[cell.layer, cell.head] for cell in attention.cells],
+        "shown": [attention.shown.layer, attention.shown.head],
     }
+    return {"pairs": pairs, "systems": overview, "gold": gold is not None, "model": model, "signature": signature}
 
 
 def _read(name: str) -> str:
@@ -139,16 +147,6 @@ def _listed(links: Links) -> list[list[int]]:
     return [[i, j] for i, j in sorted(links)]
 
 
-def _of_pair(system: System, n: int) -> dict[str, Any]:
-    """Return a system's links of one pair, their scores, and which of them are possible only."""
-    links = sorted(system.links[n])
-    scores = system.scores[n] if n < len(system.scores) else {}
-    rounded = [round(scores[link], 4) if link in scores else None for link in links]
-    maybe = _listed(system.maybe[n]) if n < len(system.maybe) else []
-    record: dict[str, Any] = {"links": _listed(system.links[n])}
-    return record | ({"scores": rounded} if scores else {}) | ({"maybe": maybe} if maybe else {})
-
-
 def _errors(counts: Counts) -> dict[str, Any]:
     """Return wrong and missing links, and the AER in percent, from |A∩S|, |A∩P|, |A|, |S| `[4]`."""
     in_sure, in_possible, links, sure = map(int, counts)
@@ -157,19 +155,4 @@ def _errors(counts: Counts) -> dict[str, Any]:
         "wrong": links - in_possible,
         "missing": sure - in_sure,
         "aer": round(100 * rate, 2) if np.isfinite(rate) else None,
-    }
-
-
-def _shared(links: Sequence[Links]) -> tuple[Links, Links]:
-    """Return the links that all sets have, and those that any has."""
-    return frozenset.intersection(*links), frozenset.union(*links)
-
-
-def _of_model(attention: Attention) -> dict[str, Any]:
-    return {
-        "name": attention.name,
-        "position": attention.position,
-        "scores": [*attention.scores],
-        "cells": [[cell.layer, cell.head] for cell in attention.cells],
-        "shown": [attention.shown.layer, attention.shown.head],
     }

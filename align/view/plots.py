@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -34,14 +34,6 @@ in_style = matplotlib.style.context(["default", STYLE])
 DPI = 200
 
 
-class _Scale(NamedTuple):
-    """Ends of the colour scale, and whether the lowest number is the best."""
-
-    low: float
-    high: float
-    lowest: bool
-
-
 def _ink(colour: Sequence[float]) -> str:
     """Return black or white, whichever has more contrast to a colour (by WCAG's relative luminance)."""
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
@@ -49,15 +41,16 @@ def _ink(colour: Sequence[float]) -> str:
     return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
-def _heat_map(axes: Any, values: Values, rows: Sequence[str], columns: Sequence[str], scale: _Scale) -> Any:
+def _heat_map(
+    axes: Any, values: Values, rows: Sequence[str], columns: Sequence[str], ends: tuple[float, float], lowest: bool
+) -> Any:
     """Draw one map with numbers in its cells; dark is good, and a cell without a value stays white."""
-    colours = "Blues_r" if scale.lowest else "Blues"
-    image = axes.imshow(values, cmap=colours, vmin=scale.low, vmax=scale.high, aspect="auto")
+    image = axes.imshow(values, cmap="Blues_r" if lowest else "Blues", vmin=ends[0], vmax=ends[1], aspect="auto")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     for (y, x), value in np.ndenumerate(values):
-        text = "n/a" if np.isnan(value) else f"{value:.1f}" if scale.high > 10 else f"{value:.2f}"
+        text = "n/a" if np.isnan(value) else f"{value:.1f}" if ends[1] > 10 else f"{value:.2f}"
         ink = "black" if np.isnan(value) else _ink(image.to_rgba(value))
         axes.text(x, y, text, ha="center", va="center", color=ink)
     return image
@@ -86,7 +79,7 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
     """
     figure = Figure(figsize=(2.6 + 0.62 * values.shape[1], 1.3 + 0.36 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    image = _heat_map(axes, values, rows, _numbers(values.shape[1]), _scale(values, lowest))
+    image = _heat_map(axes, values, rows, _numbers(values.shape[1]), _ends(values), lowest)
     for y in range(len(rows)):
         offset = np.full_like(values, np.nan)
         offset[y] = values[y]
@@ -115,7 +108,7 @@ def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowe
     figure = Figure(figsize=size, layout="constrained")
     grid = np.atleast_1d(figure.subplots(down, across)).ravel()
     for axes, name, panel in zip(grid, panels, values, strict=False):
-        image = _heat_map(axes, panel, _numbers(layers), ["all", *_numbers(columns - 1)], _scale(values, lowest))
+        image = _heat_map(axes, panel, _numbers(layers), ["all", *_numbers(columns - 1)], _ends(values), lowest)
         _frame_best(axes, panel, lowest)
         axes.set_title(name)
         axes.set_xlabel("head")
@@ -131,9 +124,10 @@ def _numbers(count: int) -> list[str]:
     return [str(n) for n in range(1, count + 1)]
 
 
-def _scale(values: Values, lowest: bool) -> _Scale:
+def _ends(values: Values) -> tuple[float, float]:
+    """Return both ends of the colour scale."""
     known = values[np.isfinite(values)]
-    return _Scale(float(known.min()), float(known.max()), lowest) if len(known) else _Scale(0.0, 1.0, lowest)
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
 @in_style

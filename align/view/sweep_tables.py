@@ -20,7 +20,7 @@ from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
 from align.view.findings import Table, write_tables
 
-MOST_HEADS = 4
+MAX_HEADS = 4
 """Maximum number of heads per layer with a column each in text that fits a terminal; of more, it shows the best."""
 
 
@@ -31,7 +31,7 @@ def _column(key: str, head: Head, digits: int) -> Column:
 def _heads(swept: Sweep, complete: bool) -> list[Head]:
     """Return all heads together and each head; only the former if there is no room for a column each."""
     heads = [cell.head for cell in swept.cells if cell.layer == 1]
-    return heads if complete or len(heads) <= MOST_HEADS + 1 else heads[:1]
+    return heads if complete or len(heads) <= MAX_HEADS + 1 else heads[:1]
 
 
 def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:

@@ -53,3 +53,20 @@ def test_what_is_no_http_is_not_logged(caplog: pytest.LogCaptureFixture) -> None
 
     assert [answer[:13] for answer in run(ask)] == [b"HTTP/1.1 400 ", b"HTTP/1.1 503 "]
     assert not caplog.records
+
+
+def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+
+    async def ask() -> list[bytes]:
+        async with listening() as port:
+            first = await send(port, GET)
+            _, idle = await asyncio.open_connection("127.0.0.1", port)
+            second = await send(port, GET)
+            idle.close()
+            return [first, second]
+
+    first, second = run(ask)
+    assert b'"ready"' in first
+    assert second.startswith(b"HTTP/1.1 503 ")
+    assert second.endswith(b"Service Unavailable")

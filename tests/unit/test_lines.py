@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
+from align.core.types import TextWarning
 from align.io.compression import import_zstd
 from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
 
@@ -171,7 +172,7 @@ def test_other_numbers_are_words(sources: list[str], targets: list[str]) -> None
 def test_running_numbers_are_no_source_sentences() -> None:
     with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
         list(read_bitext(["0\tdas Haus", "1\tein Haus"], "x"))
-    with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
+    with pytest.warns(TextWarning, match="a TAB in it"), pytest.raises(DataError, match=f"^x: {NUMBERED}"):
         list(read_sources(["0\tdas Haus", "1\tein Haus"], "x"))
     assert len(list(read_bitext(["0 ||| das Haus", "1 ||| ein Haus"], "x"))) == 2
     assert len(list(read_bitext(["0\tnull", "1\teins"], "x", (1, 2)))) == 2

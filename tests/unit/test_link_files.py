@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from align.evaluation.link_files import (
-    MOST_SILENT,
+    MAX_SILENT,
     LinkFile,
     detect_format,
     find_base,
@@ -118,7 +118,7 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
         ("1 1 1 S\n0 1 1 S\n", "links, line 2: sentence 0, and NAACL files count from 1"),
         ("200000 1 1 S\n", "links, line 1: sentence 200,000 in a file of 1 line"),
         ("# Sentence pair (1) source", "links: 1 line, where GIZA++ writes three for each pair"),
-        (f"1 1 1\n{MOST_SILENT + 3} 1 1\n", f"links, line 2: sentence {MOST_SILENT + 3:,} in a file of 2 lines"),
+        (f"1 1 1\n{MAX_SILENT + 3} 1 1\n", f"links, line 2: sentence {MAX_SILENT + 3:,} in a file of 2 lines"),
         (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
         (A3.format(1) + "\n", "links: 4 lines, where GIZA++ writes three for each pair"),
         (A3.format(1) + A3.format(1), "links, line 4: pair 1 appears twice"),
@@ -174,7 +174,7 @@ def test_naacl_leaves_out_sentences_without_links() -> None:
 
 
 def test_naacl_may_leave_out_many_but_not_any_number() -> None:
-    assert len(read(f"{MOST_SILENT + 1} 1 1\n").pairs) == MOST_SILENT + 1
+    assert len(read(f"{MAX_SILENT + 1} 1 1\n").pairs) == MAX_SILENT + 1
 
 
 def test_giza_parts_are_put_in_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 from align.core.types import Cell, Head
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 from align.evaluation.tables import WIDTH, Best
-from align.view.sweep_tables import MOST_HEADS, cell_table, report
+from align.view.sweep_tables import MAX_HEADS, cell_table, report
 
 
 def swept(layers: int, heads: int, gold: bool, reverse: bool) -> Sweep:
@@ -35,7 +35,7 @@ def swept(layers: int, heads: int, gold: bool, reverse: bool) -> Sweep:
     )
 
 
-@pytest.mark.parametrize("heads", [1, MOST_HEADS, MOST_HEADS + 1, 16])
+@pytest.mark.parametrize("heads", [1, MAX_HEADS, MAX_HEADS + 1, 16])
 @pytest.mark.parametrize("gold", [True, False])
 @pytest.mark.parametrize("reverse", [True, False])
 def test_all_tables_fit_a_terminal(heads: int, gold: bool, reverse: bool) -> None:
@@ -44,7 +44,7 @@ def test_all_tables_fit_a_terminal(heads: int, gold: bool, reverse: bool) -> Non
     assert max(map(len, lines)) <= WIDTH
     assert lines[-1] == "sign"
     assert lines[-2].startswith("best WITH gold: score=" if gold else "best without gold: score=")
-    assert ("each head by itself: wide" in lines) == (heads > MOST_HEADS)
+    assert ("each head by itself: wide" in lines) == (heads > MAX_HEADS)
     assert any(f"head {heads}" in line for line in report(found, "sign", wide=True, samples=10).split("\n"))
 
 

@@ -13,7 +13,7 @@ from align import grid, heat_grid
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import make_gold
 from align.evaluation.tables import (
-    NARROWEST,
+    MIN_WIDTH,
     TABLES,
     WIDTH,
     Best,
@@ -25,7 +25,7 @@ from align.evaluation.tables import (
     interval,
     mark_best,
 )
-from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
+from align.view.grid import ERROR_SIGNS, MAX_CELLS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
@@ -74,7 +74,7 @@ def test_error_grid_of_too_many_words_is_a_line() -> None:
     said = "too large to draw: 20,000 by 20,000 words; a table (TSV, JSON) lists the errors"
     assert error_grid(links, make_gold([])) == said
     assert error_grid(frozenset(), make_gold([]), Pair(20_000 * ("a",), 20_000 * ("b",), 1)) == said
-    side = int(MOST_CELLS**0.5)
+    side = int(MAX_CELLS**0.5)
     assert error_grid(frozenset((n, n) for n in range(side)), make_gold([])).count("\n") == side + 2
 
 
@@ -210,7 +210,7 @@ def test_names_are_folded_where_a_table_is_too_wide() -> None:
         ]
     )
     columns += [Column("n0", f"and again {n}", 2) for n in range(6)]
-    assert as_text(columns, [row], "").split("\n")[1].startswith("-" * NARROWEST + "  ")  # no narrower than that
+    assert as_text(columns, [row], "").split("\n")[1].startswith("-" * MIN_WIDTH + "  ")  # no narrower than that
 
 
 @pytest.mark.parametrize(
