@@ -93,7 +93,9 @@ class Aligner:
                     out.write(f"{-log(value):.4f}\n".encode())
             for out, of_content in zip((links, forward, reverse), names, strict=True):
                 for name in filter(None, of_content):
-                    _copy(out, name)
+                    out.seek(0)
+                    with open(name, "wb") as raw, packed(name, raw) as copy:
+                        shutil.copyfileobj(out, copy)
         if session.choices:
             self._aligner = self._aligner.reading_at(session.choices)
 
@@ -150,13 +152,6 @@ def write_priors(
     """
     if count := sum(len(kind) for kind in (priors_list, hmmf_priors, hmmr_priors, ferf_priors, ferr_priors)):
         raise ValueError(f"expected the empty priors of calculate_priors; got {count:,}")
-
-
-def _copy(content: IO[bytes], name: str) -> None:
-    """Write all of a file into the file of a name, which may be open elsewhere."""
-    content.seek(0)
-    with open(name, "wb") as raw, packed(name, raw) as out:
-        shutil.copyfileobj(content, out)
 
 
 def _pairs(source: Iterable[str], target: Iterable[str]) -> Iterator[Pair]:

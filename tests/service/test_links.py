@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.cli import extract, transfer
+from align.core.types import TextWarning
 from align.io.session import Session
 from align.service import messages, rounds
 from align.service.work import Work, work_of
@@ -93,6 +94,27 @@ def test_what_is_too_long_for_the_model(work: Work, monkeypatch: pytest.MonkeyPa
 
     for replies in run(ask):
         assert [one["status"] for one in replies] == ["too long", "ok"]
+
+
+FRENCH = (
+    "Le chat noir dort dans la maison de ma mère {} jours",
+    "The black cat sleeps in the house of my mother for {} days",
+)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_text_in_another_language_is_warned_of_once() -> None:
+    own = work_of(load("de-en", device="cpu", too_long="blank").fixed(), "signature")
+
+    async def ask() -> None:
+        async with asking(own) as client:
+            for start in (0, 12):
+                sides = [(FRENCH[0].format(n), FRENCH[1].format(n)) for n in range(start, start + 12)]
+                assert (await client.post("/align", json=pairs(*sides))).status_code == 200
+
+    with pytest.warns(TextWarning, match="the source looks like French") as warned:
+        run(ask)
+    assert len(warned) == 1
 
 
 def aligned(session: Session, pairs: Sequence[Pair]) -> list[Alignment]:
