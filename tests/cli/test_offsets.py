@@ -76,7 +76,7 @@ def test_a_run_that_goes_on(run: Callable[..., Result], write: Callable[..., Non
 
 def test_what_reads_links_of_words_says_so(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
     write(offsets="0:3-1:4\n", gold="0-0\n")
-    message = "line 1: '0:3-1:4' links characters (format offsets); only links between words, as 0-3, are read"
+    message = "line 1: '0:3-1:4' is not a link such as 0-3"
     failed(run_main(combine.main, "offsets", "gold"), message)
     failed(run_main(evaluate.main, "-g", "gold", "offsets"), message)
 

@@ -14,7 +14,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 3_203, 46_240
+CORE_LINES, LINES = 3_198, 45_000
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 5_200, "align.cli.evaluate": 6_945, "align.cli.extract": 13_530}
