@@ -19,5 +19,6 @@ def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.Mon
     """Runs extract-align with a toy model, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     toy.save_model(tmp_path / "toy")
+    toy.store_cells(tmp_path / "toy", ("de", "en"))
     (tmp_path / "in").mkdir()
     return lambda *arguments: run_main(main.main, *command(*arguments))

@@ -13,12 +13,11 @@ from align.cli import main as program
 from tests import toy
 
 SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
-PLACE = ("--layer", "1,1", "--head", "1,1")
 
 
 def command(*arguments: object) -> tuple[object, ...]:
     """Return the arguments of a command with those that all jobs share."""
-    return (*arguments, *SHARED, *PLACE)
+    return (*arguments, *SHARED)
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:

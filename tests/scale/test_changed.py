@@ -54,7 +54,8 @@ def test_a_calibration_that_was_changed_is_another_run(
     run: Callable[..., Result], run_main: Callable[..., Result]
 ) -> None:
     Path("in/a.tsv").write_bytes(lines(sentences(10, 1)))
-    job = ("-q", "in/*.tsv", "--output", "auto", *SHARED)
+    Path("toy/model.toml").unlink()
+    job = ("-q", "in/*.tsv", "--output", "auto", *SHARED, "--source-lang", "de", "--target-lang", "en")
     assert run_main(main, "jobs", *job).code == 0
     Path("toy/model.toml").write_text("[calibration.output]\nnorm = { layer = 1, head = 1 }\n")
     assert "calibration: None → output layer 1, head 1)" in run_main(main, "jobs", *job).err
@@ -232,5 +233,6 @@ def test_folders_that_cannot_be_made(run: Callable[..., Result], folder: str) ->
 
 def test_all_that_is_blank_is_read_where_the_model_says(run: Callable[..., Result]) -> None:
     Path("in/a.tsv").write_bytes(b"\t\n" * 3)
-    result = run(*JOB, "--layer", "auto", "--head", "auto")
+    Path("toy/model.toml").write_text('source = "de"\ntarget = "en"\n')  # without layer and head
+    result = run(*JOB)
     assert (result.code, tree("out")) == (0, {"a.tsv": b"\n\n\n"})

@@ -18,11 +18,11 @@ from align.io.output import temporary_name
 from tests import toy
 from tests.cli.test_current_folder import SOME, plant
 from tests.conftest import ROOT
-from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
+from tests.scale.jobs import SHARED, lines, sentences, tree
 
 ray = pytest.importorskip("ray", reason="needs ray[data]")
 
-JOB = ("extract-align", "jobs", *SHARED, *PLACE, "--workers", "2", "in/*.tsv")
+JOB = ("extract-align", "jobs", *SHARED, "--workers", "2", "in/*.tsv")
 LOCAL = ("--output", "out")
 """More options of the same job without Ray, which goes on where Ray stopped."""
 
@@ -59,6 +59,7 @@ def made(cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> P
     """
     folder = plant(tmp_path_factory.mktemp("ray") / "trap", SOME)
     toy.save_model(folder / "toy")
+    toy.store_cells(folder / "toy", ("de", "en"))
     (folder / "in").mkdir()
     for n, rows in enumerate((9000, 20, 30)):
         (folder / f"in/{n}.tsv").write_bytes(lines(sentences(rows, n)))

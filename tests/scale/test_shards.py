@@ -167,8 +167,8 @@ def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Cal
     assert "1 of 3 files not done: 1.tsv" in result.err
     os.unlink("out/1.tsv")
     assert "3 of 3 files (2 before)" in run(*job).err
-    result = run(*job, "-q", "--null", "mask")
-    assert "out: its files were made with other settings (settings: null:eos → null:mask)" in result.err
+    result = run(*job, "-q", "--threshold", "0.3")
+    assert "out: its files were made with other settings (settings: threshold:0.5 → threshold:0.3)" in result.err
     os.utime("in/2.tsv", (1, 1))  # of the same size
     assert "in/2.tsv: has changed since out/2.tsv was made" in run(*job, "-q").err
 
