@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
@@ -19,7 +18,7 @@ from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
 from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
-from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
+from align.models.recognise import could_be_hub_name, hub_owner, recognise
 
 BUNDLED = Path(__file__).parent / "bundled"
 READER = "reader.safetensors"
@@ -267,7 +266,7 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
                     return backend, path
     patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
     message, hint = f"no checkpoint ({patterns}) in this folder", ""
-    folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
     names = [name for names in files.values() for name in names]
     below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
     if checkpoint := next(below, None):

@@ -22,11 +22,6 @@ else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
 
 
-MOST_POINTS = 1000
-"""Maximum number of points in a file: the parser's cost grows with the square of the parts of a dotted name."""
-
-TOML_BYTES = 1 << 16
-
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
 
@@ -106,15 +101,11 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, Calibrations]:
         return ModelOptions(), {}
     if not path.is_file():
         raise ModelError("is not an ordinary file", file=str(path))
-    with path.open("rb") as stream:
-        raw = stream.read(TOML_BYTES + 1)
-    return parse_model_toml(raw, path)
+    return parse_model_toml(path.read_bytes(), path)
 
 
 def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations]:
     """Return the options and the calibrations in the bytes of a model.toml; see `read_model_toml`."""
-    if len(raw) > TOML_BYTES:
-        raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
     try:
         content = parse_toml(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
@@ -223,10 +214,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Return the content of a TOML file.
 
     Raises:
-        ValueError: the text is not TOML, or has more than MOST_POINTS points.
+        ValueError: the text is not TOML.
     """
-    if text.count(".") > MOST_POINTS:
-        raise ValueError(f"has more than {MOST_POINTS:,} points")
     try:
         content: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:

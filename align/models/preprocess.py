@@ -24,7 +24,6 @@ from unicodedata import category
 
 from align.core.errors import ModelError
 from align.core.text import normalize
-from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replacement
 
 Tokenize = Callable[[str, bool, str], list[str]]
 """Tokenises a word, given whether it is the first one and a stand-in for the next word ("": none)."""
@@ -162,11 +161,8 @@ def _processor(path: Path | None) -> Any:
     processor: Any = SentencePieceProcessor()
     try:
         processor.load(str(path))
-        tables = list(charsmaps(processor.serialized_model_proto()))  # as it has read them
-    except (OSError, RuntimeError, IndexError, ValueError) as error:
+    except (OSError, RuntimeError) as error:
         raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
-    if any(longest_replacement(table) > LONGEST_REPLACEMENT for table in tables):
-        raise ModelError("its normalisation would make texts hundreds of times as long", file=str(path))
     return processor
 
 

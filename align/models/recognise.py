@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from itertools import islice
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a file that Git LFS has not downloaded."""
-
-CONFIG_BYTES = 1 << 20
-"""Maximum bytes of a config.json that are read: real ones have a few thousand."""
-
-MOST_NAMES = 10_000
-"""Maximum number of names in a folder that are read."""
 
 OTHER_TOOLKIT = (
     "only models of fairseq, Marian, CTranslate2 and Hugging Face's transformers are read. To align its translations, "
@@ -100,7 +93,7 @@ def hub_owner(model: str) -> str | None:
 
 def _of_folder(folder: Path) -> ModelError | None:
     with os.scandir(folder) as entries:
-        names = {entry.name for entry in islice(entries, MOST_NAMES)}
+        names = {entry.name for entry in entries}
     if "config.json" in names and any(n in HUGGING_FACE_WEIGHTS or n.endswith(".safetensors") for n in names):
         kind = _model_type(folder / "config.json")
         return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), hint=HUGGING_FACE)
@@ -125,8 +118,7 @@ def _model_type(config: Path) -> str:
     try:
         if not config.is_file():
             return ""
-        with config.open("rb") as stream:
-            content = json.loads(stream.read(CONFIG_BYTES))
+        content = json.loads(config.read_bytes())
     except (OSError, ValueError, RecursionError):
         return ""
     kind = content.get("model_type") if isinstance(content, dict) else None

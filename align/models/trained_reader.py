@@ -36,9 +36,6 @@ CELLS = 1 << 14
 LEAST_SHARE = 1e-4
 """Smaller shares count as this."""
 
-MAX_BYTES = 1 << 20
-"""Size of a file that is not opened."""
-
 
 class Network(nn.Module):
     """Convolutions over the matrix of word pairs, and the maxima of its rows and columns, with residuals."""
@@ -200,8 +197,6 @@ def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
     path = path.absolute()
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"more than {MAX_BYTES:,} bytes, which no reader has", file=str(path))
     return read_again(path, file_digest(path)[:7], device)
 
 

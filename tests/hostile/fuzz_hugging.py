@@ -176,9 +176,6 @@ def damage(folder: Path, rng: random.Random) -> str:
     elif weights.suffix == ".safetensors":
         damage_header(weights, rng)
         return "header"
-    elif rng.random() < 0.5:
-        fuzz_models.bomb(weights, rng)
-        return "pickle"
     else:
         repacked(weights, fuzz_models.random_pickle(rng))
         return "pickle"

@@ -25,7 +25,7 @@ from tests.hostile.kill_resume import CASES, kill_case
 from tests.hostile.link_cases import load
 
 FOUND = Path(__file__).parent / "found"
-FORKS = pytest.mark.skipif(sys.platform != "linux", reason="memory of child processes is measured as Linux does")
+FORKS = pytest.mark.skipif(sys.platform != "linux", reason="the limits of child processes are those of Linux")
 
 
 @pytest.mark.parametrize(

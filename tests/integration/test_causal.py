@@ -326,7 +326,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "family": (settings(model_type="gpt2"), "a model of type gpt2"),
     "weights": (cut_short, "model.safetensors: not safetensors"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
-    "tokenizer": (empty_tokenizer, "tokenizer.json: its model is not"),
+    "tokenizer": (empty_tokenizer, "tokenizer.json: not a tokenizer"),
     "named templates": (tokenizer_settings(chat_template=[{"name": [], "template": ""}]), "has no chat template"),
     "half a token": (tokenizer_settings(bos_token="\ud800"), "has half a character"),
     "half a character": (half_a_character, "has half a character"),

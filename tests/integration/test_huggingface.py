@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -232,114 +231,16 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
         assert links(open_model(tmp_path)) == expected
 
 
-REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
-LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 11_000 + b"\0").decode()
-METASPACE = {"type": "Metaspace", "replacement": "x", "prepend_scheme": "always", "split": False}
-SPLIT = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
-ALL_CHANGED = {"type": "Replace", "pattern": {"Regex": "."}, "content": "\ufdfa"}  # 18 letters in form NFKD
-BERT = {
-    "type": "BertNormalizer",
-    "clean_text": True,
-    "handle_chinese_chars": True,
-    "strip_accents": None,
-    "lowercase": True,
-}
-LONG_UNKNOWN = {"type": "BPE", "vocab": {"<unk>": 0, "u" * 10_001: 1}, "merges": [], "unk_token": "u" * 10_001}
-SEQUENCES = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
-
-
-def around(single: list[Any], pair: list[Any], ids: int) -> dict[str, Any]:
-    """A post-processor inside another, with a token of so many ids."""
-    special = {"x": {"id": "x", "ids": [1] * ids, "tokens": ["x"] * ids}}
-    template = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
-    return {"type": "Sequence", "processors": [template]}
-
-
-def nested(count: int) -> dict[str, Any]:
-    """Post-processors in lists of that length, two levels deep."""
-    inner = {"type": "Sequence", "processors": [around(SEQUENCES[:1], SEQUENCES, 1)] * count}
-    return {"type": "Sequence", "processors": [inner] * count}
-
-
-def replaced(count: int) -> dict[str, Any]:
-    """A normalizer that makes texts of "a" eleven times as long, so many times."""
-    return {"type": "Sequence", "normalizers": [REPLACE] * count}
-
-
-def added(count: int, length: int) -> list[dict[str, Any]]:
-    """So many added tokens, each of that length."""
-    switches = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
-    return [{"id": n, "content": f"{n:0{length}}", "normalized": True, **switches} for n in range(count)]
-
-
-TOKEN = {"SpecialToken": {"id": "x", "type_id": 0}}
-AS_ARRAY = [{"String": "a"}, "a" * 1000]
-AS_SEGMENTS = [{"Sequence": {"id": "A", "type_id": n}} for n in range(10)]
 DAMAGED: list[tuple[dict[str, Any], str]] = [
-    ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
-    ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
-    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, r"not a tokenizer \(chunk size must be non-zero"),
-    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, r"not a tokenizer \("),
-    ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 9}}, "texts more than 1,000 times as long"),
-    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG}}, "texts more than 1,000 times as long"),
-    ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts more than 1,000 times as long"),
-    (
-        {"decoder": {"type": "Sequence", "decoders": [REPLACE] * 4}},
-        "its decoder would make texts more than 1,000 times",
-    ),
-    ({"decoder": {"type": "Sequence", "decoders": [{"type": "BPEDecoder", "suffix": ""}] * 14}}, "its decoder would"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}] * 13}}, "its normalizer would"),
-    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [METASPACE, SPLIT] * 14}}, "its normalizer would"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKC"}] * 4}}, "its normalizer would"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKD"}] * 4}}, "its normalizer would"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
-    ({"model": LONG_UNKNOWN}, "its normalizer would"),
-    (
-        {
-            "post_processor": around([SEQUENCES[0]] * 20, SEQUENCES, 1),
-            "normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 3},
-        },
-        "texts more than 1,000 times",
-    ),
-    ({"post_processor": nested(20)}, "its post_processor has a list of more than 20 items, or 1,000 in all"),
-    ({"post_processor": around([SEQUENCES[0], TOKEN], SEQUENCES, 21)}, "its post_processor has a list of more than 20"),
-    ({"post_processor": around([SEQUENCES[0], *[TOKEN] * 20], SEQUENCES, 1)}, "its post_processor has a list of more"),
-    ({"post_processor": around([SEQUENCES[0]] * 21, SEQUENCES, 1)}, "its post_processor has a list of more than 20"),
-    ({"post_processor": around(SEQUENCES[:1], SEQUENCES * 11, 1)}, "its post_processor has a list of more than 20"),
-    ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, r"not a tokenizer \("),
-    ({"model": []}, "its model is not an object"),
-    ({"normalizer": [[AS_ARRAY] * 3]}, "its normalizer has a step of no type; the file may be damaged"),
-    ({"normalizer": {"type": "Sequence", "normalizers": [AS_ARRAY] * 3}}, "its normalizer has a step of no type"),
-    ({"normalizer": {"type": "BertNormalizer", "normalizers": [AS_ARRAY] * 3}}, "its normalizer has a step of no type"),
-    ({"pre_tokenizer": [[["x"]]]}, "its pre_tokenizer has a step of no type"),
-    ({"post_processor": {"type": "Sequence", "processors": [[SEQUENCES, SEQUENCES, {}]]}}, "its post_processor has a"),
-    ({"decoder": AS_ARRAY}, "its decoder has a step of no type"),
-    ({"decoder": {"type": "Sequence", "decoders": [AS_ARRAY] * 4}}, "its decoder has a step of no type"),
-    ({"decoder": {"suffix": ""}}, "its decoder has a step of no type"),
-    ({"normalizer": {"type": "Own"}}, "its normalizer has a step of type 'Own'"),
-    ({"normalizer": {"type": "NFC", "precompiled_charsmap": LONG}}, "texts more than 1,000 times as long"),
-    ({"post_processor": around(AS_SEGMENTS, SEQUENCES, 1), "normalizer": replaced(3)}, "texts more than 1,000 times"),
-    ({"model": {"type": "WordPiece", "max_input_chars_per_word": 1001}}, "max_input_chars_per_word is more than 1,000"),
-    ({"added_tokens": added(1000, 1000), "normalizer": replaced(1)}, "more than 10,000,000 characters in normal form"),
-    ({"added_tokens": [["a", False]]}, "its added_tokens are not a list of objects"),
-    ({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}}, "two pieces of its vocabulary have the same"),
-    ({"model": {"type": "BPE", "vocab": {"a" * 1001: 0}, "merges": []}}, "a piece of more than 1,000 characters"),
-    ({"model": {"type": "Unigram", "vocab": [["a" * 1001, 0]]}}, "a piece of more than 1,000 characters"),
-    *(
-        (
-            {
-                "model": {
-                    "type": "BPE",
-                    "vocab": {"t": 0, "x\u00e9": 1, "tx\u00e9": 2},
-                    "merges": merges,
-                    "continuing_subword_prefix": "##",
-                }
-            },
-            "its merges do not have its continuing_subword_prefix",
-        )
-        for merges in ([["t", "x\u00e9"]], ["t x\u00e9"], [["t"]], ["t"], [5])
-    ),
+    ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, "UNK"),
+    ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, "EmptyVocabulary"),
+    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "chunk size must be non-zero"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, ""),
+    ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, ""),
+    ({"model": []}, ""),
+    ({"pre_tokenizer": [[["x"]]]}, ""),
+    ({"normalizer": {"type": "Own"}}, ""),
+    ({"added_tokens": [["a", False]]}, ""),
 ]
 
 
@@ -347,7 +248,16 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
 def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     hugging.save_model("t5", tmp_path)
     change(tmp_path, "tokenizer.json", **changed)
-    with pytest.raises(ValueError, match=f"tokenizer.json: .*{message}"):
+    with pytest.raises(ValueError, match=rf"tokenizer.json: not a tokenizer \(.*{message}"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("merge", [["t", "x\u00e9"], "t x\u00e9"])
+def test_merges_without_their_prefix_do_not_end_the_process(tmp_path: Path, merge: Any) -> None:
+    hugging.save_model("t5", tmp_path)
+    model = {"type": "BPE", "vocab": {"t": 0, "x\u00e9": 1, "tx\u00e9": 2}, "merges": [merge]}
+    change(tmp_path, "tokenizer.json", model={**model, "continuing_subword_prefix": "##"})
+    with pytest.raises(ValueError, match="its merges do not have its continuing_subword_prefix"):
         load(tmp_path)
 
 

@@ -25,7 +25,6 @@ from align.models.folder import BUNDLED, READER
 from align.models.trained_reader import (
     CHANNELS,
     FORMAT,
-    MAX_BYTES,
     Network,
     TrainedReader,
     about_reader,
@@ -283,7 +282,6 @@ def changed(change: Callable[[dict[str, Any]], object], about: dict[str, str] | 
         (changed(lambda weights: weights.update({"leave.bias": torch.zeros(7)})), "it may be damaged"),
         (changed(lambda weights: weights["enter.weight"].fill_(float("nan"))), "weights that are not finite"),
         (changed(lambda weights: None, {"format": "pt"}), "metadata do not say `format: extract-align reader 1`"),
-        (b"\0" * (MAX_BYTES + 1), "more than 1,048,576 bytes, which no reader has"),
     ],
 )
 def test_damaged_readers_are_refused(tmp_path: Path, content: bytes, message: str) -> None:

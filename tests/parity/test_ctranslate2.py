@@ -222,7 +222,6 @@ def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path, monk
         (["x/metadata.json", "x/model/other.bin"], "no model/model.bin in it"),
         (["../model/model.bin/x", "/model/model.bin.txt"], "no model/model.bin in it"),
         (["x/y/model/model.bin"], "no model/model.bin in it"),
-        (["x/model/model.bin"], "too many for its size"),
         ([], "not a package that can be unpacked"),
     ],
 )
@@ -243,7 +242,7 @@ def test_archives_that_are_refused(
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_damaged_archives(method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python raises zlib's errors as they are, and unpacks blocks of other methods whole, of whatever size."""
+    """Python raises the errors of each decompressor as they are."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "a.argosmodel"
     with zipfile.ZipFile(path, "w", method) as archive:
@@ -251,8 +250,7 @@ def test_damaged_archives(method: int, tmp_path: Path, monkeypatch: pytest.Monke
     content = path.read_bytes()
     at = 30 + len("model/model.bin")
     path.write_bytes(content[:at] + b"\xff" * 9 + content[at + 9 :])
-    ours = "not a package that can be unpacked .Error -3"
-    with pytest.raises(ModelError, match=ours if method == zipfile.ZIP_DEFLATED else "compressed in a way"):
+    with pytest.raises(ModelError, match="not a package that can be unpacked"):
         load(path)
 
 

@@ -12,9 +12,7 @@ from sacremoses import MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from align.core.errors import ModelError
 from align.models import preprocess
-from align.models.charsmap import charsmaps
 from align.models.folder import BUNDLED
 from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
@@ -281,63 +279,3 @@ def test_words_are_normalized_unless_the_dictionary_has_them() -> None:
 def test_moses_does_not_tear_decomposed_letters_apart() -> None:
     assert MosesTokenizer("de").tokenize("Tu\u0308r", escape=False) == ["Tu", "\u0308", "r"]
     assert moses_words("de", ("scho\u0308n", "\xad", "Tu\u0308\xadr.")) == (["sch\u00f6n", "T\u00fcr", "."], [0, 2, 2])
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """Write a length-delimited field of a protobuf message."""
-    size, length = len(content), b""
-    while size > 127:
-        length += bytes([size & 127 | 128])
-        size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + content
-
-
-def test_a_normalisation_that_blows_words_up_is_refused(tmp_path: Path) -> None:
-    model = (BUNDLED / "de-en" / "de.spm").read_bytes()
-    (table,) = charsmaps(model)
-    for letters, refused in ((100, False), (101, True)):
-        longer = _field(2, table + b"a" * letters + b"\0")
-        path = tmp_path / f"{letters}.spm"
-        path.write_bytes(model + _field(3, longer))  # protobuf merges the two messages
-        if not refused:
-            assert sentencepiece_segmenter(path)("Haus", True)
-            continue
-        with pytest.raises(ModelError, match="its normalisation would make texts hundreds of times as long"):
-            sentencepiece_segmenter(path)
-
-
-TAG_WITH_DROPPED_BITS = b"\x9a\x80\x80\x80\x10"  # of field 3, for sentencepiece, which keeps 32 bits
-
-
-def test_a_normalisation_behind_a_tag_of_more_than_32_bits_is_refused(tmp_path: Path) -> None:
-    model = (BUNDLED / "de-en" / "de.spm").read_bytes()
-    (table,) = charsmaps(model)
-    longer = _field(3, _field(2, table + b"a" * 1000 + b"\0"))
-    path = tmp_path / "hidden.spm"
-    path.write_bytes(model + TAG_WITH_DROPPED_BITS + longer[1:])
-    with pytest.raises(ModelError, match="its normalisation would make texts hundreds of times as long"):
-        sentencepiece_segmenter(path)
-    with pytest.raises(ValueError, match="a number of more than 32 bits"):
-        list(charsmaps(path.read_bytes()))
-
-
-@pytest.mark.parametrize(
-    ("message", "bits"),
-    [
-        (TAG_WITH_DROPPED_BITS + b"\0", 32),
-        (b"\x9a\x80\x80\x80\x80\x00\x00", 32),
-        (b"\x1a\x80\x80\x80\x80\x10", 32),
-        (b"\x1a" + b"\x80" * 5 + b"\0", 32),
-        (b"\x08" + b"\x80" * 9 + b"\2", 64),
-        (b"\x08" + b"\x80" * 10 + b"\0", 64),
-    ],
-)
-def test_numbers_that_are_too_long_in_a_sentencepiece_model(message: bytes, bits: int) -> None:
-    with pytest.raises(ValueError, match=f"a number of more than {bits} bits"):
-        list(charsmaps(message))
-
-
-def test_numbers_as_long_as_they_may_be_in_a_sentencepiece_model() -> None:
-    number = b"\x08" + b"\xff" * 9 + b"\1"
-    table = b"\x9a\x80\x80\x80\0" + b"\x85\x80\x80\x80\0" + b"\x12\3abc"
-    assert list(charsmaps(number + table)) == [b"abc"]

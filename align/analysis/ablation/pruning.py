@@ -10,7 +10,6 @@ from align.analysis.ablation.question import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
 from align.evaluation.tables import Column
-from align.models.engine.weights import stored_numbers
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.view.findings import Finding, Table
 
@@ -49,8 +48,11 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
 def size_of(ablation: Ablation, checkpoint: Path) -> Size:
     """Return the size of a fairseq model, and its loss with all of its heads."""
     losses = ablation.measure(complete=False).losses
-    weights = stored_numbers(load_checkpoint(checkpoint)["model"])
-    return Size(len(all_heads(ablation.blocks)), weights, float(losses.sum() / ablation.pieces.sum()))
+    stored = {  # each number once, even if several weights share it
+        weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() // weight.element_size()
+        for weight in load_checkpoint(checkpoint)["model"].values()
+    }
+    return Size(len(all_heads(ablation.blocks)), sum(stored.values()), float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from align.core.errors import ModelError, shorten
+from align.core.errors import ModelError, one_line, shorten
 from align.core.types import Span
-from align.models.causal.render import render
 from align.models.huggingface.config import Config, read_json, tokenizer_config
 from align.models.languages import base_language
 
@@ -53,8 +53,6 @@ _FIELD = re.compile(r"\{(source|target|(?:source|target)_(?:lang|code))\}")
 
 _MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
 """Stand for the source, to find it in what a chat template writes."""
-
-LONGEST_PATTERN = 10_000
 
 
 class Prompt(NamedTuple):
@@ -102,7 +100,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     """
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     fields = _FIELD.findall(text)
-    if len(text) > LONGEST_PATTERN or "source" not in fields:
+    if "source" not in fields:
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
         raise ModelError(message, file=str(root))
     whole = "target" in fields
@@ -135,8 +133,23 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
 
 
 def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | None] | None) -> Template:
-    """Return the template that a model's chat template makes of a user's message."""
+    """Return the template that a model's chat template, a program of Jinja that is not trusted, makes of a message."""
+    try:
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("chat templates need jinja2: pip install jinja2", name="jinja2") from None
     template, variables, file = _read_chat_template(root)
+
+    def refuse(message: object) -> None:
+        raise TemplateError(str(message))
+
+    # the settings of transformers, without the date of today, by which links would differ from day to day
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = refuse
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
 
     def write(source: str) -> str:
         content: Any = source.join(parts)
@@ -145,7 +158,13 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
             content = [
                 {"type": "text", "source_lang_code": source_code, "target_lang_code": target_code, "text": content}
             ]
-        return render(template, {**variables, "messages": [{"role": "user", "content": content}]}, file)
+        messages = [{"role": "user", "content": content}]
+        try:
+            return environment.from_string(template).render(**variables, messages=messages)
+        except Exception as error:  # those of Jinja, and whatever its operators raise
+            raise ModelError(
+                f"its chat template cannot be rendered: {one_line(error) or type(error).__name__}", file=file
+            ) from None
 
     written = tuple(write(_MARK).split(_MARK))
     if len(written) < 2 or write(_PROBE) != _PROBE.join(written):
@@ -159,8 +178,7 @@ def _read_chat_template(root: Path) -> tuple[str, dict[str, Any], str]:
     template, file = settings.content.get("chat_template"), settings.file
     path = root / "chat_template.jinja"
     if path.is_file():
-        with path.open("rb") as stream:
-            template, file = stream.read(1 << 20).decode(errors="replace"), str(path)
+        template, file = path.read_text(encoding="utf-8", errors="replace"), str(path)
     elif (path := root / "chat_template.json").is_file():
         template, file = read_json(path).get("chat_template"), str(path)
     if isinstance(template, list):

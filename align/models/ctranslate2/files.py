@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
-from align.models.huggingface.config import read_limited
+from align.models.huggingface.config import read_file
 
 VERSIONS = (2, 3, 4, 5, 6)
 """Versions of the file that are read; aliases came with 3, types of numbers with 4."""
@@ -23,7 +23,6 @@ _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, to
 _OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
 """Types by their bytes, before version 4."""
 
-_MOST_VARIABLES, _MOST_AXES, _MOST_VOCABULARY, _LONGEST_PIECE = 50_000, 6, 100 << 20, 1000
 _SCALE = "_scale"
 
 
@@ -77,13 +76,9 @@ def _read(reader: _Reader) -> tuple[str, dict[str, Tensor], list[tuple[str, str]
     if version not in VERSIONS:
         raise ValueError(f"version {version:,}, not one of {', '.join(map(str, VERSIONS))}")
     kind, _, count = reader.text(), reader.number("I"), reader.number("I")  # the second is its revision
-    if count > _MOST_VARIABLES:
-        raise ValueError(f"{count:,} variables")
     stored: dict[str, Tensor] = {}
     for _ in range(count):
         name, axes = reader.text(), reader.number("B")
-        if axes > _MOST_AXES:
-            raise ValueError(f"{shorten(name)} has {axes} axes")
         shape = [reader.number("I") for _ in range(axes)]
         if version >= 4:
             dtype, length = _TYPES[reader.number("B")], reader.number("I")
@@ -96,10 +91,7 @@ def _read(reader: _Reader) -> tuple[str, dict[str, Tensor], list[tuple[str, str]
         stored[name] = torch.from_numpy(numbers).view(dtype).view(shape)
     aliases = []
     if version >= 3:
-        count = reader.number("I")
-        if count > _MOST_VARIABLES:
-            raise ValueError(f"{count:,} aliases")
-        aliases = [(reader.text(), reader.text()) for _ in range(count)]
+        aliases = [(reader.text(), reader.text()) for _ in range(reader.number("I"))]
     return kind, stored, aliases
 
 
@@ -123,7 +115,7 @@ def read_vocabulary(path: Path) -> list[str]:
     Raises:
         ModelError: it is neither.
     """
-    content = read_limited(path, _MOST_VOCABULARY)
+    content = read_file(path)
     try:
         text = content.decode()
         pieces = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
@@ -151,7 +143,7 @@ def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name in _PIECES:
         if (piece := tensors.pop(name, None)) is not None:
-            if piece.dtype != torch.int8 or piece.numel() > _LONGEST_PIECE:
+            if piece.dtype != torch.int8:
                 raise ValueError(f"{name} is not a piece")
             settings[name] = piece.numpy().tobytes().decode()
     start = _switch(tensors, "with_target_bos"), _switch(tensors, "user_decoder_start_tokens")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -29,7 +29,6 @@ class Weights:
 
     def __init__(self, weights: dict[str, Tensor], unused: Sequence[str] = ()) -> None:
         self._weights, self._unused = weights, re.compile("|".join(unused) or "(?!)")
-        self._room = 2 * stored_numbers(weights) + 1_000_000
 
     def __contains__(self, name: str) -> bool:
         return name in self._weights
@@ -53,9 +52,6 @@ class Weights:
             kind, *kinds = (str(dtype).removeprefix("torch.") for dtype in (weight.dtype, *NUMBERS))
             raise ValueError(f"{name} has numbers of type {kind}, not {', '.join(kinds)}")
         del self._weights[name]
-        self._room -= weight.numel()
-        if self._room < 0:
-            raise ValueError("its layers share weights, and would be far larger than its file")
         if weight.numel() and not all(map(math.isfinite, weight.aminmax())):  # 80 times as fast as isfinite() of each
             raise ValueError(f"{name} has numbers that are not finite; the training has failed")
         return weight
@@ -105,11 +101,3 @@ class Weights:
 def _place(weight: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
     """Return the memory address, shape and stride of a weight."""
     return weight.data_ptr(), weight.shape, weight.stride()
-
-
-def stored_numbers(weights: Mapping[str, Tensor]) -> int:
-    """Return how many numbers a file holds, each counted once even if several weights share it."""
-    stored = {
-        w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
-    }
-    return sum(stored.values())

@@ -38,7 +38,7 @@ NUMBERS = ("adaptive_softmax_factor", "quant_noise_pq")
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 1 << 31
 
 
 _VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
@@ -52,10 +52,6 @@ _VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
     ),
 )
 """Names of settings, what tells whether a value is one of theirs, and what that is, for messages."""
-
-MOST_LAYERS = 512
-MOST_POSITIONS = 1 << 26
-"""Maximum positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
 
 
 def plain_dict(part: Any) -> dict[Any, Any]:
@@ -103,7 +99,10 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
         if not (isinstance(cutoff, (list, tuple)) and 1 <= len(cutoff) <= 100 and all(map(_is_size, cutoff))):
             raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(cutoff)}, not a few whole numbers")
         settings["adaptive_softmax_cutoff"] = list(cutoff)
-    _check_sizes(settings, weights)
+    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
+    for name in SIZES:
+        if not name.startswith("max_") and (size := settings.get(name, 0)) > longest:
+            raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
     return Namespace(**settings)
 
 
@@ -117,28 +116,6 @@ def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
         if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
             del flat[name]
     return flat
-
-
-def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Refuse sizes that no weight in the file accounts for, before anything of that size is built."""
-    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
-    for name in SIZES:
-        size = settings.get(name)
-        if size is None:
-            continue
-        if name.endswith("_layers"):
-            side = name.removesuffix("_layers")
-            layers = len({key.split(".")[2] for key in weights if key.startswith(f"{side}.layers.")})
-            if size != layers:
-                raise ValueError(f"its settings have {size:,} {side} layers, its weights {layers:,}")
-            if size > MOST_LAYERS:
-                raise ValueError(f"it has {size:,} {side} layers, more than the {MOST_LAYERS} that are read")
-        elif name.startswith("max_"):
-            limit = MOST_POSITIONS // max(settings.get(f"{side}_embed_dim", 512) for side in SIDES)
-            if size > limit:
-                raise ValueError(f"its setting {name} is {size:,}, more than the {limit:,} that fit into memory")
-        elif size > longest:
-            raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
 
 
 def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:

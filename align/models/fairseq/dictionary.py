@@ -70,18 +70,13 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
     return Dictionary(pieces, counts)
 
 
-def decode_dictionary(content: bytes, path: Path) -> Dictionary:
-    """Return the dictionary in a file's bytes, whose lines end at line feeds only.
+def read_dictionary(path: Path) -> Dictionary:
+    """Read the dictionary in a file, whose lines end at line feeds only.
 
     Raises:
-        ModelError: the bytes are not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
+        ModelError: it is not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
     """
     try:
-        return parse_dictionary(io.StringIO(content.decode()))
+        return parse_dictionary(io.StringIO(path.read_bytes().decode()))
     except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
         raise ModelError(f"not a fairseq dictionary ({one_line(error)})", file=str(path)) from None
-
-
-def read_dictionary(path: Path) -> Dictionary:
-    """Read the dictionary in a file."""
-    return decode_dictionary(path.read_bytes(), path)

@@ -26,15 +26,12 @@ from align.models.fairseq.dictionary import (
     UNK,
     Dictionary,
     Vocabulary,
-    decode_dictionary,
+    read_dictionary,
 )
 from align.models.folder import ModelFolder
 from align.models.languages import check_language
 from align.models.preprocess import TextRules
 from align.models.recorder import Framework, ModelParts, ModelRecorder
-
-ENTRY_BYTES = 1000
-"""Maximum bytes of a dictionary that are read per row of the embedding: real entries have some ten bytes."""
 
 
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
@@ -139,16 +136,10 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
-    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding."""
+    """Return one side's dictionary, which has an entry for each row of the embedding."""
     table = weights.get(f"{part}.embed_tokens.weight")
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
-    with path.open("rb") as stream:
-        content = stream.read(ENTRY_BYTES * (rows + 1))
-        complete = not stream.read(1)
-    if not complete or content.count(b"\n") > rows:
-        message = f"more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
-        raise ModelError(f"{message}not this model's dictionary", file=str(path))
-    dictionary = decode_dictionary(content, path)
+    dictionary = read_dictionary(path)
     if rows != len(dictionary):
         message = f"{len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
         message += f"{checkpoint} was trained with {rows:,}: not this model's dictionary"

@@ -9,36 +9,29 @@ from typing import Any
 
 from align.core.errors import ModelError, show_value
 
-JSON_BYTES = 64 << 20
-"""Maximum size of a file of settings or of a vocabulary; NLLB's has 17 million bytes."""
-
 MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
 """Limits of pieces where positions are not weights: the maximum, and the default without a setting, as for T5. Time and
 memory of attention grow with their square."""
 
 
-def read_limited(path: Path, most: int) -> bytes:
-    """Return the content of a file of at most `most` bytes.
+def read_file(path: Path) -> bytes:
+    """Return the content of a file.
 
     Raises:
-        ModelError: the file is missing or too long.
+        ModelError: there is no such ordinary file.
     """
-    if not path.is_file():
+    if not path.is_file():  # a pipe would never end
         raise ModelError("no such file", file=str(path))
-    with path.open("rb") as stream:
-        raw = stream.read(most + 1)
-    if len(raw) > most:
-        raise ModelError(f"more than {most:,} bytes", file=str(path))
-    return raw
+    return path.read_bytes()
 
 
-def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
-    """Return the object in a JSON file of at most `most` bytes.
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
 
     Raises:
-        ModelError: the file is missing or too long, or does not hold a JSON object.
+        ModelError: the file is missing, or does not hold a JSON object.
     """
-    raw = read_limited(path, most)
+    raw = read_file(path)
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError):

@@ -33,9 +33,6 @@ SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 CODE_LENGTH = 30
 """Maximum characters of a language code."""
 
-MOST_ADDED = 10_000
-"""Maximum number of ordinary tokens added to a vocabulary: each word is searched for all of them."""
-
 BYTES = 256
 BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
 """ByT5's first three ids; the bytes follow."""
@@ -265,8 +262,6 @@ def _vocabulary(
 ) -> Vocabulary:
     """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens."""
     added = read_added_tokens(root)
-    if len(added.ordinary) > MOST_ADDED:
-        raise ModelError(f"more than {MOST_ADDED:,} tokens were added to its vocabulary", file=str(root))
     merged = {id(side.ids): added.over(side.ids) for side in sides}  # one object if both sides share a vocabulary
     added_sides = [
         replace(side, ids=merged[id(side.ids)], segment=_splitting_at(added.ordinary, side.segment)) for side in sides

@@ -35,9 +35,6 @@ EXACT_GELU = (1, 12, 3)
 NORMED_KEYS = (1, 10, 28)
 """First version in which norms before self-attention apply to its keys and values too."""
 
-_MOST_TIED = 100
-"""Maximum number of layers that share weights: their number is not limited by the size of the file."""
-
 EPSILON = 1e-9
 """Added to the variance in layer norms."""
 
@@ -48,9 +45,6 @@ END, UNKNOWN = "</s>", "<unk>"
 
 LISTS = (".yml", ".yaml", ".json")
 """Endings of vocabularies that list pieces with ids; others are sentencepiece models."""
-
-_MOST_CONFIGS = 100
-"""Maximum number of YAML files in a folder that are read for the names of vocabularies."""
 
 _UNUSED = re.compile(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb")
 """Names of items that are not weights of layers."""
@@ -142,8 +136,8 @@ def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
     Raises:
         ModelError: there is none.
     """
-    for path in sorted(root.glob("*.yml"))[:_MOST_CONFIGS]:
-        if "vocab" in path.name or not path.is_file() or path.stat().st_size > 1 << 20:
+    for path in sorted(root.glob("*.yml")):
+        if "vocab" in path.name or not path.is_file():
             continue
         content = read_yaml(path)
         names = content.get("vocabs") if isinstance(content, dict) else None
@@ -252,7 +246,7 @@ def _untied(items: dict[str, Tensor], tied: Sequence[str], depth: int) -> dict[s
     """
     if not tied:
         return items
-    if len(tied) != depth or depth > _MOST_TIED:
+    if len(tied) != depth:
         raise ValueError(f"{len(tied):,} numbers of tied layers, but {depth:,} layers")
     result: dict[str, Tensor] = {}
     for name, weight in items.items():
