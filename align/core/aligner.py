@@ -8,23 +8,14 @@ from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import get_args
+from typing import Protocol, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from align.core.backend import Recorder
-from align.core.choice import (
-    BEYOND_DOUBT,
-    Calibration,
-    candidates,
-    choose,
-    doubts_about_place,
-    doubts_about_text,
-    only_choice,
-    stored_choice,
-)
+from align.core.choice import Calibration, candidates, choose, only_choice, stored_choice
 from align.core.errors import ModelError
 from align.core.scores import Reader, Scorer, soft_links
 from align.core.stream import (
@@ -40,7 +31,6 @@ from align.core.stream import (
     Pool,
     Steps,
     Terms,
-    TextCheck,
     TooLong,
     align_stream,
     chunks,
@@ -127,13 +117,28 @@ class Direction:
         """Return the layer and head to read for a text that begins with these pairs."""
         return self.known_choice or choose(self.reader, encoded, self.settings, self.calibration, batch_tokens)
 
-    def doubts(self, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
-        """Return warnings about a text, judged by its first pairs; empty where it looks like this model's text."""
-        doubts = doubts_about_text(self.recorder, encoded, terms)
-        if only_choice(self.recorder, self.settings) or (choice.consistency or 0) >= BEYOND_DOUBT:
-            return doubts  # as asked, however it reads the text, or surely right
-        texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
-        return [*doubts, *doubts_about_place(self.recorder, self.reader, choice.place, texts, terms)]
+
+class TextCheck(Protocol):
+    """Compares a text with the text that models were trained on.
+
+    Attributes:
+        done: whether `add` will return no warning any more.
+    """
+
+    done: bool
+
+    def begin(self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: Terms) -> list[str]:
+        """Return warnings about the first buffer of a text for a model.
+
+        Args:
+            choice: layer and head at which the text will be read; None if it is read at all of them.
+            terms: names of the model and its sides.
+        """
+        ...
+
+    def add(self, pairs: Iterable[Pair]) -> str:
+        """Take the next pairs of the text; return a warning if it is in other languages, and otherwise ""."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +164,7 @@ class Aligner:
         batch_tokens: pieces in a batch, padding included.
         too_long: policy for pairs that exceed the positions of a model: "stop" raises, "blank" leaves them without
             links.
-        check: compares the first pairs that it aligns with the models' languages; None for no such check.
+        check: compares a text with the models'; None for no such warnings.
         pool: opens what runs the work, by default this process. `align.io.pool.processes` shares a text among several
             processes; no link depends on it. Buffers below 500 pairs always stay in this process.
 
@@ -372,8 +377,10 @@ class Aligner:
             return None
         choices = self._choices(encoded)
         doubts: list[str] = []
-        for n, direction in enumerate(self.directions):
-            doubts += direction.doubts([directions[n] for directions in encoded], choices[n], self._terms[n])
+        if self.check:
+            for n, direction in enumerate(self.directions):
+                of_model = [directions[n] for directions in encoded]
+                doubts += self.check.begin(direction, of_model, choices[n], self._terms[n])
         return Chosen(choices, doubts)
 
     def _align(

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
@@ -67,20 +67,6 @@ OnBatch = Callable[[int], None]
 
 BLANK = '‹too_long="blank"›'
 """The argument that leaves lines that are too long without links."""
-
-
-class TextCheck(Protocol):
-    """Compares a text with the languages of a model.
-
-    Attributes:
-        done: whether no warning can come any more.
-    """
-
-    done: bool
-
-    def add(self, pairs: Iterable[Pair]) -> str:
-        """Take the next pairs of the text; return a warning if it is in other languages, and otherwise ""."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from align.core.aligner import Aligner
-from align.core.choice import all_cells, doubts_about_text
+from align.core.choice import all_cells
 from align.core.consistency import CHOOSING_PAIRS, LinkedWords
 from align.core.scores import best_words, each_cell
-from align.core.stream import Encoded, chunks, cut, encode
+from align.core.stream import Encoded, Terms, chunks, cut, encode
 from align.core.types import Gold, Pair, Pieces, Position, TextWarning
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 
@@ -42,8 +42,8 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
     recorder, null = aligner.forward.recorder, aligner.forward.settings.null
     cells = all_cells(recorder)
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
-    for doubt in doubts_about_text(recorder, encoded):
-        warnings.warn(doubt, TextWarning, stacklevel=2)
+    for warning in aligner.check.begin(aligner.forward, encoded, None, Terms()) if aligner.check else ():
+        warnings.warn(warning, TextWarning, stacklevel=2)
     results = [b""] * len(pairs)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         longest_source, longest_target = (max(pieces.words[side] for pieces in batch) for side in (0, 1))
@@ -205,9 +205,8 @@ class _Agreement:
 def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
     """Encode a buffer of pairs; with `check`, warn if the text does not match the model."""
     encoded = [encode(aligner.forward.recorder, pair, aligner.too_long) for pair in pairs]
-    if check:
-        for doubt in doubts_about_text(aligner.forward.recorder, encoded):
-            warnings.warn(doubt, TextWarning, stacklevel=3)  # the caller of `sweep`
+    for warning in aligner.check.begin(aligner.forward, encoded, None, Terms()) if check and aligner.check else ():
+        warnings.warn(warning, TextWarning, stacklevel=3)  # the caller of `sweep`
     return encoded
 
 

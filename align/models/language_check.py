@@ -113,7 +113,7 @@ class LanguageCheck:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what it began with: another process checks the text that it gets."""
-        return LanguageCheck, self._begun_with
+        return type(self), self._begun_with
 
     def add(self, pairs: Iterable[Pair]) -> str:
         """Return a warning if the text up to these pairs is in other languages; "" otherwise, and ever after."""

@@ -23,9 +23,9 @@ from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
 from align.models.folder import BUNDLED, FAIRSEQ_FILES, READER, ModelFolder, find_model, in_direction
-from align.models.language_check import LanguageCheck
 from align.models.languages import is_group, same_language
 from align.models.model_toml import ModelOptions
+from align.models.text_check import ModelCheck
 from align.models.trained_reader import TrainedReader, read_reader
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
@@ -212,7 +212,7 @@ def load(
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
-        check=LanguageCheck(shorten(os.fspath(model)), *recorder.languages),
+        check=ModelCheck(shorten(os.fspath(model)), *recorder.languages),
         pool=processes(workers),
     )
 

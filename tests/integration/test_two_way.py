@@ -13,6 +13,7 @@ import pytest
 from align import Aligner, Alignment, Direction, Pair, PairError, Settings, load, two_way
 from align.core.types import THRESHOLD, TextWarning
 from align.evaluation.dialects import symmetrize
+from align.models.text_check import ModelCheck
 from tests import naive, toy
 from tests.conftest import align_and_choose, plain
 from tests.corpora import turned, with_gaps
@@ -162,8 +163,12 @@ def test_errors_name_the_line_the_users_side_and_the_model(recorders: Any, pair:
     assert len(found) == 2
 
 
+CHECK = ModelCheck("the models", "source", "target")
+"""Of models of unknown languages."""
+
+
 def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
-    two_way = join(Aligner(Direction(one, FIXED)) for one in recorders)
+    two_way = join(Aligner(Direction(one, FIXED), check=CHECK) for one in recorders)
     pairs = [("das haus ist alt", "x y z w")] * 60
     with pytest.warns(TextWarning) as caught:
         list(two_way(pairs))
@@ -181,7 +186,7 @@ def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
 def test_swapped_text_is_said_of_the_reverse_model_in_the_users_terms(recorder: Any) -> None:
     with pytest.warns(TextWarning, match="does it translate en to de"):
         both = two_way(
-            Aligner(Direction(recorder, Settings(layer=1, head=3))),
+            Aligner(Direction(recorder, Settings(layer=1, head=3)), check=CHECK),
             Aligner(Direction(recorder, Settings(layer=1, head=3))),
         )
     pair = ("wir haben heute leider keine zeit , um über den haushaltsplan zu sprechen .",

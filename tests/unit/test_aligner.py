@@ -15,6 +15,7 @@ from align import Aligner, Cell, Choice, Direction, Pair, Place, Search, Setting
 from align.core.choice import Calibration
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.evaluation.sweep import sweep
+from align.models.text_check import ModelCheck
 from tests import naive
 from tests.conftest import align_and_choose, plain
 from tests.known import RIGHT, KnownRecorder
@@ -113,7 +114,6 @@ class CountingRecorder(KnownRecorder):
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.core.choice.CHOOSING_PAIRS", 60)
-    monkeypatch.setattr("align.core.aligner.BEYOND_DOUBT", 0)  # which would read some pairs again
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
@@ -155,8 +155,7 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
         assert swept.cells[int(swept.consistency[0, 0].argmax())] == expected
 
 
-def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.core.aligner.BEYOND_DOUBT", 0)
+def test_a_thousand_pairs_choose_layer_and_head() -> None:
     recorder = CountingRecorder()
     aligner = Aligner(Direction(recorder, plain()))
     _, (choice,) = align_and_choose(aligner, pairs(1100))
@@ -194,8 +193,12 @@ def test_a_choice_that_the_settings_or_the_model_do_not_allow_is_refused(setting
     Aligner(Direction(KnownRecorder(), plain(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x")))
 
 
+CHECK = ModelCheck("known", "source", "target")
+"""Of a model of unknown languages."""
+
+
 def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
-    aligner = Aligner(Direction(KnownRecorder(), plain()))
+    aligner = Aligner(Direction(KnownRecorder(), plain()), check=CHECK)
     for count in (80, 60):
         _, (choice,) = align_and_choose(aligner, pairs(count))
         assert choice.reason == f"by lexical consistency over {count} pairs"
@@ -214,7 +217,7 @@ def moved(text: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("count", [100, 300])
 def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, where: str) -> None:
     with pytest.warns(TextWarning) as found:
-        align_and_choose(Aligner(Direction(KnownRecorder(), plain())), moved(pairs(count), by))
+        align_and_choose(Aligner(Direction(KnownRecorder(), plain()), check=CHECK), moved(pairs(count), by))
     (warning,) = found
     assert re.fullmatch(
         rf"the source goes better with the target one line {where} \(lexical consistency (\d\.\d\d) against "
@@ -224,7 +227,7 @@ def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, whe
 
 
 def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() -> None:
-    aligner = Aligner(Direction(KnownRecorder(), plain()))
+    aligner = Aligner(Direction(KnownRecorder(), plain()), check=CHECK)
     for one, models in ((aligner, ["the model"]), (two_way(aligner, aligner), ["forward", "reverse"])):
         with pytest.warns(TextWarning) as found:
             _, choices = align_and_choose(one, moved(pairs(120), 7))
@@ -235,10 +238,10 @@ def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() ->
 
 
 def test_nothing_is_doubted_where_nothing_can_be_known(recwarn: pytest.WarningsRecorder) -> None:
-    aligner = Aligner(Direction(KnownRecorder(), plain()))
+    aligner = Aligner(Direction(KnownRecorder(), plain()), check=CHECK)
     for text in (pairs(300), moved(pairs(99), 1), [("1 2", "3 4")] * 300):  # related; too few; one pair again and again
         align_and_choose(aligner, text)
-    align_and_choose(Aligner(Direction(KnownRecorder(), BEST)), moved(pairs(120), 1))  # told where to read
+    align_and_choose(Aligner(Direction(KnownRecorder(), BEST), check=CHECK), moved(pairs(120), 1))  # told where to read
     assert not recwarn.list
 
 

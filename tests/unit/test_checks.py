@@ -10,11 +10,11 @@ import pytest
 from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
-from align import Pair
-from align.core.choice import doubts_about_text
-from align.core.stream import encode
+from align import Direction, Pair
+from align.core.stream import Terms, encode
 from align.core.types import Pieces
 from align.models.preprocess import Preprocessor, TextRules
+from align.models.text_check import ModelCheck
 from tests.conftest import example_pairs
 from tests.known import KnownRecorder
 
@@ -39,6 +39,11 @@ class BpeRecorder(KnownRecorder):
         return Pieces([*source, 2], [*owners, -1], target, others, (len(pair.source), len(pair.target)))
 
 
+def warnings_about(recorder: KnownRecorder, pairs: Sequence[Pair]) -> list[str]:
+    encoded = [encode(recorder, pair) for pair in pairs]
+    return ModelCheck("known", "source", "target").begin(Direction(recorder), encoded, None, Terms())
+
+
 @pytest.mark.parametrize(
     ("trained_on_tokens", "tokenizer", "warned"), [(True, "none", True), (True, "moses", False), (False, "none", False)]
 )
@@ -50,17 +55,17 @@ def test_punctuation_at_words_for_a_model_of_tokens(
         [moses.tokenize(line, return_str=True, escape=False) for line in SENTENCES] if trained_on_tokens else SENTENCES
     )
     recorder = BpeRecorder(lines, tmp_path / "codes", tokenizer)
-    doubts = doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS * 3])
+    doubts = warnings_about(recorder, PAIRS * 3)
     assert [doubt[: doubt.index(" the")] for doubt in doubts] == (
         ["with punctuation apart from words (`house ,`)"] * warned
     )
-    assert doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS[:10]]) == []
+    assert warnings_about(recorder, PAIRS[:10]) == []
     if warned:
         assert "of the model in place of" in doubts[0]
         as_tokens = [
             Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
         ]
-        assert doubts_about_text(recorder, [encode(recorder, pair) for pair in as_tokens * 3]) == []
+        assert warnings_about(recorder, as_tokens * 3) == []
 
 
 def test_tokenised_text_for_a_model_of_raw_text(tmp_path: Path) -> None:
@@ -71,6 +76,6 @@ def test_tokenised_text_for_a_model_of_raw_text(tmp_path: Path) -> None:
     ]
     for raw in (False, True):
         recorder.raw = raw  # type: ignore[attr-defined]
-        doubts = doubts_about_text(recorder, [encode(recorder, pair) for pair in tokens * 3])
+        doubts = warnings_about(recorder, tokens * 3)
         assert [doubt[:36] for doubt in doubts] == ["punctuation is apart from words (`ho"] * raw
-        assert doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS * 3]) == []
+        assert warnings_about(recorder, PAIRS * 3) == []
