@@ -22,10 +22,9 @@ from align.core.stream import Encoded
 from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, Score, TextWarning
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
-from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
+from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
 from align.models.model_toml import BETWEEN, ModelOptions, format_model_toml, parse_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
-from align.models.recognise import could_be_hub_name
 
 PROGRAM = "extract-align models"
 

@@ -134,17 +134,10 @@ class ModelError(DataError):
 
 
 class KindError(ModelError):
-    """A type of model that cannot be run; `known` lists the types that can, `why` names what this one lacks."""
+    """A type of model that cannot be run; `known` lists the types that can."""
 
-    def __init__(
-        self,
-        what: str,
-        known: Collection[str],
-        *,
-        why: str = "links need an encoder-decoder Transformer",
-        file: str = "",
-    ) -> None:
-        super().__init__(what, file=file, hint=f"{why}; these are read: {', '.join(sorted(known))}")
+    def __init__(self, what: str, known: Collection[str], *, file: str = "") -> None:
+        super().__init__(what, file=file, hint=f"these types are read: {', '.join(sorted(known))}")
         self.known = known
 
 

@@ -18,7 +18,7 @@ from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
 from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
-from align.models.recognise import could_be_hub_name, hub_owner, recognise
+from align.models.recognise import recognise
 
 BUNDLED = Path(__file__).parent / "bundled"
 READER = "reader.safetensors"
@@ -212,8 +212,6 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         if model.startswith("https://huggingface.co/"):
             name = "/".join(model.split("/")[3:5])
             raise ModelError("an address, not a model", file=model, hint=f"give its name: {shorten(name)}")
-        if owner := hub_owner(model):
-            raise ModelError(message, file=model, hint=f"on the Hugging Face hub it is {owner}/{model}")
         if not could_be_hub_name(model):
             raise ModelError(message, file=model)
         path, fetched = fetch_model(model), True
@@ -232,15 +230,31 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         backends = (backend for backend, names in files.items() if any(path.match(name) for name in names))
         backend, checkpoint = next(backends, "fairseq"), path
     else:
-        backend, checkpoint = _find_checkpoint(root, files)
-    if backend == "fairseq" and (foreign := recognise(checkpoint)):
-        raise foreign
+        found = (
+            (backend, file)
+            for backend, names in files.items()
+            for name in names
+            for file in sorted(root.glob(name))
+            if file.is_file() or "*" in name
+        )
+        backend, checkpoint = next(found, ("", root))
+    if backend in ("", "fairseq") and (other := recognise(checkpoint)):
+        raise other
+    if not backend:
+        patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
+        raise ModelError(f"no checkpoint ({patterns}) in this folder", file=str(root))
     if backend == "huggingface" and options.reverse_of is not None:
         forward = options.reverse_of
         stored_languages = stored.source_lang, stored.target_lang
         if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
+
+
+def could_be_hub_name(model: str) -> bool:
+    """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
+    owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
+    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
 
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:
@@ -252,26 +266,3 @@ def hub_toml(name: str) -> Path:
     """Return the file with the user's own description of a model of the Hugging Face hub."""
     configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(configuration, "extract-align", "models", f"{name.replace('/', '--')}.toml")
-
-
-def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
-    """Return the backend of the model in a folder, and the checkpoint."""
-    foreign = recognise(root)
-    for backend, names in files.items():
-        for name in names:
-            if "*" in name and foreign:  # its *.pt may be an optimizer's state
-                raise foreign
-            for path in sorted(root.glob(name)):
-                if path.is_file() or "*" in name:
-                    return backend, path
-    patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
-    message, hint = f"no checkpoint ({patterns}) in this folder", ""
-    folders = sorted(path for path in root.glob("*") if path.is_dir())
-    names = [name for names in files.values() for name in names]
-    below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
-    if checkpoint := next(below, None):
-        message += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
-        dictionaries = next((str(folder) for folder in [root, *folders] if any(folder.glob("dict.*.txt"))), None)
-        value = f'="{dictionaries}"' if dictionaries else ""
-        hint = f"name that file, and its dictionaries' folder with ‹dictionaries{value}›"
-    raise ModelError(message, file=str(root), hint=hint)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, shorten
-from align.models.recognise import OTHER_TOOLKIT
+from align.models.recognise import other_kind
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
 """`struct` codes by numpy's names of number types."""
@@ -152,7 +152,7 @@ def load_saved(
             message = "not a checkpoint that torch can read; it may be cut short or damaged"
             raise ModelError(message, file=str(path)) from None
         if named[1].startswith(("onmt.", "torchtext.")):
-            raise ModelError("an OpenNMT-py model", file=str(path), hint=OTHER_TOOLKIT) from None
+            raise other_kind("an OpenNMT-py model", str(path)) from None
         message = f"refused, for it asks to run {shorten(named[1])} while being read; "
         message += "a checkpoint that only holds a model has no need to"
         raise ModelError(message, file=str(path)) from None

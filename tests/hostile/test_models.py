@@ -176,7 +176,7 @@ def test_what_is_asked_to_run_is_named(folder: Path) -> None:
     for content, message in (
         (b"\x80\x02cnumpy\nload\n)R.", "refused, for it asks to run numpy.load while being read"),
         (b"\x80\x02cos\nsystem\n)R.", "refused, for it asks to run os.system while being read"),
-        (b"\x80\x02conmt.opts\nOpts\n)R.", "an OpenNMT-py model: only models of fairseq"),
+        (b"\x80\x02conmt.opts\nOpts\n)R.", "an OpenNMT-py model; extract-align reads"),
     ):
         checkpoint.write_bytes(content)
         assert message in answer(folder)

@@ -166,28 +166,6 @@ def test_no_such_model(tmp_path: Path) -> None:
         find_model(str(tmp_path), ModelOptions())
 
 
-def test_what_lies_one_level_below_is_named(tmp_path: Path) -> None:
-    def said() -> str:
-        with pytest.raises(ModelError) as error:
-            find_model(str(tmp_path), ModelOptions())
-        return str(error.value).removeprefix(f"{tmp_path}: no checkpoint (*.pt) in this folder")
-
-    (tmp_path / "a" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "a" / "checkpoints" / "model.pt").touch()
-    (tmp_path / "hub").mkdir()
-    for name in ("config.json", "model.safetensors", "optimizer.pt"):
-        (tmp_path / "hub" / name).touch()
-    assert said() == ""
-    (tmp_path / "runs{0}").mkdir()
-    for name in ("checkpoint10.pt", "checkpoint_best.pt"):
-        (tmp_path / "runs{0}" / name).touch()
-    found = "; there is runs{0}/checkpoint_best.pt: name that file, and its dictionaries' folder with dictionaries"
-    assert said() == found
-    (tmp_path / "data-bin").mkdir()
-    toy.save_dictionary(tmp_path / "data-bin" / "dict.de.txt", ["a"])
-    assert said() == f'{found}="{tmp_path / "data-bin"}"'
-
-
 def test_what_a_described_folder_lacks_may_be_put_there(tmp_path: Path) -> None:
     (tmp_path / "model.pt").touch()
     (tmp_path / "model.toml").write_text(TOML, encoding="utf-8")

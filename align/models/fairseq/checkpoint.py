@@ -16,9 +16,9 @@ from typing import Any
 
 from torch import Tensor
 
-from align.core.errors import ModelError, show_value
+from align.core.errors import show_value
 from align.models.fairseq.architecture import ACTIVATIONS
-from align.models.recognise import HUGGING_FACE, OTHER_TOOLKIT
+from align.models.recognise import other_kind
 from align.models.saved import NotWanted, load_saved, plain_weights
 
 SIDES = ("encoder", "decoder")
@@ -140,8 +140,8 @@ def _checked(state: Any, size: int) -> dict[str, Any]:
     )
     if not (configured and isinstance(weights, dict)):
         if isinstance(state, dict) and {"opt", "vocab"} <= state.keys():
-            raise ModelError("an OpenNMT-py model", hint=OTHER_TOOLKIT)
+            raise other_kind("an OpenNMT-py model")
         if isinstance(state, dict) and state and all(isinstance(weight, Tensor) for weight in state.values()):
-            raise ModelError("weights alone, as Hugging Face models have them", hint=HUGGING_FACE)
+            raise other_kind("weights alone, as Hugging Face models have them")
         raise NotWanted("no model with its configuration in it")
     return {**state, "model": plain_weights(weights, size)}

@@ -11,10 +11,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from align.core.errors import KindError, ModelError, shorten
+from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.causal.families import ACTIVATIONS
-from align.models.causal.families import KINDS as LANGUAGE_MODELS
 from align.models.engine.builder import Architecture, Positions, Side, build_transformer
 from align.models.engine.forward import Transformer
 from align.models.engine.weights import Weights
@@ -74,43 +73,6 @@ FAMILIES = {
     "umt5": T5,
 }
 """Families by the `model_type` of config.json. The tokenizer tells mBART-50 from mBART, and SMaLL-100 from M2M100."""
-
-NOT_READ = frozenset({
-    "bigbird_pegasus", "blenderbot", "blenderbot-small", "led", "longt5", "mvp", "nllb-moe", "plbart",
-    "pegasus_x", "prophetnet", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma",
-    "xlm-prophetnet",
-})  # fmt: skip
-"""Encoder-decoder models of transformers that cannot be read yet."""
-
-DECODERS = frozenset({
-    "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma3n", "gpt2", "gpt_neo",
-    "gpt_neox", "gpt_oss", "granite", "llama4", "mistral3", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3",
-    "qwen2_moe", "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm",
-})  # fmt: skip
-"""Language models without an encoder that cannot be read; `align.models.causal.families` has those that can."""
-
-ENCODERS = frozenset({
-    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "modernbert",
-    "roberta", "xlm", "xlm-roberta", "xlm-roberta-xl",
-})  # fmt: skip
-"""Encoders without a decoder."""
-
-
-def refuse_kind(kind: str, file: str) -> KindError:
-    """Return the error for a model type that cannot be read, with the reason."""
-    message = f"a model of type {shorten(kind) or 'unknown'}"
-    why = "links need an encoder-decoder Transformer"
-    if kind == "IndicTrans":
-        message, why = "an IndicTrans2 model", "code in its repository prepares its text, and such code is never run"
-    elif kind in NOT_READ:
-        why = "this kind of encoder-decoder Transformer is not read yet"
-    elif kind in DECODERS:
-        why = "this family of language models is not read: align its translations with a translation model of these "
-        why += "languages, such as OPUS-MT or NLLB"
-    elif kind in ENCODERS:
-        why = "an encoder has no cross-attention"
-    known = (*(name for name in FAMILIES if name not in ("mbart-50", "small100")), *LANGUAGE_MODELS)
-    return KindError(message, known, why=why, file=file)
 
 
 def transformer_of(

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from align.core.errors import ModelError, shorten
+from align.core.errors import KindError, ModelError, shorten
 from align.core.text import split_words
 from align.core.types import Dtype, TextWarning
 from align.models.assemble import assemble
@@ -26,7 +26,7 @@ from align.models.huggingface.config import (
     tokenizer_config,
     unlearned_positions,
 )
-from align.models.huggingface.families import FAMILIES, T5, Family, refuse_kind, transformer_of
+from align.models.huggingface.families import FAMILIES, T5, Family, transformer_of
 from align.models.huggingface.files import model_weight_files, shared_transformer
 from align.models.huggingface.output import output_of
 from align.models.huggingface.text import Text, language_piece, prepare_text
@@ -151,7 +151,8 @@ def _kind(config: Config, folder: ModelFolder) -> str:
     if kind == "m2m_100" and tokenizer == "SMALL100":
         return "small100"
     if kind not in FAMILIES:
-        raise refuse_kind(kind, str(folder.root))
+        known = (*(name for name in FAMILIES if name not in ("mbart-50", "small100")), *CAUSAL_KINDS)
+        raise KindError(f"a model of type {shorten(kind) or 'unknown'}", known, file=str(folder.root))
     return kind
 
 

@@ -149,13 +149,10 @@ def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabular
         return _read_m2m100
     if any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
         return _read_sentencepiece
-    if has("vocab.json") and has("merges.txt"):
-        message = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
-        message += f"AutoTokenizer.from_pretrained({root.name!r}).save_pretrained({root.name!r})"
-        raise ModelError(message, file=str(root))
     message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt,"
     message += " vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
-    raise ModelError(message, file=str(root))
+    hint = "save_pretrained() of transformers' AutoTokenizer writes tokenizer.json"
+    raise ModelError(message, file=str(root), hint=hint)
 
 
 @dataclass(frozen=True)

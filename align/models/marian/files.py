@@ -194,10 +194,6 @@ class MarianSettings:
             raise ModelError(f"{name} is {show_value(value)}, not a number", file=self.file)
         return int(value)
 
-    def switch(self, name: str) -> bool:
-        """Tell whether a setting is on."""
-        return self.word(name, "false").lower() in ("true", "yes", "on")
-
     @property
     def version(self) -> tuple[int, ...]:
         """Version of the Marian that trained the model, such as (1, 12, 0); zeros if it is not stored."""

@@ -62,7 +62,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     languages = _languages(folder)
     source, target = map(read_side, find_vocabularies(checkpoint.parent, checkpoint.name))
     rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
-    check_kind(settings, items)
+    check_settings(settings)
     with fitting(checkpoint):
         architecture, weights = _engine_model(settings, items)
         transformer = build_transformer(architecture, weights, device, dtype)
@@ -179,45 +179,39 @@ def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary
     return rules
 
 
-def check_kind(settings: MarianSettings, items: Mapping[str, Tensor]) -> None:
-    """Refuse models of other kinds.
+def check_settings(settings: MarianSettings) -> None:
+    """Refuse a model with a setting that the engine does not have.
 
     Raises:
-        ModelError: the message names the kind.
+        ModelError: the message names the setting.
     """
-    word, number, switch = settings.word, settings.number, settings.switch
-    decoder, cell = word("transformer-decoder-autoreg", "self-attention"), word("dec-cell")
-    activation = word("transformer-ffn-activation", "relu")
-    around = word("transformer-preprocess"), word("transformer-postprocess")
-    kinds = [  # what a model may be, and whether this one is
-        (word("type") != "transformer", f"of type {shorten(word('type'))}, not a Transformer"),
-        (decoder == "average-attention", "with averages in the place of self-attention (AAN)"),
-        (decoder not in ("self-attention", "rnn"), f"with a decoder of {shorten(decoder)}"),
-        (decoder == "rnn" and cell != "ssru", f"with a decoder of {shorten(cell)} cells"),
-        (number("lemma-dim-emb") > 0 or any("_factor" in name for name in items), "with factored vocabularies"),
-        (switch("transformer-no-projection"), "without output projections"),
-        (switch("transformer-pool"), "with pooling in the place of attention"),
-        (switch("transformer-rnn-projection"), "with projections of its recurrent units"),
-        (any("_enc2_" in name or name.startswith("encoder2_") for name in items), "with several encoders"),
-        (
-            any(number(f"transformer-{side}ffn-depth") not in (0, 2) for side in ("", "decoder-")),
-            "with feed-forward networks of other than two layers",
-        ),
-        (
-            [name.replace("d", "") for name in around] not in (["", "an"], ["n", "a"]),
-            f"with operations {' and '.join(map(show_value, around))} around its layers",
-        ),
-        ("a" in word("transformer-postprocess-top"), "with a skip connection around its layers"),
-        (activation not in ACTIVATIONS, f"with activation {shorten(activation)}"),
-        (
-            "n" in around[0] and settings.version < NORMED_KEYS,
-            "with norms before its layers, of a Marian older than 1.11, which left out those of keys",
-        ),
-        (switch("transformer-disable-position-embeddings"), "without positions"),
-    ]
-    for is_so, kind in kinds:
-        if is_so:
-            raise ModelError(f"a Marian model {kind}, which is not read", file=settings.file)
+    off, two_layers = ("", "false", "no", "off"), ("", "0", "2")
+    read = {  # values that are read, and "" for those that have a default
+        "type": ("transformer",),
+        "transformer-decoder-autoreg": ("", "self-attention", "rnn"),
+        "transformer-ffn-activation": ("", *ACTIVATIONS),
+        "transformer-ffn-depth": two_layers,
+        "transformer-decoder-ffn-depth": two_layers,
+        "transformer-no-projection": off,
+        "transformer-pool": off,
+        "transformer-rnn-projection": off,
+        "transformer-disable-position-embeddings": off,
+        "lemma-dim-emb": ("", "0"),
+    }
+    if settings.word("transformer-decoder-autoreg") == "rnn":
+        read["dec-cell"] = ("ssru",)
+    for name, values in read.items():
+        if (value := settings.word(name)).lower() not in values:
+            message = f"a Marian model whose {name} is {show_value(value)}, which is not read"
+            raise ModelError(message, file=settings.file)
+    around = settings.word("transformer-preprocess"), settings.word("transformer-postprocess")
+    top = settings.word("transformer-postprocess-top")
+    if [name.replace("d", "") for name in around] not in (["", "an"], ["n", "a"]) or "a" in top:
+        operations = ", ".join(map(show_value, (*around, top)))
+        raise ModelError(f"a Marian model with operations {operations} around its layers, not read", file=settings.file)
+    if "n" in around[0] and settings.version < NORMED_KEYS:
+        message = "a Marian model older than 1.11 with norms before its layers, which left out those of keys"
+        raise ModelError(message, file=settings.file)
 
 
 def _engine_model(settings: MarianSettings, items: dict[str, Tensor]) -> tuple[Architecture, Weights]:
