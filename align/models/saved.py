@@ -79,23 +79,14 @@ _allowing = threading.RLock()
 def only_checkpoint_classes() -> Iterator[None]:
     """Restrict `torch.load` to what fairseq saves, without classes that the process has allowed for other files."""
     registry = torch.serialization
-    our_names = {name for _, name in _ALLOWED}
     with _allowing:
-        clashing: list[Any] = [entry for entry in registry.get_safe_globals() if _name_of(entry) in our_names]
-        if clashing:  # rare; otherwise other threads can load their own files meanwhile
-            harmless = [entry for entry in registry.get_safe_globals() if entry not in clashing]
-            registry.clear_safe_globals()
-            registry.add_safe_globals(harmless)
+        others = registry.get_safe_globals()
+        registry.clear_safe_globals()
         try:
             with registry.safe_globals(_ALLOWED):
                 yield
         finally:
-            registry.add_safe_globals(clashing)
-
-
-def _name_of(allowed: Any) -> str:
-    """Return the name under which torch's unpickler knows an allowed object."""
-    return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
+            registry.add_safe_globals(others)
 
 
 class NotWanted(Exception):
@@ -103,12 +94,14 @@ class NotWanted(Exception):
 
 
 def load_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
-    """Read a file of weights alone, as transformers saved them before safetensors; otherwise like `load_saved`.
+    """Read a file of weights alone, as transformers saved them before safetensors; otherwise like `load_saved`."""
 
-    Raises:
-        ValueError: as in `load_saved`, or the file has other content.
-    """
-    return load_saved(path, _weights_alone, "a file of weights", mapped)
+    def checked(state: Any, size: int) -> dict[str, Tensor]:
+        if not isinstance(state, dict):
+            raise NotWanted("no weights by name in it")
+        return plain_weights(state, size)
+
+    return load_saved(path, checked, "a file of weights", mapped)
 
 
 def load_saved(
@@ -121,10 +114,6 @@ def load_saved(
             other content.
         wanted: name of that part, for messages.
         mapped: whether tensors stay in the file until they are used; it must not change in the meantime.
-
-    Raises:
-        ModelError: the file is missing or damaged, would run code, declares more than its size, or has other content;
-            the message names its format if it is recognised.
     """
     if not path.is_file():
         raise ModelError("no such checkpoint", file=str(path))
@@ -156,12 +145,6 @@ def load_saved(
         message = f"refused, for it asks to run {shorten(named[1])} while being read; "
         message += "a checkpoint that only holds a model has no need to"
         raise ModelError(message, file=str(path)) from None
-
-
-def _weights_alone(state: Any, size: int) -> dict[str, Tensor]:
-    if not isinstance(state, dict):
-        raise NotWanted("no weights by name in it")
-    return plain_weights(state, size)
 
 
 def plain_weights(weights: dict[Any, Any], size: int) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from align import Aligner, Direction, ModelOptions, Settings
+from align.core.errors import ModelError
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, find_model
 from align.models.saved import Inert, load_saved
@@ -155,6 +156,19 @@ def test_a_name_of_old_checkpoints_stands_for_no_class_of_the_process(
     assert built == [{"val": 1.0}]
     assert isinstance(load_saved(tmp_path / "old.pt", lambda state, size: state, "a checkpoint")["meter"], Inert)
     assert len(built) == 1
+
+
+class Allowed:
+    """A class that the process has allowed for files of its own."""
+
+
+def test_what_the_process_allows_for_other_files_is_not_built(tmp_path: Path) -> None:
+    torch.save({"own": Allowed()}, tmp_path / "own.pt")
+    with torch.serialization.safe_globals([Allowed]):
+        torch.load(tmp_path / "own.pt", weights_only=True)
+        with pytest.raises(ModelError, match=r"asks to run tests\.hostile\.test_code\.Allowed"):
+            load_saved(tmp_path / "own.pt", lambda state, size: state, "a checkpoint")
+        torch.load(tmp_path / "own.pt", weights_only=True)
 
 
 def test_the_process_allows_no_more_than_before(places: tuple[Path, Path, Path]) -> None:
