@@ -13,17 +13,12 @@ from pathlib import Path
 from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.folder import BUNDLED, ModelFolder
-from align.models.preprocess import Preprocessor, Segment, TextRules
+from align.models.preprocess import PieceIds, Preprocessor, Segment, TextRules
 from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
 
 
 def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
-    """Return the recorder of a model, named by its format, its languages and its fingerprint.
-
-    Raises:
-        ModelError: a vocabulary has more pieces than the model, surroundings are none of its pieces, or the options are
-            those of another format.
-    """
+    """Return the recorder of a model, named by its format, its languages and its fingerprint."""
     options = folder.options
     if options.template:
         hint = "leave out ‹template›"
@@ -62,7 +57,7 @@ def preprocessor(
     normalize: Callable[[str], str] | None = None,
 ) -> Preprocessor:
     """Return the text processing of a side whose pieces have these ids; see `Preprocessor`."""
-    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids, segment, normalize)
+    return Preprocessor(rules, PieceIds(ids.items(), unk).__getitem__, ids, segment, normalize)
 
 
 def is_raw(rules: Iterable[TextRules]) -> bool:
@@ -72,11 +67,7 @@ def is_raw(rules: Iterable[TextRules]) -> bool:
 
 @contextmanager
 def fitting(file: Path, hint: str = "") -> Iterator[None]:
-    """Raise the errors of settings and weights that do not fit each other as errors of a file.
-
-    Raises:
-        ModelError: in place of any ValueError.
-    """
+    """Raise the errors of settings and weights that do not fit each other as errors of a file."""
     try:
         yield
     except ModelError as error:

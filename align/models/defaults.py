@@ -24,10 +24,6 @@ def default_model(settings: Settings, position: PositionChoice | None) -> str:
     """Return the model that is loaded where none is named.
 
     The distilled model aligns better, in half of the time, but has one layer and one position.
-
-    Args:
-        settings: how to read the model.
-        position: the requested one; None where it is open.
     """
     chosen = position is not None or replace(settings, threshold=THRESHOLD) != Settings()
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL

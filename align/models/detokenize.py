@@ -49,12 +49,7 @@ JOINS: dict[str, Join] = {
 
 
 class Detokenizer:
-    """Converts a model's pieces to words: joins subwords, and detokenises Moses' tokens.
-
-    Args:
-        rules: how text was prepared for the model; the case of its output is kept.
-        join: joins pieces into tokens; None for the subwords of `rules`.
-    """
+    """Converts a model's pieces to words: joins subwords, by default those of `rules`, and Moses' tokens."""
 
     def __init__(self, rules: TextRules, join: Join | None = None) -> None:
         self._join = join or JOINS[rules.subwords]

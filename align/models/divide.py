@@ -188,10 +188,6 @@ def align_unspaced(
     Args:
         pairs: `LinePair`s, whose words are between spaces.
         words: "segmented", "characters", "pieces" or "icu".
-
-    Raises:
-        ValueError: another kind of words.
-        ModuleNotFoundError: a library for "icu" is not installed.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")

@@ -116,14 +116,7 @@ class ModelFolder:
         return path
 
     def check_dictionaries(self, trained_with: str | None = None) -> None:
-        """Check that there are dictionaries.
-
-        Args:
-            trained_with: folder of the dictionaries according to the checkpoint, for the message.
-
-        Raises:
-            ModelError: the folder does not exist or has no dictionaries.
-        """
+        """Check that there are dictionaries."""
         folder = self.dictionary_folder
         if not folder.is_dir():
             raise ModelError("no such folder of dictionaries", file=str(folder))
@@ -140,18 +133,17 @@ class ModelFolder:
         return Path(files[0 if side == 0 else -1]) if files else None
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
-        """Return how one side's text is prepared.
-
-        Raises:
-            ModelError: a subword file is missing.
-        """
+        """Return how one side's text is prepared."""
         options = self.options
         kind: str | None = options.subwords
         file = subword_file
         if kind is None and file is not None:
             kind = "sentencepiece" if file.suffix in (".spm", ".model") else "subword-nmt"
         if file is None and kind != "none":
-            kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
+            kinds = [kind] if kind else list(SUBWORD_FILES)
+            names = [(one, name.format(lang=language)) for one in kinds for name in SUBWORD_FILES[one]]
+            paths = ((one, self.root / name) for one, name in names if (self.root / name).is_file())
+            kind, file = next(paths, (kind or "none", None))
         if kind != "none" and not (file and file.is_file()):
             here = self._described() and (file is None or file.parent == self.root)
             hint = "name it with ‹subword_files›" + (", or copy or link it into this folder" if here else "")
@@ -164,22 +156,9 @@ class ModelFolder:
         """Tell whether the folder has a model.toml, and therefore should contain everything that the model needs."""
         return (self.root / "model.toml").is_file()
 
-    def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
-        """Return kind and path of the first file that exists; without one, the only kind in `kinds`, else "none"."""
-        for kind in kinds:
-            for name in SUBWORD_FILES[kind]:
-                path = self.root / name.format(lang=language)
-                if path.is_file():
-                    return kind, path
-        return (kinds[0] if len(kinds) == 1 else "none"), None
-
 
 def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
-    """Return a default model, or its opposite for the requested languages, and options without these languages.
-
-    Raises:
-        ModelError: no bundled model translates between them.
-    """
+    """Return a default model, or its opposite for the requested languages, and options without these languages."""
     given = options.source_lang, options.target_lang
     for name in (model, OPPOSITE[model]):
         if all(code is None or same_language(code, own) for code, own in zip(given, name.split("-")[:2], strict=True)):
@@ -199,9 +178,6 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
             which is downloaded.
         files: names of checkpoints for each backend, in search order.
-
-    Raises:
-        ModelError: the model does not exist, or its `model.toml` is invalid.
     """
     path, fetched = Path(model), False
     if path.name == model and (BUNDLED / model / "model.toml").is_file():

@@ -33,10 +33,6 @@ def pieces_of(
         special: ids of source and target that belong to no word.
         start: ids that the decoder reads before a target.
         rows: vocabulary size of source and target.
-
-    Raises:
-        PairError: an id outside the vocabulary, a source without a special piece, or a target that begins with special
-            pieces other than the model's.
     """
     for name, ids, known in (("source", pair.source_ids, rows[0]), ("target", pair.target_ids, rows[1])):
         if max(ids, default=0) >= known:

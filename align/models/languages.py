@@ -73,11 +73,7 @@ LANGUAGE_CODE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 
 
 def check_language(code: object) -> str:
-    """Return a language code, which consists of letters, digits, `_`, `.` and `-`.
-
-    Raises:
-        ValueError: it is not a language code, but for example a path.
-    """
+    """Return a language code, which consists of letters, digits, `_`, `.` and `-`."""
     if isinstance(code, str) and LANGUAGE_CODE.fullmatch(code):
         return code
     raise ValueError(f"{show_value(code)} is not a language code such as 'de'")

@@ -32,11 +32,7 @@ _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
 
 class Backend(NamedTuple):
-    """A model format that `align.models` reads.
-
-    Attributes:
-        files: names of its checkpoints in search order, with `*` as wildcard.
-    """
+    """Names of a format's checkpoints in search order, with `*` as wildcard, and its loader."""
 
     files: Sequence[str]
     recorder: Callable[[ModelFolder, str, Dtype], Recorder]
@@ -52,20 +48,11 @@ def imported(module: str, function: str) -> Callable[[ModelFolder, str, Dtype], 
     return load
 
 
-HUGGING_FACE_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
+HUGGING_FACE_FILES = tuple(
+    f"{name}{index}" for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")
 )
 CTRANSLATE2_FILES = ("model.bin", "model/model.bin")  # the latter in packages of Argos Translate
-MARIAN_FILES = (
-    "*best-*.npz",
-    "model.npz",
-    "*.npz",
-    "*intgemm*.bin",
-    "model.*.bin",
-)  # an optimizer's begins with that of its model
+MARIAN_FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
 
 BACKENDS = {
     "huggingface": Backend(HUGGING_FACE_FILES, imported("align.models.huggingface.model", "load_huggingface")),
@@ -77,12 +64,7 @@ BACKENDS = {
 
 
 def pick_device(device: str) -> str:
-    """Return the device to run on; "auto" is the first GPU if there is one, else the CPU.
-
-    Raises:
-        ValueError: torch does not know the device.
-        ModelError: the GPU with this number does not exist.
-    """
+    """Return the device to run on; "auto" is the first GPU if there is one, else the CPU."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -90,13 +90,11 @@ Calibrations = dict[str, dict[tuple[Score, Position], Cell]]
 BETWEEN = " to "
 """Parts the languages of a pair; no code has a space."""
 
+_PAIR = re.compile(f"{LANGUAGE_CODE.pattern}{BETWEEN}{LANGUAGE_CODE.pattern}")
+
 
 def read_model_toml(path: Path) -> tuple[ModelOptions, Calibrations]:
-    """Read the options and the calibrations of a model.toml; both are empty if the file is missing.
-
-    Raises:
-        ModelError: the file is invalid; the message names the place.
-    """
+    """Read the options and the calibrations of a model.toml; both are empty if the file is missing."""
     if not os.path.lexists(path):
         return ModelOptions(), {}
     if not path.is_file():
@@ -111,7 +109,7 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
         check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
-        pairs = filter(_is_pair, stored) if isinstance(stored, Mapping) else ()
+        pairs = [name for name in stored if _PAIR.fullmatch(name)] if isinstance(stored, Mapping) else []
         check_names("[calibration]", stored, [*get_args(Position), *pairs])
         by_pair = {pair: stored.pop(pair) for pair in [*stored] if pair not in get_args(Position)}
         calibrations = {
@@ -138,12 +136,6 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
     return options, calibrations
 
 
-def _is_pair(name: object) -> bool:
-    """Tell whether a name is a pair of languages, such as `deu_Latn to eng_Latn`."""
-    codes = name.split(BETWEEN) if isinstance(name, str) else []
-    return len(codes) == 2 and all(map(LANGUAGE_CODE.fullmatch, codes))
-
-
 def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:
     """Return the cells in a table of positions."""
     cells: dict[tuple[Score, Position], Cell] = {}
@@ -164,7 +156,9 @@ def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[
     files = [Path(file).name for file in options.subword_files or ()]
     values = {name: getattr(options, name) for name in (*_CHOICES, "source_prefix", "template")}
     values["subwords_file"] = files[0] if len(files) == 1 else files or None
-    if text := [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]:
+    # Basic strings of TOML are those of JSON but for DEL.
+    given = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if value is not None}
+    if text := [f"{name} = {value}".replace("\x7f", "\\u007f") for name, value in given.items()]:
         lines += ["", "[text]", *text]
     if any(calibrations.values()):
         lines += ["", "# Chosen by lexical consistency; every text is read there.", COUNTED]
@@ -179,11 +173,6 @@ def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[
 
 
 COUNTED = "# Layers and heads count from 1."
-
-
-def _toml(value: str | Sequence[str]) -> str:
-    """Return a string or a list of strings in TOML, whose basic strings are JSON's but for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _files_in(folder: Path, value: Any) -> list[Path] | None:
@@ -211,11 +200,7 @@ def _counted(value: Any) -> int:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML file.
-
-    Raises:
-        ValueError: the text is not TOML.
-    """
+    """Return the content of a TOML file."""
     try:
         content: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:
@@ -227,11 +212,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def check_names(where: str, table: object, known: Collection[str]) -> None:
-    """Refuse unknown names, such as misspelt ones.
-
-    Raises:
-        ValueError: it is not a table, or has an unknown name.
-    """
+    """Refuse unknown names, such as misspelt ones."""
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} is {show_value(table)}, not a table")
     for name in table:

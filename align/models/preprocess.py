@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice, repeat
@@ -48,11 +48,7 @@ def _moses(language: str) -> Any:
 
 
 def moses_normalizer(language: str) -> Callable[[str], str]:
-    """Return a function that normalises punctuation like `FSMTTokenizer` of transformers, by three of Moses' scripts.
-
-    Args:
-        language: selects the rules for quotation marks and numbers.
-    """
+    """Return a function that normalises punctuation like `FSMTTokenizer` of transformers, by Moses' scripts."""
     from sacremoses import MosesPunctNormalizer
 
     moses: Any = MosesPunctNormalizer(lang=language)
@@ -167,11 +163,7 @@ def _processor(path: Path | None) -> Any:
 
 
 def sentencepiece_pieces(path: Path) -> list[str]:
-    """Return the pieces of a sentencepiece model in the order of their ids.
-
-    Raises:
-        ModelError: the file is not a sentencepiece model.
-    """
+    """Return the pieces of a sentencepiece model in the order of their ids."""
     processor = _processor(path)
     return [str(processor.id_to_piece(n)) for n in range(processor.get_piece_size())]
 
@@ -204,9 +196,6 @@ def subword_nmt_segmenter(
         limited: whether pieces that are not in the dictionary are cut further. subword-nmt's `--vocabulary` does that,
             with any threshold: the dictionary of a text that was cut this way lacks the same pieces.
         fastbpe: whether these are fastBPE's codes, which are of version 0.2 even without a header.
-
-    Raises:
-        ModelError: the file does not hold BPE codes.
     """
     from subword_nmt.apply_bpe import BPE
 
@@ -257,6 +246,17 @@ SUBWORDS: dict[str, Callable[[Path | None, Container[str]], Segment]] = {
 CASES = ("lower", "keep")
 
 
+class PieceIds(dict[str, int]):
+    """The id of each piece; other pieces have the id of an unknown one."""
+
+    def __init__(self, ids: Iterable[tuple[str, int]], unk: int) -> None:
+        super().__init__(ids)
+        self._unk = unk
+
+    def __missing__(self, piece: str) -> int:
+        return self._unk
+
+
 class Preprocessor:
     """Converts one side's words to the model's ids.
 
@@ -265,9 +265,6 @@ class Preprocessor:
         known: pieces of that dictionary.
         segment: cuts a token into pieces; None for the subwords of `rules`.
         normalize_further: applied to a normalised word before it is tokenised, if given.
-
-    Raises:
-        ValueError: the subword file is not of the kind that `rules` name.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -64,15 +64,7 @@ def remember(recorder: Recorder, origin: tuple[ModelFolder, str, Dtype]) -> None
 
 
 def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
-    """Return this process's recorder of the same files, or load the model again.
-
-    Args:
-        load: loads and registers a model of this kind.
-
-    Raises:
-        ModelError: the files have changed.
-        ValueError: a file is missing or damaged.
-    """
+    """Return this process's recorder of the same files, or load the model again."""
     recorder = _loaded.get((folder.checkpoint, name, device, dtype))
     if recorder is None:
         recorder = load(folder, device, dtype)
@@ -118,18 +110,6 @@ class TransformerAttention:
         return source, Padded(steps.to(self.device), real.to(self.device))
 
 
-class Framework(NamedTuple):
-    """The functions of a model's format.
-
-    Attributes:
-        load: loads a model of the format again, in another process.
-        output: reads what only translating needs of a recorder's model.
-    """
-
-    load: Load
-    output: Callable[[ModelRecorder], Output]
-
-
 @dataclass(frozen=True)
 class ModelParts:
     """What a format's loader reads from a model's files; `align.models.assemble.assemble` makes the recorder of it.
@@ -145,7 +125,8 @@ class ModelParts:
         start: ids that the decoder reads before the pieces of a target; at least one.
         max_positions: limits of pieces on each side, with surroundings and one start.
         digest: seven hex digits of all files and rules that links depend on; see `fingerprint`.
-        framework: functions of the model's framework.
+        load: loads a model of the format again, in another process.
+        output: reads what only translating needs of a recorder's model.
         before: ids before the pieces of a source.
         after: ids after them; at least one of both.
         zero_start: whether the first start is a vector of zeros, in a row that both tables have after all pieces.
@@ -166,7 +147,8 @@ class ModelParts:
     start: Sequence[int]
     max_positions: tuple[int, int]
     digest: str
-    framework: Framework
+    load: Load
+    output: Callable[[ModelRecorder], Output]
     before: Sequence[int] = ()
     after: Sequence[int] = ()
     zero_start: bool = False
@@ -178,13 +160,7 @@ class ModelParts:
 
 
 class ModelRecorder(TransformerAttention):
-    """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes.
-
-    Args:
-        parts: of the model.
-        name: as in the signature.
-        origin: folder, device and dtype that the model was loaded from.
-    """
+    """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes."""
 
     def __init__(self, parts: ModelParts, name: str, origin: tuple[ModelFolder, str, Dtype]) -> None:
         super().__init__(parts.transformer, name=name, pad=parts.pad, start=parts.start)
@@ -194,7 +170,7 @@ class ModelRecorder(TransformerAttention):
         self.max_positions = (parts.max_positions[0], parts.max_positions[1] - len(parts.start) + 1)
         self.dtype: str = origin[2]
         self.raw, self.multilingual = parts.raw, parts.multilingual
-        self.origin, self._framework = origin, parts.framework
+        self.origin, self._load, self._output = origin, parts.load, parts.output
         self._surroundings, self._prefix, self._tags = (parts.before, parts.after), tuple(parts.prefix), parts.tags
         self._warned = False
 
@@ -205,7 +181,7 @@ class ModelRecorder(TransformerAttention):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the model was loaded from, not its weights."""
-        return load_again, (self._framework.load, self.name, *self.origin)
+        return load_again, (self._load, self.name, *self.origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """Return the pieces of a pair; surroundings and prefix of the source belong to no word.
@@ -254,12 +230,8 @@ class ModelRecorder(TransformerAttention):
         return recorder
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """Return a translator with this model.
-
-        Raises:
-            ModelError: the model has no output layer that is read.
-        """
-        output = self._framework.output(self)
+        """Return a translator with this model."""
+        output = self._output(self)
         pieces = {**output.pieces, self.unk: UNKNOWN}
         detokenize = Detokenizer(self.sides[1].rules, output.join)
 

@@ -66,12 +66,7 @@ class Network(nn.Module):
 
 
 def real_cells(sizes: Sequence[tuple[int, int]], shape: Sequence[int]) -> Tensor:
-    """Return 1 for pairs of words and 0 for padding `[B, 1, J, I]`.
-
-    Args:
-        sizes: source and target words of each pair.
-        shape: J and I of the batch.
-    """
+    """Return 1 for pairs of words and 0 for padding `[B, 1, J, I]`."""
     sources, targets = torch.tensor(sizes).T
     rows, columns = torch.arange(shape[0]) < targets[:, None], torch.arange(shape[1]) < sources[:, None]
     real: Tensor = rows[:, None, :, None] & columns[:, None, None]
@@ -121,10 +116,7 @@ class TrainedReader:
     def of_model(self, model: str, role: str = "model") -> bool:
         """Tell whether it was trained with a model of this name, such as `fairseq:de-en@1f3c9a2`.
 
-        Only the fingerprint at the end counts.
-
-        Args:
-            role: "model", the forward one, or "reverse".
+        Only the fingerprint at the end counts. The role is "model", for the forward one, or "reverse".
         """
         return self.about.get(role, "").rpartition("@")[2] == model.rpartition("@")[2]
 
@@ -189,11 +181,7 @@ def reader_bytes(network: Network, about: Mapping[str, str]) -> bytes:
 
 
 def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
-    """Read a trained reader; the file is not trusted.
-
-    Raises:
-        ModelError: the file is missing, damaged, or something else.
-    """
+    """Read a trained reader; the file is not trusted."""
     path = path.absolute()
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
@@ -202,11 +190,7 @@ def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
 
 @lru_cache(maxsize=8)
 def read_again(path: Path, digest: str, device: str) -> TrainedReader:
-    """Return this process's reader of a file, or read it.
-
-    Raises:
-        ModelError: the file has changed, or is damaged.
-    """
+    """Return this process's reader of a file, or read it."""
     from safetensors import SafetensorError, safe_open
 
     if file_digest(path)[:7] != digest:

@@ -136,8 +136,12 @@ def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
 def _replaced(word: str, sentence: Sequence[str], source: int | None, part: UnknownPart) -> str:
     """Return the unknown part of the source word, surrounded by the known tokens of the translation's word."""
     before, after = _around_unknown(word)
-    core = NO_SOURCE if source is None else _NOT_IN_A_WORD.sub("", part(_parts(sentence[source])[1]))
-    return f"{before}{core or NO_SOURCE}{after}"
+    if source is None:
+        return f"{before}{NO_SOURCE}{after}"
+    word = sentence[source]
+    inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
+    core = word[inner[0] : inner[-1] + 1] if inner else word  # without punctuation around it
+    return f"{before}{_NOT_IN_A_WORD.sub('', part(core)) or NO_SOURCE}{after}"
 
 
 def _around_unknown(word: str) -> tuple[str, str]:
@@ -148,13 +152,6 @@ def _around_unknown(word: str) -> tuple[str, str]:
     first -= first > 0 and _is_of_word(tokens[first - 1][0])
     last += last + 1 < len(tokens) and _is_of_word(tokens[last + 1][0])
     return "".join(tokens[:first]), "".join(tokens[last + 1 :])
-
-
-def _parts(word: str) -> tuple[str, str, str]:
-    """Split a word into leading punctuation, core and trailing punctuation; punctuation alone is all core."""
-    inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
-    begin, end = (inner[0], inner[-1] + 1) if inner else (0, len(word))
-    return word[:begin], word[begin:end], word[end:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +224,7 @@ def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generato
 
 
 def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
-    """Yield sentences as pairs without a target, for translation; pairs keep their source and number.
-
-    Raises:
-        TypeError: a single sentence in place of several, or one that is neither a string nor a sequence of words.
-        ValueError: a word contains a space or is empty.
-    """
+    """Yield sentences as pairs without a target, for translation; pairs keep their source and number."""
     if isinstance(sentences, str | bytes):
         raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
     for number, sentence in enumerate(sentences, 1):
@@ -322,12 +314,6 @@ class _Translating:
             yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.ready())
         yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.rest())
 
-    def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a translation with `<unk>` for unknown pieces, if the search allows it."""
-        if not self.translator.search.allow_unk:
-            return translation
-        return tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
-
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[Pair | PairError]:
         """Return a slice of sentences with their translations, as a task of the pool."""
         pairs, waiting = [*sentences], [*range(len(sentences))]
@@ -342,7 +328,9 @@ class _Translating:
                     pairs[n] = sentence.otherwise
                     waiting.append(n)
                 else:
-                    results[n] = sentence.with_target(self._shown(translation))
+                    if self.translator.search.allow_unk:
+                        translation = tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
+                    results[n] = sentence.with_target(translation)
             on_batch = None
         return results
 

@@ -391,7 +391,8 @@ def folder_case(
         shutil.copytree(sound[kind], folder)
         way = damaged(folder, rng)
         outcome = load_folder(folder, scratch, (languages or {}).get(kind, ("de", "en")))
-        named = (str(folder), "stdin, line 1: ")  # the line itself, where a model is left with few positions
+        # the line itself, where a model is left with few positions; the base of an adapter, where it has none
+        named = (str(folder), "stdin, line 1: ", "some/model: ")
         if outcome.what == "refused" and not any(name in outcome.said for name in named):
             outcome = outcome._replace(what="no file named")
         wrong = "" if outcome.what in ("links", "refused", "costly") else f"{kind}, {way}: {outcome}"

@@ -145,7 +145,7 @@ def test_translations_are_those_of_its_translator(bundled: Callable[[str], Path]
     translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
     pieces = json.loads((folder / "source_vocabulary.json").read_text(encoding="utf-8"))
     find = recorder.translator(Search(beam=beam), 1000).find
-    words = recorder._framework.output(recorder).pieces
+    words = recorder._output(recorder).pieces
     pairs = [pair for pair in example_pairs() if pair.source]
     same = 0
     for pair in pairs:
@@ -393,7 +393,7 @@ def test_models_of_marian(shape: str, tmp_path: Path) -> None:
     recorder: Any = load(folder, options=ModelOptions(subwords="none")).forward.recorder
     translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
     find = recorder.translator(Search(beam=1), 1000).find
-    words = recorder._framework.output(recorder).pieces
+    words = recorder._output(recorder).pieces
     lengths = set()
     for source in ("das haus ist alt .", "ein hund", "das ist alt", "hund haus ein ."):
         pieces = tuple(f"\u2581{word}" for word in source.split())

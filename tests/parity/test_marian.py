@@ -160,7 +160,7 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
     marian.write_npz(path, {**items, "decoder_ff_logit_out_b": items["decoder_ff_logit_out_b"] * np.nan}, settings)
-    with pytest.raises(ModelError, match="its output layer does not fit: bias has numbers that are not finite"):
+    with pytest.raises(ModelError, match="weights and settings do not fit: bias has numbers that are not finite"):
         list(translate(load(tmp_path, options=OPTIONS), ["das haus"], Search()))
     marian.write_npz(path, items, settings)
     with pytest.raises(ModelError, match=r"no subwords next to the model"):

@@ -23,9 +23,6 @@ def build_causal(
 
     Args:
         weights: by name; emptied, so that no more than one matrix is in memory twice.
-
-    Raises:
-        ValueError: weights are missing, of another size, or left.
     """
     return _Builder(shape, Weights(renamed(weights), UNUSED), device, dtype).build()
 

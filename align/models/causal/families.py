@@ -125,11 +125,7 @@ def text_config(config: Config) -> Config:
 
 
 def read_architecture(config: Config) -> Architecture:
-    """Return the shape of a model of one of KINDS.
-
-    Raises:
-        ModelError: a setting is missing, or has no meaning here.
-    """
+    """Return the shape of a model of one of KINDS."""
     config = text_config(config)
     family = FAMILIES[config.kind]
     config = Config({**family.defaults, **config.content}, config.file)

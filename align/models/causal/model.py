@@ -9,28 +9,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from torch import Tensor
 
 from align.core.backend import Translator
-from align.core.errors import ModelError, PairError, one_line, shorten
+from align.core.errors import ModelError, PairError, shorten
 from align.core.scores import NULL, PAD
 from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, Span
-from align.models.causal.builder import build_causal
+from align.models.assemble import fitting
+from align.models.causal.builder import build_causal, renamed
 from align.models.causal.families import read_architecture, text_config
-from align.models.causal.forward import CausalTransformer
-from align.models.causal.search import DecoderOnly, output_layer
+from align.models.causal.forward import Cache, CausalTransformer
 from align.models.causal.template import PRESETS, Template, read_template, token_of
 from align.models.detokenize import Detokenizer
+from align.models.engine.forward import State
+from align.models.engine.linear import Linear, make_linear
 from align.models.engine.search import BeamSearch, EngineTranslator
+from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
-from align.models.huggingface.files import model_weight_files, shared_transformer
-from align.models.huggingface.tokenizer_json import JsonTokenizer, read_tokenizer
+from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
+from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library, read_tokenizer
 from align.models.preprocess import TextRules
 from align.models.recorder import file_digest, fingerprint, load_again, remember
 
@@ -42,9 +46,6 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     """Load a decoder-only model, its tokenizer and the template of its prompts.
 
     Two models of the same files, such as one in both directions, share their weights.
-
-    Raises:
-        ValueError: a file is missing or damaged; the message names it and the reason.
     """
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     options = folder.options
@@ -107,21 +108,13 @@ class Text:
         """Return the ids of a prompt and its target, and the word of each piece in the source and in the target.
 
         A piece belongs to a side if it holds one of its characters, and there to the word of the first of these.
-
-        Args:
-            source: words of the source.
-            target: words of the target; None for a prompt that the model is to continue.
-
-        Raises:
-            PairError: the library fails on this text.
         """
         prompt = self.template.fill(" ".join(source), None if target is None else " ".join(target))
         try:
-            encoding = self.tokenizer.tokenizer.encode(prompt.text, add_special_tokens=False)
-        except (KeyboardInterrupt, SystemExit, MemoryError):
-            raise
-        except BaseException as error:  # some of the library's own are not Exceptions
-            raise PairError(f"the model's tokenizer fails on it: {one_line(error)}") from None
+            encode = partial(self.tokenizer.tokenizer.encode, add_special_tokens=False)
+            encoding = call_library(encode, prompt.text)
+        except ValueError as error:
+            raise PairError(f"the model's tokenizer fails on it: {error}") from None
         nothing = [NULL] * len(self.before)
         sides = ((source, prompt.source), (target or (), prompt.target))
         words_of = [nothing + _words_of(words, span, encoding.offsets) for words, span in sides]
@@ -248,18 +241,19 @@ class CausalRecorder:
         return spelt[0], spelt[1]
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """Return a translator with this model, by greedy search: with a beam of 1 in place of the default one.
-
-        Raises:
-            ModelError: the tokenizer has no piece that ends a translation, or another beam is asked for.
-        """
+        """Return a translator with this model, by greedy search: with a beam of 1 in place of the default one."""
         text, longest, folder = self.prompts, self.max_positions[0], self.origin[0]
         if search.beam not in (1, Search().beam):
             message = f"language models translate by greedy search, not with a beam of {search.beam}"
             raise ModelError(message, file=str(folder.root), hint="leave out ‹beam›")
         if not text.ends:
             raise ModelError("its tokenizer has no piece that ends a translation", file=str(folder.text_root))
-        model = DecoderOnly(self.transformer, output_layer(self.transformer, self.origin))
+        _, device, dtype = self.origin
+        weights = Weights(renamed(read_model_weights(folder, mapped=True)))
+        table = "lm_head.weight" if "lm_head.weight" in weights else "embed_tokens.weight"
+        with fitting(folder.checkpoint):
+            weight = weights.take(table, *self.transformer.embedding.pieces.shape)
+        model = DecoderOnly(self.transformer, make_linear(weight.to(device), None, dtype=dtype))
         detokenize = Detokenizer(TextRules("text"), " ".join)
         return EngineTranslator(
             BeamSearch(model, text.ends, (), replace(search, beam=1)),
@@ -269,3 +263,23 @@ class CausalRecorder:
             self.device,
             batch_tokens,
         )
+
+
+@dataclass(frozen=True)
+class DecoderOnly:
+    """Predicts what follows a prompt; see `align.models.engine.search.Predictor`."""
+
+    transformer: CausalTransformer
+    output: Linear
+
+    def begin(self, sources: Tensor) -> tuple[Tensor, Sequence[State], Sequence[State]]:
+        """See `Predictor.begin`; nothing is kept of prompts but states."""
+        cache: Cache = []
+        return self.output(self.transformer.advance(sources, cache)), cache, ()
+
+    def advance(
+        self, ids: Tensor, step: int, states: Sequence[State], sources: Sequence[State]
+    ) -> tuple[Tensor, Sequence[State]]:
+        """See `Predictor.advance`."""
+        cache: Cache = [(keys, values) for keys, values in states]
+        return self.output(self.transformer.advance(ids[:, None], cache)), cache

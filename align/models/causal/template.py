@@ -93,10 +93,6 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
             is the text as it is; otherwise it is a user's message, and the model's chat template adds the rest.
             {source_lang} and {target_lang} are English names of languages, {source_code} and {target_code} their codes.
         languages: codes or names of source and target language, if they are known.
-
-    Raises:
-        ModelError: the pattern has no source, or needs a language that is not known; or the chat template is missing,
-            damaged, or changes its source.
     """
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     fields = _FIELD.findall(text)

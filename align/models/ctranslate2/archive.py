@@ -22,18 +22,18 @@ _FILES = frozenset((
 
 
 def unpack(package: Path) -> Path:
-    """Return a folder with the files of a package; a package that was unpacked before is not unpacked again.
-
-    Raises:
-        ModelError: it is damaged, or has no model in it.
-    """
+    """Return a folder with the files of a package; a package that was unpacked before is not unpacked again."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "extract-align", "argos")
     folder = cache / digest_of(package, hashlib.sha256())[:32]
     if folder.is_dir():
         return folder
     try:
         with zipfile.ZipFile(package) as archive:
-            members = dict(_members(archive))
+            members: dict[str, zipfile.ZipInfo] = {}  # by names below the package's folder, wherever that is
+            for member in archive.infolist():
+                parts = PurePosixPath(member.filename).parts
+                names = ("/".join(parts[depth:]) for depth in (0, 1))
+                members |= {name: member for name in names if name in _FILES}
             if "model/model.bin" not in members:
                 raise ModelError("no model/model.bin in it", file=str(package))
             cache.mkdir(parents=True, exist_ok=True)
@@ -53,14 +53,3 @@ def unpack(package: Path) -> Path:
     except Exception as error:  # zipfile and its decompressors raise nearly anything
         raise ModelError(f"not a package that can be unpacked ({one_line(error)})", file=str(package)) from None
     return folder
-
-
-def _members(archive: zipfile.ZipFile) -> list[tuple[str, zipfile.ZipInfo]]:
-    """Return the files to unpack by their names below the package's folder, wherever that is in the archive."""
-    members: list[tuple[str, zipfile.ZipInfo]] = []
-    for member in archive.infolist():
-        parts = PurePosixPath(member.filename).parts
-        for depth in (0, 1):
-            if "/".join(parts[depth:]) in _FILES:
-                members.append(("/".join(parts[depth:]), member))
-    return members

@@ -48,11 +48,7 @@ class _Reader:
 
 
 def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:
-    """Return the name of a model's specification, such as "TransformerSpec", and its variables, none quantised.
-
-    Raises:
-        ModelError: the file is damaged, of another version, or quantised in a way that is not read.
-    """
+    """Return the name of a model's specification, such as "TransformerSpec", and its variables, none quantised."""
     if not path.is_file():
         raise ModelError("not a file", file=str(path))
     try:
@@ -110,11 +106,7 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Return the pieces of a vocabulary, a list in JSON or one on each line.
-
-    Raises:
-        ModelError: it is neither.
-    """
+    """Return the pieces of a vocabulary, a list in JSON or one on each line."""
     content = read_file(path)
     try:
         text = content.decode()
@@ -135,11 +127,7 @@ _OF_BOTH = (
 
 
 def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Return what versions before 3.0, which write no config.json, store in variables; these get their later names.
-
-    Raises:
-        ValueError: one of them is not a number or a piece.
-    """
+    """Return what versions before 3.0, which write no config.json, store in variables; these get their later names."""
     settings: dict[str, Any] = {}
     for name in _PIECES:
         if (piece := tensors.pop(name, None)) is not None:

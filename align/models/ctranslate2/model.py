@@ -18,18 +18,18 @@ from align.core.types import Dtype
 from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
 from align.models.ctranslate2.files import read_variables, read_vocabulary, take_settings
 from align.models.engine.builder import Architecture, Side, build_transformer
-from align.models.engine.forward import Transformer
-from align.models.engine.linear import Activation, Linear, make_linear
+from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json
 from align.models.languages import check_language, find_language
 from align.models.preprocess import TextRules
-from align.models.recorder import Framework, ModelParts, ModelRecorder
+from align.models.recorder import ModelParts, ModelRecorder
 
 ACTIVATIONS: dict[float, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 
+_SPECIAL = ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>")
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})|([a-z]{2}_[A-Z]{2})")
 """Pieces that stand for languages, in M2M100, in NLLB and in mBART."""
 
@@ -47,19 +47,14 @@ _OFF = frozenset(("alibi", "with_relative_position"))
 
 
 def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
-    """Load a model of CTranslate2 with its vocabularies; CTranslate2 is not needed.
-
-    Raises:
-        ValueError: a file is missing or damaged, or the model is of another kind; the message names it and the reason.
-    """
-    root = folder.checkpoint.parent
+    """Load a model of CTranslate2 with its vocabularies; CTranslate2 is not needed."""
     settings, tensors = _read(folder.checkpoint)
-    paths = _vocabularies(root)
+    paths = _vocabularies(folder.checkpoint.parent)
     source, target = map(_ids, paths)
     languages, codes = _languages(folder, source)
-    output = tensors.pop("decoder/projection/weight", None), tensors.pop("decoder/projection/bias", None)
-    if output[0] is tensors.get("decoder/embeddings/weight"):
-        output = None, output[1]
+    output, bias = (tensors.pop(f"decoder/projection/{name}", None) for name in ("weight", "bias"))
+    if output is tensors.get("decoder/embeddings/weight"):
+        output = None  # tied
     from_zero = bool(_number(tensors, "decoder/start_from_zero_embedding", 0))
     with fitting(folder.checkpoint):
         transformer = build_transformer(*_engine_model(tensors, settings, from_zero), device, dtype)
@@ -70,10 +65,20 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     unknown, end = settings.word("unk_token", "<unk>"), settings.word("eos_token", "</s>")
     unknown_ids = _id(source, unknown, settings), _id(target, unknown, settings)
     before, after, start = _surroundings(settings, source, target, codes, rows[1] if from_zero else None)
-    special = [{n: piece for piece, n in ids.items() if _is_special(piece)} for ids in (source, target)]
+    special = [
+        {n: piece for piece, n in ids.items() if piece in _SPECIAL or _LANGUAGE.fullmatch(piece)}
+        for ids in (source, target)
+    ]
 
     def read_output(recorder: ModelRecorder) -> Output:
-        layer = _output_layer(folder.checkpoint, output, transformer, rows[1], dtype)
+        """Return the output layer, which only translating needs."""
+        table = transformer.decoder.embedding.pieces
+        named = {"weight": table[: rows[1]] if output is None else output, "bias": bias}
+        weights = Weights({name: weight for name, weight in named.items() if weight is not None})
+        with fitting(folder.checkpoint):
+            weight = weights.take("weight", rows[1], table.shape[1]).to(transformer.device)
+            added = weights.optional("bias", rows[1])
+        layer = make_linear(weight, None if added is None else added.to(transformer.device), dtype=dtype)
         never = [n for piece, n in target.items() if piece in ("<blank>", "<pad>")]
         words = {n: piece for piece, n in target.items() if n not in special[1]}
         return Output(layer, _id(target, end, settings), never, words)
@@ -92,7 +97,8 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         zero_start=from_zero,
         max_positions=(limits[0], limits[1]),
         digest=text_fingerprint([folder.checkpoint, *dict.fromkeys(paths)], rules, before, after, start),
-        framework=Framework(load_ctranslate2, read_output),
+        load=load_ctranslate2,
+        output=read_output,
         raw=is_raw(rules),
         multilingual=codes is not None,
     )
@@ -112,10 +118,6 @@ def _read(checkpoint: Path) -> tuple[Config, dict[str, Tensor]]:
     path = checkpoint.parent / "config.json"
     newer = read_json(path) if path.exists() else {}  # early versions have none
     return Config(older | newer, str(path)), tensors
-
-
-def _is_special(piece: str) -> bool:
-    return piece in ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>") or bool(_LANGUAGE.fullmatch(piece))
 
 
 def _id(ids: Mapping[str, int], piece: str, settings: Config) -> int:
@@ -311,22 +313,3 @@ def _renamed(
             yield f"{parts[0]}.{parts[1]}.{_KINDS.get(parts[2], parts[2])}", tensor
         elif len(parts) < 3 or not parts[1].startswith("embeddings"):
             yield name, tensor
-
-
-def _output_layer(
-    checkpoint: Path, output: tuple[Tensor | None, Tensor | None], transformer: Transformer, rows: int, dtype: Dtype
-) -> Linear:
-    """Return the output layer of a model, which only translating needs."""
-    weight, bias = output
-    if weight is None:
-        weight = transformer.decoder.embedding.pieces[:rows]
-    try:
-        weights = Weights({"weight": weight, **({} if bias is None else {"bias": bias})})
-        weight, bias = (
-            weights.take("weight", rows, transformer.decoder.embedding.pieces.shape[1]),
-            weights.optional("bias", rows),
-        )
-    except ValueError as error:
-        raise ModelError(f"its output layer does not fit: {error}", file=str(checkpoint)) from None
-    device = transformer.device
-    return make_linear(weight.to(device), None if bias is None else bias.to(device), dtype=dtype)

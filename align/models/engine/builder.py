@@ -28,7 +28,7 @@ from align.models.engine.forward import (
     Transformer,
     compact_table,
 )
-from align.models.engine.linear import Activation, Identity, Linear, Projection, make_linear
+from align.models.engine.linear import Activation, Identity, Projection, make_linear
 from align.models.engine.weights import Weights
 
 CELL = "ssru"
@@ -82,14 +82,7 @@ class Architecture:
 def build_transformer(
     architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """Return the Transformer of a shape.
-
-    Args:
-        weights: the weights, all of which must belong to it.
-
-    Raises:
-        ValueError: a weight is missing, has another shape, or is left over.
-    """
+    """Return the Transformer of a shape."""
     builder = _Builder(architecture, weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
     weights.check_all_taken()
@@ -132,7 +125,8 @@ class _Builder:
         rows, size = self.weights.shape(f"{side}.embed_tokens.weight")
         scale = math.sqrt(width) if self._architecture.scaled else 1.0
         pieces = self._table(side, rows, size)
-        noise = self._optional_projection(f"{side}.quant_noise.weight", size, size)
+        matrix = self.weights.optional(f"{side}.quant_noise.weight", size, size)
+        noise = None if matrix is None else self._linear(self._to(matrix), None)
         projections = [noise] if noise and side == "decoder" else []
         if size != width:
             projections.append(self._linear(self._to(take(f"{side}.project_in_dim.weight", width, size)), None))
@@ -148,10 +142,6 @@ class _Builder:
             return self._table_of_both
         self._table_of_both = self._to(compact_table(weight, self._dtype))
         return self._table_of_both
-
-    def _optional_projection(self, name: str, *shape: int) -> Linear | None:
-        weight = self.weights.optional(name, *shape)
-        return None if weight is None else self._linear(self._to(weight), None)
 
     def _positions(self, side: str, width: int) -> Callable[[int], Tensor] | None:
         shape = self._sides[side]

@@ -391,12 +391,7 @@ class Block:
         return self.norm(x) if self.before else x
 
     def leave(self, inner: Tensor, x: Tensor) -> Tensor:
-        """Return the block's output `[N, D]`.
-
-        Args:
-            inner: output of the attention or network `[N, I]`.
-            x: input of the block `[N, D]`.
-        """
+        """Return the block's output `[N, D]`."""
         if self.inner_norm:
             inner = self.inner_norm(inner)
         if self.residual_scale is not None:

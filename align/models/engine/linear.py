@@ -66,11 +66,7 @@ class Projection(Linear, Protocol):
 
 
 def check_dtype(dtype: Dtype, device: str) -> None:
-    """Check that linear layers can compute in a number format on a device.
-
-    Raises:
-        ModelError: this CPU, this torch or this device has no product of eight-bit numbers.
-    """
+    """Check that linear layers can compute in a number format on a device."""
     if dtype == "int8" and (device != "cpu" or not has_int8_product()):
         where = "with this CPU and this build of torch" if device == "cpu" else "on a GPU"
         hint = 'use ‹dtype="float32"› or ‹dtype="bfloat16"›'
@@ -80,15 +76,7 @@ def check_dtype(dtype: Dtype, device: str) -> None:
 def make_linear(
     weight: Tensor, bias: Tensor | None, activation: Activation = "none", dtype: Dtype = "float32"
 ) -> Projection:
-    """Return a linear layer.
-
-    Args:
-        weight: W `[O, I]`, in float32 on the device where the layer is to run.
-        bias: b `[O]`, or None.
-
-    Raises:
-        ModelError: see `check_dtype`.
-    """
+    """Return a linear layer."""
     check_dtype(dtype, weight.device.type)
     if dtype == "int8":
         return Int8Linear(weight, bias, activation)

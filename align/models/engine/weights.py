@@ -22,9 +22,6 @@ class Weights:
     Args:
         weights: by name, such as tensors that are mapped from a file; emptied as weights are taken.
         unused: regular expressions for the names of weights that attention does not depend on.
-
-    Raises:
-        ValueError: from any method: a weight is missing, has another shape, or is left.
     """
 
     def __init__(self, weights: dict[str, Tensor], unused: Sequence[str] = ()) -> None:

@@ -51,14 +51,7 @@ UNUSED = (
 def fairseq_transformer(
     settings: Namespace, weights: Mapping[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """Return the Transformer that a checkpoint describes.
-
-    Args:
-        settings: as returned by `align.models.fairseq.checkpoint.model_settings`.
-
-    Raises:
-        ValueError: settings and weights do not fit each other, or the model is not supported.
-    """
+    """Return the Transformer that a checkpoint describes."""
     if getattr(settings, "cross_self_attention", False):
         raise ValueError("its decoder attends to source and target at once (cross_self_attention)")
     named_weights = Weights(upgraded(weights), UNUSED)
@@ -72,11 +65,7 @@ def fairseq_transformer(
 
 
 def fairseq_output(settings: Namespace, weights: Mapping[str, Tensor]) -> Tensor:
-    """Return the weight of a checkpoint's output layer `[V, D]`, which only translating needs.
-
-    Raises:
-        ValueError: settings and weights do not fit each other, or the model is not supported.
-    """
+    """Return the weight of a checkpoint's output layer `[V, D]`, which only translating needs."""
     if getattr(settings, "adaptive_softmax_cutoff", None) is not None:
         raise ValueError("its output is an adaptive softmax, with which models cannot translate here")
     named_weights = Weights(dict(weights))
@@ -147,11 +136,7 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def attention_of(model: Any, name: str) -> TransformerAttention:
-    """Return an attention recorder of a fairseq module with its current weights.
-
-    Raises:
-        ValueError: the model is not supported.
-    """
+    """Return an attention recorder of a fairseq module with its current weights."""
     device = str(next(model.parameters()).device)
     weights = {key: weight.detach() for key, weight in model.state_dict().items()}
     transformer = fairseq_transformer(_settings_of(model), weights, device)

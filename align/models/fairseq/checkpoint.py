@@ -80,9 +80,6 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
 
     Returns:
         A namespace of whole numbers, booleans, and a word each for architecture and activation.
-
-    Raises:
-        ValueError: a setting has the wrong type, or the file has no weights of its size; the message names the setting.
     """
     flat = _flat(plain_dict(saved))
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
@@ -124,24 +121,18 @@ def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
         (a Namespace). The content of these two is as untrusted as the file: `model_settings` picks what is needed.
-
-    Raises:
-        ValueError: the file is missing or damaged, would run code, takes more memory than its size accounts for, or is
-            not a fairseq checkpoint; the message names another format if it is recognised.
     """
-    return load_saved(path, _checked, "a fairseq checkpoint", mapped)
 
-
-def _checked(state: Any, size: int) -> dict[str, Any]:
-    """Return the state after checking that its weights are plain tensors that fit into a file of this size."""
-    weights = state.get("model") if isinstance(state, dict) else None
-    configured = weights is not None and (
-        isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
-    )
-    if not (configured and isinstance(weights, dict)):
-        if isinstance(state, dict) and {"opt", "vocab"} <= state.keys():
+    def checked(state: Any, size: int) -> dict[str, Any]:
+        state = state if isinstance(state, dict) else {}
+        weights = state.get("model")
+        configured = isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
+        if configured and isinstance(weights, dict):
+            return {**state, "model": plain_weights(weights, size)}
+        if {"opt", "vocab"} <= state.keys():
             raise other_kind("an OpenNMT-py model")
-        if isinstance(state, dict) and state and all(isinstance(weight, Tensor) for weight in state.values()):
+        if state and all(isinstance(weight, Tensor) for weight in state.values()):
             raise other_kind("weights alone, as Hugging Face models have them")
         raise NotWanted("no model with its configuration in it")
-    return {**state, "model": plain_weights(weights, size)}
+
+    return load_saved(path, checked, "a fairseq checkpoint", mapped)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.core.errors import ModelError, one_line
+from align.models.preprocess import PieceIds
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that each dictionary begins with, though no file contains them."""
@@ -32,25 +33,15 @@ class Dictionary:
         return len(self.pieces)
 
 
-class Vocabulary(dict[str, int]):
+class Vocabulary(PieceIds):
     """The id of each piece. Words that look like special symbols are ordinary words, and unknown."""
 
     def __init__(self, dictionary: Dictionary) -> None:
-        super().__init__((piece, n) for n, piece in enumerate(dictionary.pieces) if n >= len(SPECIAL))
-
-    def __missing__(self, piece: str) -> int:
-        return UNK
+        super().__init__(((piece, n) for n, piece in enumerate(dictionary.pieces) if n >= len(SPECIAL)), UNK)
 
 
 def parse_dictionary(lines: Iterable[str]) -> Dictionary:
-    """Return the dictionary in a file's lines, read as fairseq does.
-
-    Args:
-        lines: `piece count`, optionally followed by `#fairseq:overwrite`.
-
-    Raises:
-        ValueError: a line is not of this form, or repeats a piece; the message gives its number.
-    """
+    """Return the dictionary in a file's lines, read as fairseq does."""
     pieces, counts = [*SPECIAL], [1] * len(SPECIAL)
     known = set(pieces)
     for number, line in enumerate(lines, 1):
@@ -71,11 +62,7 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """Read the dictionary in a file, whose lines end at line feeds only.
-
-    Raises:
-        ModelError: it is not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
-    """
+    """Read the dictionary in a file, whose lines end at line feeds only."""
     try:
         return parse_dictionary(io.StringIO(path.read_bytes().decode()))
     except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice

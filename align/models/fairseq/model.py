@@ -31,14 +31,11 @@ from align.models.fairseq.dictionary import (
 from align.models.folder import ModelFolder
 from align.models.languages import check_language
 from align.models.preprocess import TextRules
-from align.models.recorder import Framework, ModelParts, ModelRecorder
+from align.models.recorder import ModelParts, ModelRecorder
 
 
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
-
-    Raises:
-        ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 
     Warns:
         TextWarning: the dictionaries hold tokens that the tokeniser does not produce.
@@ -75,7 +72,8 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         start=(EOS,),
         max_positions=limits,
         digest=text_fingerprint([checkpoint, *paths], rules),
-        framework=Framework(load_fairseq, partial(_output, dictionaries[1])),
+        load=load_fairseq,
+        output=partial(_output, dictionaries[1]),
     )
     return assemble(parts, folder, device, dtype)
 
@@ -150,11 +148,8 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
 def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:
     """Return a warning if the dictionaries hold tokens that Moses escapes or splits, but the text's tokeniser does not.
 
-    Args:
-        given: the tokeniser in the options; "none" means that the text is already tokenised.
-
-    Returns:
-        The warning; empty if there is no problem, or words are looked up unchanged.
+    It is empty if there is no problem, or words are looked up unchanged. `given` is the tokeniser in the
+    options; "none" means that the text is already tokenised.
     """
     as_they_are = given is None and all(rule.subwords == "none" for rule in rules)
     if as_they_are or given in ("none", "moses-escaped-hyphens"):

@@ -46,12 +46,7 @@ PEFT_RANK = 8
 
 
 def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
-    """Tell whether a folder holds an adapter; adapter settings next to a whole model do not count.
-
-    Args:
-        folder: the folder to check.
-        model_weights: names of files, one of which a folder with a whole model has.
-    """
+    """Tell whether a folder holds an adapter; adapter settings next to a whole model do not count."""
     has_weights = any((folder / name).is_file() for name in (WEIGHTS, "adapter_model.bin"))
     whole = any((folder / name).is_file() for name in model_weights)
     return (folder / CONFIG).is_file() and (has_weights or not whole)
@@ -62,13 +57,6 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
 
     It is the adapter's folder if this holds a whole model, else a folder of the model's name next to it, else the
     model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
-
-    Args:
-        folder: the adapter's.
-        weights: names of files, one of which a folder with a model has.
-
-    Raises:
-        ModelError: the settings are damaged or name no model, or the model cannot be found.
     """
 
     def has_model(root: Path) -> bool:
@@ -88,11 +76,7 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
 
 
 def base_beside(folder: Path) -> tuple[str, Path | None]:
-    """Return what an adapter calls its base, and the folder of that name next to it.
-
-    Raises:
-        ModelError: the settings are damaged.
-    """
+    """Return what an adapter calls its base, and the folder of that name next to it."""
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     name = config.word("base_model_name_or_path", "")
     base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
@@ -100,16 +84,7 @@ def base_beside(folder: Path) -> tuple[str, Path | None]:
 
 
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
-    """Add an adapter's updates to a model's weights, in place.
-
-    Args:
-        weights: the model's, by name.
-        read: reads a safetensors file.
-        folder: the adapter's.
-
-    Raises:
-        ModelError: the adapter is of another kind or for another model, or its files are damaged.
-    """
+    """Add an adapter's updates to a model's weights, in place."""
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     kind = config.word("peft_type", "LORA")
     unsupported = next((name for name in UNSUPPORTED if config.content.get(name)), None)

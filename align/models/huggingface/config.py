@@ -15,22 +15,14 @@ memory of attention grow with their square."""
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        ModelError: there is no such ordinary file.
-    """
+    """Return the content of a file."""
     if not path.is_file():  # a pipe would never end
         raise ModelError("no such file", file=str(path))
     return path.read_bytes()
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file.
-
-    Raises:
-        ModelError: the file is missing, or does not hold a JSON object.
-    """
+    """Return the object in a JSON file."""
     raw = read_file(path)
     try:
         content = json.loads(raw)
@@ -46,11 +38,7 @@ USUAL_BYTES = 4 * USUAL_POSITIONS
 
 
 def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
-    """Return the maximum number of pieces on either side of a model whose positions are computed or relative.
-
-    Raises:
-        ModelError: the setting is not a number.
-    """
+    """Return the maximum number of pieces on either side of a model whose positions are computed or relative."""
     return min(config.size("max_position_embeddings", usual), MOST_POSITIONS)
 
 
@@ -63,15 +51,7 @@ def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
 
 
 class Config:
-    """Settings by name.
-
-    Attributes:
-        content: settings as read from the file.
-        file: name of the file, for messages.
-
-    Raises:
-        ModelError: from any method: the value is missing or has another type.
-    """
+    """Settings by name, and their file for messages; a value that is missing or has another type is a ModelError."""
 
     def __init__(self, content: Mapping[str, Any], file: str) -> None:
         self.content, self.file = content, file
@@ -154,10 +134,6 @@ class Config:
 
 
 def tokenizer_config(root: Path) -> Config:
-    """Read a folder's tokenizer_config.json; empty if the file is missing.
-
-    Raises:
-        ModelError: it is damaged.
-    """
+    """Read a folder's tokenizer_config.json; empty if the file is missing."""
     path = root / "tokenizer_config.json"
     return Config(read_json(path) if path.is_file() else {}, str(path))

@@ -78,19 +78,7 @@ FAMILIES = {
 def transformer_of(
     family: Family, config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """Return the Transformer with a model's settings and weights.
-
-    Args:
-        family: the model's family.
-        config: its settings.
-        weights: by name; emptied.
-        device: device to run on.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
-
-    Raises:
-        ModelError: a setting is missing or not supported.
-        ValueError: settings and weights do not fit each other.
-    """
+    """Return the Transformer with a model's settings and weights."""
     if family is T5:
         return build_t5(config, weights, device, dtype)
     return build_transformer(_architecture(family, config), _named(family, weights), device, dtype)

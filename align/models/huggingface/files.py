@@ -30,10 +30,6 @@ def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
     Args:
         path: a file with weights, or an index of them.
         mapped: whether weights that torch saved stay in their file until they are used; those of safetensors always do.
-
-    Raises:
-        ModelError: a file is missing or damaged, or names files outside its folder.
-        ValueError: what torch saved is damaged, or would run code.
     """
     weights: dict[str, Tensor] = {}
     for part in weight_files(path):
@@ -42,11 +38,7 @@ def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
 
 
 def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, Tensor]:
-    """Read the weights of a model folder, with the updates of its adapter if there is one.
-
-    Raises:
-        ModelError, ValueError: as in `read_weights`; or the adapter is not supported.
-    """
+    """Read the weights of a model folder, with the updates of its adapter if there is one."""
     weights = read_weights(folder.checkpoint, mapped)
     if folder.adapter is not None:
         merge_adapter(weights, read_safetensors, folder.adapter)
@@ -54,11 +46,7 @@ def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, T
 
 
 def model_weight_files(folder: ModelFolder) -> list[Path]:
-    """Return the files that hold a model's weights, including those of its adapter.
-
-    Raises:
-        ModelError: an index names no files, or files in other folders.
-    """
+    """Return the files that hold a model's weights, including those of its adapter."""
     adapter = [] if folder.adapter is None else [folder.adapter / CONFIG, folder.adapter / ADAPTER_WEIGHTS]
     return [*weight_files(folder.checkpoint), *(path for path in adapter if path.is_file())]
 
@@ -75,14 +63,7 @@ def shared_transformer(
     dtype: Dtype,
     build: Callable[[dict[str, Tensor]], AnyTransformer],
 ) -> AnyTransformer:
-    """Return the Transformer in a folder; the same object if its files are already in use.
-
-    Args:
-        build: makes it of weights by name.
-
-    Raises:
-        ModelError: settings and weights do not fit each other, or one of the files is damaged.
-    """
+    """Return the Transformer in a folder; the same object if its files are already in use."""
     paths = [Path(config.file), *model_weight_files(folder)]
     if missing := next((path for path in paths if not path.is_file()), None):
         raise ModelError("no such file", file=str(missing))
@@ -101,11 +82,7 @@ def shared_transformer(
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the files that hold the weights: `path` itself, or those that an index names, all in the same folder.
-
-    Raises:
-        ModelError: the index names no files, or files in other folders.
-    """
+    """Return the files that hold the weights: `path` itself, or those that an index names, all in the same folder."""
     if path.name not in INDICES:
         return [path]
     places = read_json(path).get("weight_map")
@@ -119,11 +96,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Map the weights of a safetensors file into memory; numbers are read when they are used.
-
-    Raises:
-        ModelError: it is missing or damaged.
-    """
+    """Map the weights of a safetensors file into memory; numbers are read when they are used."""
     try:
         from safetensors import SafetensorError
         from safetensors.torch import load_file

@@ -15,15 +15,7 @@ WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
 
 
 def fetch_model(name: str) -> Path:
-    """Return the folder of the cache that holds a model, and fetch the model if necessary.
-
-    Args:
-        name: on the hub, such as Helsinki-NLP/opus-mt-de-en.
-
-    Raises:
-        ModelError: the model is neither in the cache nor on the hub, or has no supported weights.
-        ModuleNotFoundError: the client is not installed.
-    """
+    """Return the folder of the cache that holds a model, and fetch the model if necessary."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import NamedTuple
 
 from align.core.errors import KindError, ModelError, shorten
 from align.core.text import split_words
 from align.core.types import Dtype, TextWarning
-from align.models.assemble import assemble
+from align.models.assemble import assemble, fitting
 from align.models.causal.families import KINDS as CAUSAL_KINDS
 from align.models.causal.model import CausalRecorder, load_causal
-from align.models.engine.forward import Transformer
+from align.models.engine.linear import make_linear
+from align.models.engine.search import Output
+from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import (
     USUAL_BYTES,
@@ -27,13 +28,12 @@ from align.models.huggingface.config import (
     unlearned_positions,
 )
 from align.models.huggingface.families import FAMILIES, T5, Family, transformer_of
-from align.models.huggingface.files import model_weight_files, shared_transformer
-from align.models.huggingface.output import output_of
+from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
 from align.models.huggingface.text import Text, language_piece, prepare_text
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
 from align.models.languages import check_language, find_language
 from align.models.model_toml import ModelOptions
-from align.models.recorder import Framework, ModelParts, ModelRecorder, file_digest, fingerprint
+from align.models.recorder import ModelParts, ModelRecorder, file_digest, fingerprint
 
 VOCABULARIES = (
     "vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "added_tokens.json", "tokenizer_config.json"
@@ -44,6 +44,18 @@ SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_s
 """Settings that give the ids of special pieces."""
 
 T5_KINDS = ("t5", "mt5", "umt5")
+
+OWN_TABLES = ("lm_head.weight", "decoder.output_projection.weight")
+SHARED_TABLES = ("decoder.embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight")
+"""Weights of the output layer: its own, or those of embeddings, in search order."""
+
+NOT_FOLLOWED = {
+    "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "repetition_penalty": 1,
+    "encoder_repetition_penalty": 1, "min_length": 0, "min_new_tokens": 0, "num_beam_groups": 1,
+    "exponential_decay_length_penalty": None, "forced_decoder_ids": None, "sequence_bias": None,
+    "begin_suppress_tokens": None,
+}  # fmt: skip
+"""Generation settings that change translations, with the value that means "unused"; our search has none of them."""
 
 MBART_50_ONLY = ("gl_ES", "sl_SI")
 """Languages of mBART-50 that mBART-25 does not have."""
@@ -56,18 +68,13 @@ def load_huggingface(
 
     Two models of the same files, such as a multilingual one in both directions, share their weights.
 
-    Raises:
-        ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
-
     Warns:
         TextWarning: a T5 is read without the prefix of a task.
     """
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     if config.kind in CAUSAL_KINDS:
         return load_causal(folder, device, dtype)
-    kind = _kind(config, folder)
-    vocabulary = read_vocabulary(folder.text_root, kind)
-    family = _family(kind, folder.text_root, vocabulary)
+    family, vocabulary = _family(folder, config)
     languages = _languages(folder, vocabulary)
     known = (languages.source or "source", languages.target or "target")
     text = prepare_text(vocabulary, known, folder.options)
@@ -79,7 +86,13 @@ def load_huggingface(
         folder, config, family, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
     )
     pad = config.id("pad_token_id")
-    limit = _most_positions(family, config, transformer, tokenizer_class(folder.text_root))
+    if family.positions == "learned":
+        tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
+        rows = min(len(table(0)) for table in tables if table is not None)
+        limit = min(config.size("max_position_embeddings", rows), rows)
+    else:
+        usual = USUAL_BYTES if tokenizer_class(folder.text_root) == "ByT5" else USUAL_POSITIONS
+        limit = unlearned_positions(config, usual)
     note = f", after {shorten(' '.join(prefix))!r}" if prefix else ""
     note += "; languages: those of the forward model, swapped" if languages.swapped else ""
     parts = ModelParts(
@@ -95,13 +108,38 @@ def load_huggingface(
         start=start,
         max_positions=(limit, limit),
         digest=_digest(folder, text, before, after, start, prefix),
-        framework=Framework(load_huggingface, partial(output_of, text)),
+        load=load_huggingface,
+        output=partial(_output, text),
         prefix=prefix,
         tags={tag: n for tag in text.codes.values() if (n := text.ids[0](tag)) is not None} if family.tagged else {},
         note=note,
         multilingual=bool(vocabulary.codes) or family is T5,
     )
     return assemble(parts, folder, device, dtype)
+
+
+def _family(folder: ModelFolder, config: Config) -> tuple[Family, Vocabulary]:
+    """Return a model's family, by its type, its tokenizer and its vocabulary, and this vocabulary."""
+    tokenizer, settings = tokenizer_class(folder.text_root), tokenizer_config(folder.text_root)
+    kind = config.kind
+    if kind == "m2m_100" and tokenizer == "SMALL100":
+        kind = "small100"
+    elif kind not in FAMILIES:
+        known = (*(name for name in FAMILIES if name not in ("mbart-50", "small100")), *CAUSAL_KINDS)
+        raise KindError(f"a model of type {shorten(kind) or 'unknown'}", known, file=str(folder.root))
+    elif kind == "mbart" and (
+        settings.word("language_codes", "") == "ML50"
+        or tokenizer == "MBart50"
+        or config.word("tokenizer_class", "") == "MBart50Tokenizer"
+    ):
+        kind = "mbart-50"
+    vocabulary = read_vocabulary(folder.text_root, kind)
+    if kind == "mbart" and any(code in vocabulary.codes for code in MBART_50_ONLY):
+        kind = "mbart-50"
+    family = FAMILIES[kind]
+    if kind == "m2m_100" and settings.switch("legacy_behaviour", False):
+        family = replace(family, source=("pieces", "eos", "source"))  # as in NLLB's old tokenizer
+    return family, vocabulary
 
 
 def _digest(folder: ModelFolder, text: Text, *around: Sequence[int] | Sequence[str]) -> str:
@@ -112,15 +150,6 @@ def _digest(folder: ModelFolder, text: Text, *around: Sequence[int] | Sequence[s
     files = [*model_weight_files(folder), *(path for path in files if path.is_file())]
     spec = *around, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     return fingerprint((), repr((spec, [file_digest(path) for path in files])))
-
-
-def _most_positions(family: Family, config: Config, transformer: Transformer, tokenizer: str) -> int:
-    """Return the maximum number of pieces on either side, by the settings and the rows of position embeddings."""
-    if family.positions != "learned":
-        return unlearned_positions(config, USUAL_BYTES if tokenizer == "ByT5" else USUAL_POSITIONS)
-    tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
-    rows = min(len(table(0)) for table in tables if table is not None)
-    return min(config.size("max_position_embeddings", rows), rows)
 
 
 def _warnings(config: Config, family: Family, text: Text, prefix: Sequence[str], folder: ModelFolder) -> Iterator[str]:
@@ -139,47 +168,13 @@ def _warnings(config: Config, family: Family, text: Text, prefix: Sequence[str],
         )
 
 
-def _kind(config: Config, folder: ModelFolder) -> str:
-    """Return the kind of the model in a folder, a key of FAMILIES."""
-    kind, tokenizer = config.kind, tokenizer_class(folder.text_root)
-    if kind == "mbart" and (
-        tokenizer_config(folder.text_root).word("language_codes", "") == "ML50"
-        or tokenizer == "MBart50"
-        or config.word("tokenizer_class", "") == "MBart50Tokenizer"
-    ):
-        return "mbart-50"
-    if kind == "m2m_100" and tokenizer == "SMALL100":
-        return "small100"
-    if kind not in FAMILIES:
-        known = (*(name for name in FAMILIES if name not in ("mbart-50", "small100")), *CAUSAL_KINDS)
-        raise KindError(f"a model of type {shorten(kind) or 'unknown'}", known, file=str(folder.root))
-    return kind
-
-
-def _family(kind: str, root: Path, vocabulary: Vocabulary) -> Family:
-    """Return a model's family, adjusted to its vocabulary and its tokenizer's settings."""
-    if kind == "mbart" and any(code in vocabulary.codes for code in MBART_50_ONLY):
-        return FAMILIES["mbart-50"]
-    family = FAMILIES[kind]
-    if kind == "m2m_100" and tokenizer_config(root).switch("legacy_behaviour", False):
-        return replace(family, source=("pieces", "eos", "source"))  # as in NLLB's old tokenizer
-    return family
-
-
 class Languages(NamedTuple):
-    """The languages of a model; None if unknown.
-
-    Attributes:
-        source: code of the source language.
-        target: code of the target language.
-        named_by: the file that named the target; empty if an option did.
-        swapped: whether they are those of the forward model, swapped.
-    """
+    """The languages of a model; None if unknown."""
 
     source: str | None
     target: str | None
-    named_by: str = ""
-    swapped: bool = False
+    named_by: str = ""  # the file that named the target, if no option did
+    swapped: bool = False  # whether they are those of the forward model
 
 
 def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
@@ -266,3 +261,43 @@ def _check_surroundings(
 
         message = f"tokenizer.json surrounds a source as {show(*theirs)}, its settings as {show(before, after)}"
         raise ModelError(message, file=file)
+
+
+def _output(text: Text, recorder: ModelRecorder) -> Output:
+    """Return what only translating needs of a model: its output layer, and pieces that are not generated."""
+    folder, device, dtype = recorder.origin
+    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    rows, width = len(recorder.transformer.decoder.embedding.pieces), config.size("d_model")
+    stored = read_model_weights(folder, mapped=True)
+    weights = Weights({name.removeprefix("model."): stored.pop(name) for name in list(stored)})
+    is_t5 = config.kind in T5_KINDS
+    tied = is_t5 or config.switch("tie_word_embeddings", config.kind != "fsmt")
+    table = next((name for name in (*OWN_TABLES, *(SHARED_TABLES if tied else ())) if name in weights), None)
+    if table is None:
+        own = OWN_TABLES[config.kind == "fsmt"]
+        raise ModelError(f"it has no {own}, which translating needs", file=str(folder.checkpoint))
+    with fitting(folder.checkpoint):
+        weight, bias = weights.take(table, rows, width).to(device), weights.optional("final_logits_bias", 1, rows)
+    scaled = config.switch("scale_decoder_outputs", config.switch("tie_word_embeddings", True))
+    if is_t5 and config.kind != "mt5" and scaled:  # T5 1.1 is told from the first T5 by its lack of tied tables
+        weight *= width**-0.5
+    linear = make_linear(weight, None if bias is None else bias[0].to(device), dtype=dtype)
+    end, pad = config.id("eos_token_id"), config.id("pad_token_id")
+    assert end is not None  # as loading has checked
+    path = folder.root / "generation_config.json"
+    settings = Config(read_json(path), str(path)) if path.is_file() else config
+    unlike = [name for name, unused in NOT_FOLLOWED.items() if settings.content.get(name) not in (None, unused)]
+    never = {pad}
+    for name in ("bad_words_ids", "suppress_tokens"):
+        listed = settings.content.get(name) or []
+        for ids in listed if isinstance(listed, list) else [listed]:
+            piece = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
+            if isinstance(piece, int) and 0 <= piece < rows:
+                never.add(piece)
+            else:
+                unlike.append(name)
+    if unlike:
+        message = f"{settings.file}: {', '.join(dict.fromkeys(unlike))} is not followed here: translations may differ "
+        warnings.warn(message + "from those of transformers", TextWarning, stacklevel=2)
+    pieces = {number: piece for piece, number in text.known.items()}
+    return Output(linear, end, sorted(n for n in never - {end} if n is not None), pieces, text.join)

@@ -82,18 +82,7 @@ class RelativePositions:
 
 
 def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32") -> Transformer:
-    """Build the Transformer of a T5, mT5, umT5 or ByT5 checkpoint.
-
-    Args:
-        config: its settings.
-        weights: by name; emptied.
-        device: device to run on.
-        dtype: precision of matrix products.
-
-    Raises:
-        ModelError: a setting is missing or not supported.
-        ValueError: settings and weights do not fit each other.
-    """
+    """Build the Transformer of a T5, mT5, umT5 or ByT5 checkpoint."""
     named_weights = Weights(weights, UNUSED)
     builder = _Builder(config, named_weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))

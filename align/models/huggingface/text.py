@@ -47,13 +47,7 @@ class Text:
 
 
 def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: ModelOptions) -> Text:
-    """Return the text processing of both sides.
-
-    Args:
-        vocabulary: the model's pieces.
-        languages: source and target language.
-        options: the user's case and tokeniser, if any.
-    """
+    """Return the text processing of both sides."""
     sides, special, known = [], [], {}
     for side, language in zip(vocabulary.sides, languages, strict=True):
         case, tokenizer = options.case or vocabulary.case, options.tokenizer or vocabulary.tokenizer
@@ -78,18 +72,7 @@ def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: Mo
 
 
 def language_piece(text: Text, code: str | None, argument: str, file: str, named_by: str = "") -> str:
-    """Return the piece that stands for a language.
-
-    Args:
-        text: the model's text processing.
-        code: code of the language, with or without `__` around it.
-        argument: option that names the language.
-        file: the model's, for messages.
-        named_by: file that the code comes from, if no option named it.
-
-    Raises:
-        ModelError: the language is missing, or the model has no piece for it.
-    """
+    """Return the piece that stands for a language."""
     if piece := text.codes.get(code or "") or text.codes.get((code or "").strip("_")):
         return piece
     if code is None:

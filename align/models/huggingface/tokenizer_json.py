@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
 from align.core.types import TextWarning
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,7 @@ class JsonTokenizer:
 
 
 def read_tokenizer(path: Path) -> JsonTokenizer:
-    """Read a tokenizer.json.
-
-    Raises:
-        ModelError: the file is damaged.
-    """
+    """Read a tokenizer.json."""
     try:
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
@@ -56,15 +54,16 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
             message = "its merges do not have its continuing_subword_prefix in their second part"
             raise ModelError(message, file=str(path))
 
-    def cut(text: str) -> list[str]:
-        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
-
-    try:
+    def read() -> JsonTokenizer:
         tokenizer: Any = Tokenizer.from_str(json.dumps(content))  # the file may repeat keys, of which one is checked
         tokenizer.no_padding()
         tokenizer.no_truncation()
         if getattr(tokenizer.model, "dropout", None):  # BPE-dropout, for training
             tokenizer.model.dropout = None
+
+        def cut(text: str) -> list[str]:
+            return list(tokenizer.encode(text, add_special_tokens=False).tokens)
+
         join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
         join(cut("b a"))
         # The ids that it adds before and after a text, if it adds some and leaves the text as it is
@@ -73,34 +72,40 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
         starts = (start for start in range(extra + 1) if whole[start : start + len(inner)] == inner)
         start = next(starts, None) if extra > 0 else None
         surroundings = None if start is None else (whole[:start], whole[start + len(inner) :])
-        ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
         added = tokenizer.get_added_tokens_decoder().values()
         special = frozenset(token.content for token in added if token.special)
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # some of the library's own are not Exceptions
-        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
+        return JsonTokenizer(tokenizer, tokenizer.get_vocab(with_added_tokens=True), special, cut, join, surroundings)
 
+    try:
+        found = call_library(read)
+    except ValueError as error:
+        raise ModelError(f"not a tokenizer ({error})", file=str(path)) from None
     failed: list[str] = []
 
     def pieces(text: str) -> list[str]:
         try:
-            return cut(text)
-        except (KeyboardInterrupt, SystemExit, MemoryError):
-            raise
-        except BaseException as error:
+            return call_library(found.pieces, text)
+        except ValueError as error:
             if not failed:
                 failed.append(text)
-                message = f"{path}: fails on some texts, which become <unk>: {one_line(error)}"
+                message = f"{path}: fails on some texts, which become <unk>: {error}"
                 warnings.warn(message, TextWarning, stacklevel=2)
             return ["<unk>"]
 
-    def text_of(pieces: Sequence[str]) -> str:
+    def join(pieces: Sequence[str]) -> str:
         try:
-            return join(pieces)
-        except (KeyboardInterrupt, SystemExit, MemoryError):
-            raise
-        except BaseException:
+            return call_library(found.join, pieces)
+        except ValueError:
             return "<unk>"
 
-    return JsonTokenizer(tokenizer, ids, special, pieces, text_of, surroundings)
+    return replace(found, pieces=pieces, join=join)
+
+
+def call_library(do: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of a function of the library; its errors, some of which are no Exceptions, are ValueErrors."""
+    try:
+        return do(*arguments)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise ValueError(one_line(error)) from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten
@@ -102,15 +102,7 @@ class Vocabulary:
 
 
 def read_vocabulary(root: Path, kind: str) -> Vocabulary:
-    """Read the pieces of the model in a folder.
-
-    Args:
-        root: the folder.
-        kind: of the model, a key of `align.models.huggingface.families.FAMILIES`.
-
-    Raises:
-        ModelError: a file is missing or damaged, or the tokenizer is not supported.
-    """
+    """Read the pieces of the model in a folder."""
     name = tokenizer_class(root)
     vocabulary = _reader(root, kind, name)(root, kind)
     tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # these are checked
@@ -155,34 +147,10 @@ def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabular
     raise ModelError(message, file=str(root), hint=hint)
 
 
-@dataclass(frozen=True)
-class AddedTokens:
-    """Tokens that a tokenizer's files define in addition to its vocabulary, with ids that replace computed ones.
+def read_added_tokens(root: Path) -> tuple[dict[str, int], set[str]]:
+    """Return the tokens that files define in addition to a vocabulary, with their ids, and those that are no text.
 
-    Attributes:
-        ids: the id of each token.
-        special: tokens that belong to no word, including languages.
-    """
-
-    ids: Mapping[str, int] = field(default_factory=dict)
-    special: frozenset[str] = frozenset()
-
-    def over(self, ids: Mapping[str, int]) -> dict[str, int]:
-        """Return a vocabulary with these ids added, without computed pieces whose ids now belong to other tokens."""
-        taken = set(self.ids.values())
-        return {**{piece: n for piece, n in ids.items() if n not in taken or self.ids.get(piece) == n}, **self.ids}
-
-    @property
-    def ordinary(self) -> list[str]:
-        """The tokens that are text."""
-        return [token for token in self.ids if token and token not in self.special]
-
-
-def read_added_tokens(root: Path) -> AddedTokens:
-    """Read added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also marks special tokens.
-
-    Raises:
-        ModelError: one of them is damaged.
+    They are added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also marks special tokens.
     """
     ids: dict[str, int] = {}
     special: set[str] = set()
@@ -203,7 +171,7 @@ def read_added_tokens(root: Path) -> AddedTokens:
             special.add(content)
         else:
             special.discard(content)
-    return AddedTokens({**ids, **_checked(numbers, path)}, frozenset(special))
+    return {**ids, **_checked(numbers, path)}, special
 
 
 def _listed_special(root: Path) -> set[str]:
@@ -258,12 +226,14 @@ def _vocabulary(
     root: Path, kind: str, sides: tuple[Side, Side], known: Iterable[str] = (), **more: object
 ) -> Vocabulary:
     """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens."""
-    added = read_added_tokens(root)
-    merged = {id(side.ids): added.over(side.ids) for side in sides}  # one object if both sides share a vocabulary
-    added_sides = [
-        replace(side, ids=merged[id(side.ids)], segment=_splitting_at(added.ordinary, side.segment)) for side in sides
-    ]
-    special = {*SPECIAL, *known, *added.special}
+    added, added_special = read_added_tokens(root)
+    taken, text = set(added.values()), [token for token in added if token and token not in added_special]
+    merged = {}  # one object if both sides share a vocabulary
+    for side in sides:  # without computed pieces whose ids belong to added tokens
+        own = {piece: n for piece, n in side.ids.items() if n not in taken or added.get(piece) == n}
+        merged[id(side.ids)] = {**own, **added}
+    added_sides = [replace(side, ids=merged[id(side.ids)], segment=_splitting_at(text, side.segment)) for side in sides]
+    special = {*SPECIAL, *known, *added_special}
     codes = language_codes(kind, added_sides[0].ids, special)
     return Vocabulary((added_sides[0], added_sides[1]), frozenset({*special, *codes.values()}), codes, **more)  # type: ignore[arg-type]
 

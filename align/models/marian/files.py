@@ -32,11 +32,7 @@ _QUANTISED: dict[int, Any] = {0x4101: np.int8, 0x4102: np.int16, 0x10001: np.int
 
 
 def read_items(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the weights of a model, by Marian's names, and its settings.
-
-    Raises:
-        ModelError: the file is damaged, holds types that cannot be read back, or has no settings.
-    """
+    """Return the weights of a model, by Marian's names, and its settings."""
     if not path.is_file():
         raise ModelError("not a file", file=str(path))
     try:
@@ -125,11 +121,7 @@ def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor
 
 
 def parse_yaml(text: str, file: str) -> Any:
-    """Return YAML of which all scalars are text, nested at most a few levels deep.
-
-    Raises:
-        ModelError: it is not YAML.
-    """
+    """Return YAML of which all scalars are text, nested at most a few levels deep."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -154,11 +146,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """Return the ids of pieces in a vocabulary of YAML or JSON, such as `opus.spm32k-spm32k.vocab.yml`.
-
-    Raises:
-        ModelError: it is not a list of pieces with ids.
-    """
+    """Return the ids of pieces in a vocabulary of YAML or JSON, such as `opus.spm32k-spm32k.vocab.yml`."""
     content = read_yaml(path)
     try:
         ids = {str(piece): int(n) for piece, n in content.items()} if isinstance(content, Mapping) else {}
@@ -170,12 +158,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 
 class MarianSettings:
-    """The settings of a model.
-
-    Args:
-        content: as in its file: texts and lists of texts.
-        file: for messages.
-    """
+    """The settings of a model."""
 
     def __init__(self, content: Mapping[str, Any], file: str) -> None:
         self._content, self.file = content, file

@@ -25,7 +25,7 @@ from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.marian.files import MarianSettings, read_items, read_vocabulary, read_yaml
 from align.models.preprocess import TextRules, sentencepiece_pieces
-from align.models.recorder import Framework, ModelParts, ModelRecorder
+from align.models.recorder import ModelParts, ModelRecorder
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 
@@ -51,15 +51,14 @@ _UNUSED = re.compile(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(en
 
 
 def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
-    """Load a Marian model with its vocabularies.
-
-    Raises:
-        ValueError: a file is missing or damaged, or the model is of another kind; the message names it and the reason.
-    """
+    """Load a Marian model with its vocabularies."""
     checkpoint = folder.checkpoint
     items, content = read_items(checkpoint)
     settings = MarianSettings(content, str(checkpoint))
-    languages = _languages(folder)
+    match = re.search(r"\.([a-z]{2})([a-z]{2})\.", checkpoint.name)  # as in model.ende.intgemm.bin
+    options = folder.options
+    named = match.groups() if match else options.languages
+    languages = options.source_lang or named[0] or "source", options.target_lang or named[1] or "target"
     source, target = map(read_side, find_vocabularies(checkpoint.parent, checkpoint.name))
     rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
     check_settings(settings)
@@ -85,7 +84,8 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         zero_start=True,
         max_positions=(limits[0], limits[1]),
         digest=text_fingerprint([checkpoint, source.path, target.path], rules),
-        framework=Framework(load_marian, partial(_output, target)),
+        load=load_marian,
+        output=partial(_output, target),
         tags={piece: n for piece, n in source.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)},
         raw=is_raw(rules),
     )
@@ -93,12 +93,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
 
 
 class Vocabulary(NamedTuple):
-    """The pieces of a side.
-
-    Attributes:
-        path: its file.
-        ids: id of each piece.
-    """
+    """The file of a side's pieces, and the id of each."""
 
     path: Path
     ids: Mapping[str, int]
@@ -110,11 +105,7 @@ class Vocabulary(NamedTuple):
 
 
 def read_side(path: Path) -> Vocabulary:
-    """Read a vocabulary: a sentencepiece model, or pieces with ids.
-
-    Raises:
-        ModelError: it cannot be read, or has no `</s>` or `<unk>`.
-    """
+    """Read a vocabulary: a sentencepiece model, or pieces with ids."""
     if path.suffix == ".fsv":
         raise ModelError("a factored vocabulary, which is not read", file=str(path))
     if path.suffix in LISTS:
@@ -127,15 +118,7 @@ def read_side(path: Path) -> Vocabulary:
 
 
 def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
-    """Return the vocabularies of source and target: as a YAML file next to the model says, or by their names.
-
-    Args:
-        root: folder of the model.
-        checkpoint: name of its file there.
-
-    Raises:
-        ModelError: there is none.
-    """
+    """Return the vocabularies of source and target: as a YAML file next to the model says, or by their names."""
     for path in sorted(root.glob("*.yml")):
         if "vocab" in path.name or not path.is_file():
             continue
@@ -155,14 +138,6 @@ def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
     raise ModelError("no vocabulary (*vocab*.spm or *vocab*.yml) next to the model", file=str(root), hint=hint)
 
 
-def _languages(folder: ModelFolder) -> tuple[str, str]:
-    """Return the languages of the options, or those in the name of the model, as in `model.ende.intgemm.bin`."""
-    options = folder.options
-    match = re.search(r"\.([a-z]{2})([a-z]{2})\.", folder.checkpoint.name)
-    source, target = match.groups() if match else options.languages
-    return options.source_lang or source or "source", options.target_lang or target or "target"
-
-
 def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary) -> TextRules:
     """Return how one side's text is prepared: raw text in pieces of sentencepiece, unless the options differ."""
     options, file = folder.options, folder.subword_file(side)
@@ -180,11 +155,7 @@ def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary
 
 
 def check_settings(settings: MarianSettings) -> None:
-    """Refuse a model with a setting that the engine does not have.
-
-    Raises:
-        ModelError: the message names the setting.
-    """
+    """Refuse a model with a setting that the engine does not have."""
     off, two_layers = ("", "false", "no", "off"), ("", "0", "2")
     read = {  # values that are read, and "" for those that have a default
         "type": ("transformer",),
@@ -327,10 +298,8 @@ def _output(target: Vocabulary, recorder: ModelRecorder) -> Output:
     else:
         weight = items.get("decoder_ff_logit_out_Wt", _table(items, "decoder"))
     bias = items.get("decoder_ff_logit_out_b", torch.zeros(rows)).flatten()
-    try:
+    with fitting(folder.checkpoint):
         weights = Weights({"weight": weight, "bias": bias})
         weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
-    except ValueError as error:
-        raise ModelError(f"its output layer does not fit: {error}", file=str(folder.checkpoint)) from None
     linear = make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
     return Output(linear, target.ids[END], (), target.words)
