@@ -37,6 +37,8 @@ MAGIC = {
 }
 """First bytes of files that are not UTF-8 text, unless text follows them."""
 
+_DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<(tmx|xliff)\s+[\w:]+=", re.IGNORECASE)
+
 READABLE = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
 
 
@@ -46,6 +48,8 @@ def recognise_file(head: bytes) -> str:
     Args:
         head: the first bytes of the file, at least its first line.
     """
+    if document := _DOCUMENT.match(head):
+        return f"{document[1].decode().upper()}, a document"
     zeros = [head[n::2].count(0) for n in (0, 1)]
     if not min(zeros) and max(zeros) >= max(8, len(head) // 20):
         return "UTF-16"  # zeros in every second byte only, as spaces and line ends have

@@ -32,6 +32,8 @@ TYPES = {
     "zip": (_zip(), "a zip archive"),
     "xz": (lzma.compress(PAIRS.encode()), "compressed data"),
     "parquet": (table(de=["das haus"], en=["the house"]), "a Parquet file"),
+    "tmx": (b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n', "TMX, a document"),
+    "xliff": (b'\xef\xbb\xbf<?xml version="1.0"?><xliff version="1.2">\n', "XLIFF, a document"),
     "pdf": (b"%PDF-1.4\n%\xe2\xe3 1 0 obj\n", "a PDF"),
 }
 
@@ -55,6 +57,8 @@ TEXTS = [
     "PAR1 ist ein Gen ||| PAR1 is a gene\n",
     "%PDF-1.4 steht am Anfang ||| %PDF-1.4 comes first\n",
     "BZhD ||| BZhD\n",
+    "<tmx> ist ||| <tmx> is\n",
+    "<p>A <tmx/> ||| A\n",
     "\0\0a ||| \0\0b\n",
     "a\0 ||| b\n",
     "Grüße ||| greetings\n",

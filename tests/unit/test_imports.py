@@ -14,7 +14,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 3_012, 43_656
+CORE_LINES, LINES = 3_012, 43_660
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_852, "align.cli.evaluate": 6_576, "align.cli.extract": 12_622}
