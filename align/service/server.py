@@ -53,6 +53,14 @@ def address_of(listener: socket.socket) -> str:
 class _Server(uvicorn.Server):
     """Shuts down gracefully at a signal, and exits at a second one; uvicorn's own server re-raises the first one."""
 
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()  # when signals are handled, too
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
             os._exit(128 + sig)
@@ -75,8 +83,7 @@ def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[]
     except OSError as error:
         host, port, *_ = listener.getsockname()
         raise _taken(host, port, error) from None
-    on_ready()
-    _Server(configure(app, timeout)).run(sockets=[listener])
+    _Server(configure(app, timeout), on_ready).run(sockets=[listener])
 
 
 def configure(app: Any, timeout: int) -> uvicorn.Config:

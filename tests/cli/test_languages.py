@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import subprocess
 import sys
 import warnings
@@ -17,10 +15,8 @@ from align import TextWarning, load, two_way
 from align.cli import main
 from align.compat import eflomal
 from align.compat.simalign import SentenceAligner
-from align.service.work import work_of
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES, SHARED
-from tests.service.asked import asking, pairs
 
 FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
 ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
@@ -137,25 +133,6 @@ def test_python_and_drop_ins(name: str) -> None:
     (warning,) = shown
     assert warning.category is TextWarning
     assert str(warning.message).startswith("the source looks like French; de-en")
-
-
-def test_service() -> None:
-    told_of: list[str] = []
-
-    class Told(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            told_of.append(record.getMessage())
-
-    async def ask() -> None:
-        async with asking(work_of(load(device="cpu", too_long="blank").fixed(), "signature")) as client:
-            for _ in range(3):
-                await client.post("/align", json=pairs((FRENCH, ENGLISH)))
-
-    handler = Told()
-    logging.getLogger("align.service").addHandler(handler)
-    asyncio.run(ask())
-    logging.getLogger("align.service").removeHandler(handler)
-    assert told_of == [LOOKS_FRENCH]
 
 
 def test_right_text_is_not_warned_of(run: Callable[..., Result]) -> None:
