@@ -5,22 +5,18 @@ Letters: C heads of all layers, n words, N paragraphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from align.analysis.data.gap import FEMININE, MASCULINE, Paragraph
-from align.analysis.maps import MEASURES, Inspected, Numbers, between_words, measured, name_candidates
-from align.analysis.resampling import Chosen, Counts, Draws, choose, halve
+from align.analysis.maps import MEASURES, Inspected, Numbers, between_words, measured, name_candidates, need_encoder
+from align.analysis.plots import bars
+from align.analysis.resampling import Counts, Draws, choose, halve
 from align.core.errors import DataError, plural
-from align.core.types import Part
-from align.evaluation.tables import Column, Value, interval, percent
-from align.view.findings import Finding, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from align.evaluation.tables import percent
+from align.view.findings import Finding, make_table
 
 DIRECTIONS = ("p>c", "c>p")
 """Directions of attention: from the pronoun to the candidates, and from the candidates to the pronoun."""
@@ -53,18 +49,15 @@ class Answers:
 
 
 def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
-    """Find the candidates that the heads of a model's encoder link pronouns to.
-
-    Args:
-        paragraphs: paragraphs where one of the candidates is the right one.
-    """
+    """Find the candidates that the heads of a model's encoder link pronouns to, where one of them is the right one."""
     answers = Answers([], {name: [] for name in MEASURES})
     remaining = list(paragraphs)
-    parts: tuple[Part, ...] = ("encoder",)
     for share in KEPT:
         windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in remaining]
         longer: list[Paragraph] = []
-        for paragraph, reading in zip(windows, model.read((window.pair() for window in windows), parts), strict=True):
+        for paragraph, reading in zip(
+            windows, model.read((window.pair() for window in windows), ["encoder"]), strict=True
+        ):
             maps = reading.maps.get("encoder")
             if maps is None:
                 longer.append(paragraph)
@@ -148,34 +141,37 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     Raises:
         DataError: the model has no encoder, or accepts no paragraph.
     """
-    if "encoder" not in model.shape:
-        raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
+    shape = need_encoder(model)
     clear = [paragraph for paragraph in paragraphs if paragraph.right is not None]
     answers = read(model, clear)
     if not answers.paragraphs:
         raise DataError("no paragraph that the model can read and where one of both candidates is meant", file=file)
-    notes = [
+    pronouns = make_table(
+        "way: taken is | head: best | right: right, % .1 | interval .1 | gain .1 | gain_interval: its interval .1 | "
+        f"{FEMININE} .1 + | {MASCULINE} .1 + | pronouns +",
+        _rows(answers, shape, seed),
         "best: layer-head, and who attends (p: the pronoun, c: a candidate); two where halves chose differently",
         "each half is scored by what is best on the other; gain: over the nearest",
         "intervals: 95 %, bootstrap over paragraphs",
         f"{plural(len(answers.paragraphs), 'paragraph')}, of which {answers.cut:,} cut; left out: "
         f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {answers.too_long:,} too long",
-    ]
-    shape = model.shape["encoder"]
-    pronouns = Table(_columns(), list(_rows(answers, shape, seed)), notes)
-    return Finding({"pronouns": pronouns, "heads": _head_table(answers, shape)}, {"heads": _figure(answers, shape)})
+    )
+    ways = [(f"{name} {direction}", direction, symbol) for name, symbol in MEASURES.items() for direction in DIRECTIONS]
+    shares = 100 * np.stack([answers.right(name).mean(0) for name in MEASURES]).reshape(len(ways), -1)  # [4, C]
+    heads = make_table(
+        "layer | head | " + " | ".join(f"{key}: {direction} by {symbol}, % .1" for key, direction, symbol in ways),
+        [[i + 1, j + 1, *shares.reshape(-1, *shape)[:, i, j]] for i, j in np.ndindex(shape)],
+        "over all paragraphs: the best of many heads looks better here than on new text",
+        wide=True,
+    )
+    names = [f"{i + 1}-{j + 1}" for i, j in np.ndindex(shape)]
+    series = {f"{direction}, {symbol}": list(share) for (_, direction, symbol), share in zip(ways, shares, strict=True)}
+    figure = bars(names, series, {}, "pronouns whose name is taken, %", "coreference")
+    return Finding({"pronouns": pronouns, "heads": heads}, {"heads": figure})
 
 
-def _columns() -> list[Column]:
-    columns = [Column("way", "taken is"), Column("head", "best"), Column("right", "right, %", 1)]
-    columns += [Column("interval", "interval", 1), Column("gain", "gain", 1)]
-    columns += [Column("gain_interval", "its interval", 1)]
-    columns += [Column(gender, gender, 1, wide=True) for gender in (FEMININE, MASCULINE)]
-    return [*columns, Column("pronouns", "pronouns", wide=True)]
-
-
-def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Value]]:
-    """Yield a row for each baseline, and for the best head by each measure."""
+def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> list[list[object]]:
+    """Return a row for each baseline, and for the best head by each measure."""
     paragraphs = answers.paragraphs
     ones = np.ones(len(paragraphs), np.int64)
     draws, second = Draws(len(paragraphs), seed), halve(len(paragraphs), seed)
@@ -184,44 +180,13 @@ def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[
         for name, baseline in BASELINES.items()
     }
     for name, symbol in MEASURES.items():
-        chosen: Chosen = choose(answers.right(name), second)
+        chosen = choose(answers.right(name), second)
         methods[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
     genders = np.array([paragraph.gender for paragraph in paragraphs])
+    rows: list[list[object]] = []
     for name, (head, right) in methods.items():
-        share, gain = draws.share(right, ones), draws.share(right - methods[NEAREST][1], ones)
-        row: dict[str, Value] = {"way": name, "head": head, "right": percent(share.value), "pronouns": len(right)}
-        row["interval"] = interval(percent(share.low), percent(share.high))
-        compared = name != NEAREST
-        row["gain"] = percent(gain.value) if compared else None
-        row["gain_interval"] = interval(percent(gain.low), percent(gain.high)) if compared else None
-        for gender in (FEMININE, MASCULINE):
-            row[gender] = percent(right[genders == gender].mean()) if (genders == gender).any() else None
-        yield row
-
-
-def _head_table(answers: Answers, shape: tuple[int, int]) -> Table:
-    """Return a table of the accuracy of each head in each direction."""
-    columns = [Column("layer", "layer"), Column("head", "head")]
-    keys = [(name, n) for name in MEASURES for n in range(len(DIRECTIONS))]
-    columns += [Column(f"{name} {DIRECTIONS[n]}", f"{DIRECTIONS[n]} by {MEASURES[name]}, %", 1) for name, n in keys]
-    right = {name: answers.right(name).mean(0).reshape(len(DIRECTIONS), *shape) for name in MEASURES}
-    rows: list[dict[str, Value]] = []
-    for layer, head in np.ndindex(shape):
-        row: dict[str, Value] = {"layer": layer + 1, "head": head + 1}
-        rows.append(row | {f"{name} {DIRECTIONS[n]}": percent(right[name][n, layer, head]) for name, n in keys})
-    notes = ["over all paragraphs: the best of many heads looks better here than on new text"]
-    return Table(columns, rows, notes, wide=True)
-
-
-def _figure(answers: Answers, shape: tuple[int, int]) -> Callable[[], Figure]:
-    def draw() -> Figure:
-        from align.analysis.plots import bars
-
-        names = [f"{layer + 1}-{head + 1}" for layer, head in np.ndindex(shape)]
-        series = {}
-        for name, symbol in MEASURES.items():
-            for direction, shares in zip(DIRECTIONS, np.split(answers.right(name).mean(0), 2), strict=True):
-                series[f"{direction}, {symbol}"] = [100 * float(share) for share in shares]
-        return bars(names, series, {}, "pronouns whose name is taken, %", "coreference")
-
-    return draw
+        gain = draws.share(right - methods[NEAREST][1], ones) if name != NEAREST else (None, None)
+        of_gender = [right[genders == gender] for gender in (FEMININE, MASCULINE)]
+        by_gender = [percent(group.mean()) if group.size else None for group in of_gender]
+        rows.append([name, head, *draws.share(right, ones), *gain, *by_gender, len(right)])
+    return rows

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from align.core.errors import DataError
 from align.core.types import Pair, Part
 
 Numbers = NDArray[np.float32]
@@ -116,6 +117,17 @@ class Layered(Inspected, Protocol):
             pairs: as for `read`.
         """
         ...
+
+
+def need_encoder(model: Inspected) -> tuple[int, int]:
+    """Return the number of layers of a model's encoder, and of heads in each.
+
+    Raises:
+        DataError: it has none.
+    """
+    if "encoder" not in model.shape:
+        raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
+    return model.shape["encoder"]
 
 
 # Heads are read in two directions: by what attends, and by what is attended to. A candidate is

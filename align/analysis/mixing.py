@@ -9,19 +9,19 @@ Letters: L layers, H heads, T rows, S columns.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import rankdata, spearmanr
 
 from align.analysis.maps import SPECIAL, Inspected, Maps, Tokens
+from align.analysis.plots import scatter
 from align.core.types import Pair, Part
-from align.evaluation.tables import Column, Value, percent
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
-from align.view.findings import Finding, Table
+from align.view.findings import Finding, make_table
 
 INSIDE = "##"
 """Prefix of BERT's WordPiece for all pieces of a word except the first."""
@@ -48,15 +48,12 @@ def categories(tokens: Tokens) -> list[str]:
     ]
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Doubles = NDArray[np.float64]
 
 FACTORS = ("weight", "vector", "norm")
 """The factors a and ||f(x)||, and their product ||a f(x)||."""
 
-SYMBOLS = {"weight": "a", "vector": "‖f‖", "norm": "‖af‖"}
+SYMBOLS = ("a", "‖f‖", "‖af‖")
 """Symbols of the factors in tables."""
 
 SHOWN = 2000
@@ -101,12 +98,7 @@ class _Sums:
 
 
 class Sample:
-    """A uniform sample of fixed size from a stream of unknown length.
-
-    Args:
-        size: size of the sample.
-        seed: seed of the random keys.
-    """
+    """A uniform sample of fixed size from a stream of unknown length."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._numbers = size, np.random.default_rng(seed)
@@ -128,7 +120,6 @@ class PartMixing:
     """Measurements in one part of a model.
 
     Attributes:
-        part: part of the model.
         sums: by category.
         samples: of (a, ||f(x)||), by category, and of ALL.
         counts: how often each piece was attended to.
@@ -196,17 +187,15 @@ class PartMixing:
 
 def spearman(a: Doubles, b: Doubles) -> float:
     """Return Spearman's rank correlation; NaN if either input is constant."""
-    a, b = rankdata(a), rankdata(b)
-    if not len(a) or a.std() == 0 or b.std() == 0:
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+    return float(spearmanr(a, b).statistic)
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
     """Measure the factors in a text.
 
     Args:
-        pairs: the text.
         seed: seed of the samples for correlations.
 
     Raises:
@@ -223,85 +212,38 @@ def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed
 
 def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
     """Return tables and figures of weights and norms for each kind of piece; see `measure`."""
-    mixed = measure(model, pairs, parts, seed)
-    return Finding(
-        {
-            "categories": _category_table(mixed),
-            "heads": _head_table(mixed),
-            "dispersion": _dispersion_table(mixed),
-            "correlation": _correlation_table(mixed),
-        },
-        _figures(mixed),
-    )
-
-
-def _category_table(mixed: Mapping[Part, PartMixing]) -> Table:
-    columns = [Column("part", "part"), Column("category", "category"), Column("pieces", "pieces", wide=True)]
-    columns += [Column(factor, f"mean {SYMBOLS[factor]}", 3) for factor in FACTORS]
-    columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
-    rows: list[dict[str, Value]] = []
-    for part, measured in mixed.items():
+    categories, heads, dispersion, correlations = [], [], [], []
+    figures = {}
+    for part, measured in measure(model, pairs, parts, seed).items():
         for kind, sums in measured.sums.items():
-            means, shares = measured.means(kind).mean((1, 2)), measured.shares(kind).mean((1, 2))
-            row: dict[str, Value] = {"part": part, "category": kind, "pieces": sums.pairs}
-            row |= dict(zip(FACTORS, map(float, means), strict=True))
-            rows.append({**row, "weight_share": percent(shares[0]), "norm_share": percent(shares[2])})
-    return Table(columns, rows, ["means over layers, heads and pairs of pieces; shares: of each head's sum"])
-
-
-def _head_table(mixed: Mapping[Part, PartMixing]) -> Table:
-    """Return a table of each head's shares."""
-    columns = [Column(key, key) for key in ("part", "layer", "head", "category")]
-    columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
-    rows: list[dict[str, Value]] = []
-    for part, measured in mixed.items():
-        for kind in measured.sums:
-            shares = measured.shares(kind)  # [3, L, H]
-            for layer, head in np.ndindex(measured.shape):
-                row: dict[str, Value] = {"part": part, "layer": layer + 1, "head": head + 1, "category": kind}
-                row |= {"weight_share": percent(shares[0, layer, head]), "norm_share": percent(shares[2, layer, head])}
-                rows.append(row)
-    return Table(columns, rows, wide=True)
-
-
-def _dispersion_table(mixed: Mapping[Part, PartMixing]) -> Table:
-    columns = [Column("part", "part"), Column("factor", "factor"), Column("mean", "mean", 3)]
-    columns += [Column("deviation", "SD", 3), Column("cv", "CV", 2), Column("lowest", "min", 3)]
-    columns += [Column("highest", "max", 3), Column("rank", "Spearman with frequency rank", 2)]
-    rows = [
-        {
-            "part": part,
-            "factor": SYMBOLS[factor],
-            **measured.spread(factor)._asdict(),
-            "rank": measured.rank_correlation(factor),
-        }
-        for part, measured in mixed.items()
-        for factor in FACTORS
-    ]
-    return Table(
-        columns, rows, ["CV: SD by mean, over all layers, heads and pairs; rank: 1 is the most frequent piece"]
-    )
-
-
-def _correlation_table(mixed: Mapping[Part, PartMixing]) -> Table:
-    columns = [Column("part", "part"), Column("category", "category"), Column("spearman", "Spearman of a and ‖f‖", 2)]
-    columns.append(Column("points", "points"))
-    rows: list[dict[str, Value]] = [
-        {"part": part, "category": kind, "spearman": measured.correlation(kind), "points": len(sample.items)}
-        for part, measured in mixed.items()
-        for kind, sample in measured.samples.items()
-    ]
-    return Table(columns, rows, [f"over pairs of pieces in all layers and heads, at most {POINTS:,} drawn at random"])
-
-
-def _figures(mixed: Mapping[Part, PartMixing]) -> dict[str, Callable[[], Figure]]:
-    def points(part: Part) -> Callable[[], Figure]:
-        def draw() -> Figure:
-            from align.analysis.plots import scatter
-
-            samples = {kind: sample.items[:SHOWN] for kind, sample in mixed[part].samples.items() if kind != ALL}
-            return scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
-
-        return draw
-
-    return {f"{part}.points": points(part) for part in mixed}
+            shares = 100 * measured.shares(kind)  # [3, L, H]
+            means, of_part = measured.means(kind).mean((1, 2)), shares.mean((1, 2))
+            categories.append([part, kind, sums.pairs, *means, of_part[0], of_part[2]])
+            heads += [[part, i + 1, j + 1, kind, *shares[::2, i, j]] for i, j in np.ndindex(measured.shape)]
+        for factor, symbol in zip(FACTORS, SYMBOLS, strict=True):
+            dispersion.append([part, symbol, *measured.spread(factor), measured.rank_correlation(factor)])
+        for kind, sample in measured.samples.items():
+            correlations.append([part, kind, measured.correlation(kind), len(sample.items)])
+        samples = {kind: sample.items[:SHOWN] for kind, sample in measured.samples.items() if kind != ALL}
+        figures[f"{part}.points"] = scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
+    shares_of = "weight_share: share of a, % .1 | norm_share: of ‖af‖, % .1"
+    tables = {
+        "categories": make_table(
+            "part | category | pieces + | weight: mean a .3 | vector: mean ‖f‖ .3 | norm: mean ‖af‖ .3 | " + shares_of,
+            categories,
+            "means over layers, heads and pairs of pieces; shares: of each head's sum",
+        ),
+        "heads": make_table(f"part | layer | head | category | {shares_of}", heads, wide=True),
+        "dispersion": make_table(
+            "part | factor | mean .3 | deviation: SD .3 | cv: CV .2 | lowest: min .3 | highest: max .3 | "
+            "rank: Spearman with frequency rank .2",
+            dispersion,
+            "CV: SD by mean, over all layers, heads and pairs; rank: 1 is the most frequent piece",
+        ),
+        "correlation": make_table(
+            "part | category | spearman: Spearman of a and ‖f‖ .2 | points",
+            correlations,
+            f"over pairs of pieces in all layers and heads, at most {POINTS:,} drawn at random",
+        ),
+    }
+    return Finding(tables, figures)

@@ -1,84 +1,104 @@
-"""Figures of attention inside a model (matplotlib): points, curves, and maps of attention."""
+"""Figures of attention inside a model (matplotlib): points, curves, and maps of attention.
+
+Each function returns one that draws, and matplotlib is imported when that is called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from align.view.plots import Values, in_style
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Values = NDArray[Any]
+
+P = ParamSpec("P")
 
 
-@in_style
+def deferred(draw: Callable[P, Figure]) -> Callable[P, Callable[[], Figure]]:
+    """Make a function return one that draws later, in our style."""
+
+    @wraps(draw)
+    def defer(*args: P.args, **kwargs: P.kwargs) -> Callable[[], Figure]:
+        def styled() -> Figure:
+            from align.view.plots import in_style
+
+            figure: Figure = in_style(draw)(*args, **kwargs)
+            return figure
+
+        return styled
+
+    return defer
+
+
+def _figure(width: float, height: float, down: int = 1, across: int = 1) -> tuple[Figure, Any]:
+    """Return a figure of a size in inches, and its panels `[down, across]`, or the only one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(down, across)
+
+
+@deferred
 def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Draw points of several kinds in one panel.
 
     Args:
         points: `[N, 2]` by kind.
-        x: label of the horizontal axis.
-        y: label of the vertical axis.
-        title: title of the panel.
     """
-    figure = Figure(figsize=(3.6, 2.8), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _figure(3.6, 2.8)
     for kind, values in points.items():
         axes.scatter(values[:, 0], values[:, 1], s=3, alpha=0.4, linewidths=0, label=kind, rasterized=True)
-    _label(axes, x, y, title)
+    axes.set(xlabel=x, ylabel=y, title=title)
     axes.legend(markerscale=3, frameon=False)
     return figure
 
 
-@in_style
+@deferred
 def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Draw lines in one panel, with a mark at each point.
 
     Args:
         lines: `[N, 2]` by name.
-        x: label of the horizontal axis.
-        y: label of the vertical axis.
-        title: title of the panel.
     """
-    figure = Figure(figsize=(3.6, 2.8), layout="constrained")
-    axes = figure.subplots()
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = _figure(3.6, 2.8)
     for (name, values), mark in zip(lines.items(), "osD^v<>pXh*" * (1 + len(lines) // 11), strict=False):
         axes.plot(values[:, 0], values[:, 1], marker=mark, markersize=3, linewidth=1, label=name)
     if all(np.all(values[:, 0] % 1 == 0) for values in lines.values()):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # layers and heads are whole numbers
-    _label(axes, x, y, title)
+    axes.set(xlabel=x, ylabel=y, title=title)
     if len(lines) > 1:
         axes.legend(frameon=False)
     return figure
 
 
-@in_style
+@deferred
 def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[str]]], title: str) -> Figure:
     """Draw maps of attention, one panel each; darker means more.
 
     Args:
         panels: by name, attention `[T, S]`, and the pieces of rows and columns.
-        title: title of the figure.
     """
     across = min(3, len(panels))
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(0.5 + 2.6 * across, 0.4 + 2.6 * down), layout="constrained")
-    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
-    for axes, (name, (values, rows, columns)) in zip(grid, panels.items(), strict=False):
+    figure, grid = _figure(0.5 + 2.6 * across, 0.4 + 2.6 * down, down, across)
+    for axes, name, (values, rows, columns) in _fill(grid, panels):
         axes.imshow(values, cmap="Blues", vmin=0, aspect="auto")
-        axes.set_xticks(range(len(columns)), [_plain(piece) for piece in columns], rotation=90, fontsize=5)
-        axes.set_yticks(range(len(rows)), [_plain(piece) for piece in rows], fontsize=5)
-        axes.tick_params(length=0)
+        axes.set_xticks(range(len(columns)), [*map(_plain, columns)], rotation=90, fontsize=5)
+        axes.set_yticks(range(len(rows)), [*map(_plain, rows)], fontsize=5)
         axes.set_title(name)
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
     figure.suptitle(title)
     return figure
 
 
-@in_style
+@deferred
 def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     """Draw one number per head, with a panel for each kind; cells are blue below 0 and red above.
 
@@ -89,27 +109,24 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     across = min(2, len(panels))
     down = -(-len(panels) // across)
     heads = max(values.shape[1] for values in panels.values())
-    size = (0.4 + across * (0.8 + 0.5 * heads), down * (0.6 + 0.24 * len(rows)))
-    figure = Figure(figsize=size, layout="constrained")
-    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
-    for axes, (name, values) in zip(grid, panels.items(), strict=False):
+    width, height = 0.4 + across * (0.8 + 0.5 * heads), down * (0.6 + 0.24 * len(rows))
+    figure, grid = _figure(width, height, down, across)
+    for axes, name, values in _fill(grid, panels):
         largest = float(np.nanmax(np.abs(values))) or 1.0
         # the limits keep all cells light enough for black text
         axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")
+        digits = 1 if largest >= 1 else 3
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
-                rounded = round(value, 1 if largest >= 1 else 3) + 0.0  # no minus before 0
-                axes.text(x, y, f"{rounded:.{1 if largest >= 1 else 3}f}", ha="center", va="center", fontsize=6)
+                rounded = round(value, digits) + 0.0  # no minus before 0
+                axes.text(x, y, f"{rounded:.{digits}f}", ha="center", va="center", fontsize=6)
         axes.set_xticks(range(heads), [str(n + 1) for n in range(heads)])
         axes.set_yticks(range(len(rows)), rows)
-        axes.tick_params(length=0)
-        _label(axes, "head", "", name)
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
+        axes.set(xlabel="head", title=name)
     return figure
 
 
-@in_style
+@deferred
 def bars(
     names: Sequence[str], series: Mapping[str, Sequence[float]], ends: Mapping[str, Sequence[Any]], y: str, title: str
 ) -> Figure:
@@ -119,11 +136,8 @@ def bars(
         names: names of the G groups.
         series: heights of G bars, by series.
         ends: intervals of G bars as (low, high) or None, by series; a series without intervals may be missing.
-        y: label of the vertical axis.
-        title: title of the panel.
     """
-    figure = Figure(figsize=(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _figure(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 3.2)
     width = 0.8 / len(series)
     for n, (name, heights) in enumerate(series.items()):
         places = [group + (n - (len(series) - 1) / 2) * width for group in range(len(names))]
@@ -131,43 +145,46 @@ def bars(
         for place, both in zip(places, ends.get(name, ()), strict=False):
             if both is not None:
                 axes.plot([place, place], list(both), color="black", linewidth=0.6)
-    axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=90 if len(names) > 6 else 0)
-    _label(axes, "", y, title)
+    axes.set_xticks(range(len(names)), [*map(_plain, names)], rotation=90 if len(names) > 6 else 0)
+    axes.set(ylabel=y, title=title)
     if len(series) > 1:
         figure.legend(loc="outside lower center", ncols=2 if len(names) < 12 else 4, frameon=False)
     return figure
 
 
-@in_style
+@deferred
 def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
     """Draw points with their names, in colours that run from the first kind to the last; the axes have no meaning.
 
     Args:
         points: `[N, 2]` by kind.
         names: names of the N points, by kind.
-        title: title of the panel.
     """
-    figure = Figure(figsize=(3.6, 3.2), layout="constrained")
-    axes = figure.subplots()
+    import matplotlib
+
+    figure, axes = _figure(3.6, 3.2)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(points)))
     for (kind, values), colour in zip(points.items(), colours, strict=True):
         axes.scatter(values[:, 0], values[:, 1], s=16, color=colour, label=kind)
         for name, place in zip(names[kind], values, strict=True):
             axes.annotate(_plain(name), place, xytext=(3, 3), textcoords="offset points", fontsize=5)
     axes.set_aspect("equal", "datalim")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_title(title)
+    axes.set(xticks=[], yticks=[], title=title)
     axes.legend(frameon=False, fontsize=6)
     return figure
+
+
+def _fill(grid: Any, panels: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the axes, name and content of each panel; axes that are left over become invisible."""
+    free = list(np.atleast_1d(grid).ravel())
+    for name, content in panels.items():
+        axes = free.pop(0)
+        axes.tick_params(length=0)
+        yield axes, name, content
+    for axes in free:
+        axes.set_axis_off()
 
 
 def _plain(text: str) -> str:
     """Escape text so that matplotlib does not parse it as a formula."""
     return text.replace("$", r"\$")
-
-
-def _label(axes: Any, x: str, y: str, title: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title)

@@ -5,10 +5,12 @@ Letters: N sentences, C candidates, R samples of the bootstrap.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from align.evaluation.tables import Interval, percent
 
 Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -16,12 +18,21 @@ Counts = NDArray[np.int64]
 SAMPLES = 1000
 
 
-class Share(NamedTuple):
-    """A share from 0 to 1 with its 95 % interval; NaN where the total is 0."""
+def draw_times(items: int, samples: int, seed: int) -> Counts:
+    """Return how often each of N items is in each bootstrap sample `[R, N]`."""
+    return np.random.default_rng(seed).multinomial(items, np.full(items, 1 / max(1, items)), samples)
 
-    value: float
-    low: float
-    high: float
+
+def middle(values: NDArray[Any]) -> Interval | None:
+    """Return both ends of the middle 95 % of bootstrap values; None if all are NaN."""
+    known = values[np.isfinite(values)]
+    return Interval(*map(float, np.percentile(known, (2.5, 97.5)))) if len(known) else None
+
+
+def percents(values: NDArray[Any]) -> Interval | None:
+    """Return the middle of bootstrap values from 0 to 1, in percent."""
+    ends = middle(values)
+    return ends and Interval(100 * ends.low, 100 * ends.high)
 
 
 class Draws:
@@ -29,17 +40,14 @@ class Draws:
 
     Args:
         sentences: number N of sentences.
-        seed: seed of the samples.
-        samples: number R of samples.
     """
 
     def __init__(self, sentences: int, seed: int, samples: int = SAMPLES) -> None:
-        shares = np.full(sentences, 1 / max(1, sentences))
-        times = np.random.default_rng(seed).multinomial(sentences, shares, samples)
-        self._times = times.astype(np.float32)  # [R, N], exact as far as it counts, and in half of the memory
+        # exact as far as it counts, and in half of the memory
+        self._times = draw_times(sentences, samples, seed).astype(np.float32)
 
-    def share(self, right: Counts, total: Counts) -> Share:
-        """Return a share with its interval.
+    def share(self, right: Counts, total: Counts) -> tuple[float | None, Interval | None]:
+        """Return a share with its interval, in percent; None where the total is 0.
 
         Args:
             right: count of right answers in each sentence `[N]`, or its difference from another method's count.
@@ -48,9 +56,7 @@ class Draws:
         with np.errstate(invalid="ignore"):
             value = float(np.sum(right) / np.sum(total))
             drawn = (self._times @ right.astype(np.float32)) / (self._times @ total.astype(np.float32))  # [R]
-        drawn = drawn[np.isfinite(drawn)]
-        low, high = np.percentile(drawn, (2.5, 97.5)) if len(drawn) else (np.nan, np.nan)
-        return Share(value, float(low), float(high))
+        return percent(value), percents(drawn)
 
 
 class Chosen(NamedTuple):
@@ -67,7 +73,7 @@ class Chosen(NamedTuple):
 
 def halve(sentences: int, seed: int) -> NDArray[np.bool_]:
     """Split N sentences at random; return which are in the second half `[N]`."""
-    half: NDArray[np.bool_] = np.random.default_rng(seed).permutation(sentences) % 2 == 1
+    half: NDArray[np.bool_] = folds(sentences, 2, seed) == 1
     return half
 
 

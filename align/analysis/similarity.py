@@ -5,48 +5,41 @@ Letters: C heads of all layers, T rows, S columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from align.analysis.maps import MEASURES, Inspected, measured
+from align.analysis.plots import named_points
 from align.core.errors import DataError
 from align.core.types import Pair, Part
-from align.evaluation.tables import Column, Value
-from align.view.findings import Finding, Table
+from align.view.findings import Finding, make_table
 
 Doubles = NDArray[np.float64]
 
 
 def kl(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
     """Return the Kullback-Leibler divergence of p from q, `sum p log(p / q)`: 0 to infinity, `[..., S]` to `[...]`."""
-    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(p > 0, p * (np.log(p) - np.log(q)), 0.0)
-    divergence: Doubles = terms.sum(-1)
+    divergence: Doubles = rel_entr(np.asarray(p, np.float64), np.asarray(q, np.float64)).sum(-1)
     return divergence
 
 
 def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
     """Return the Jensen-Shannon divergence, the mean KL of both from their mean: 0 to log 2, `[..., S]` to `[...]`."""
-    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
-    middle = (p + q) / 2
+    middle = (np.asarray(p, np.float64) + q) / 2
     divergence: Doubles = np.maximum(0.0, (kl(p, middle) + kl(q, middle)) / 2)
     return divergence
 
 
 def tvd(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
     """Return the total variation distance, half of the sum of absolute differences: 0 to 1, `[..., S]` to `[...]`."""
-    distance: Doubles = np.abs(np.asarray(p, np.float64) - np.asarray(q, np.float64)).sum(-1) / 2
+    distance: Doubles = np.abs(np.asarray(p, np.float64) - q).sum(-1) / 2
     return distance
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def divergences(values: NDArray[np.float32]) -> Doubles:
@@ -89,32 +82,17 @@ class Distances:
         return f"{layer + 1}-{number + 1}"
 
 
-class Neighbour(NamedTuple):
-    """The head most similar to another head, and its divergence."""
-
-    head: int
-    distance: float
-
-
-def nearest(distances: Doubles) -> list[Neighbour]:
-    """Return the neighbour of each head; the first on ties.
-
-    Args:
-        distances: `[C, C]`.
-    """
+def nearest(distances: Doubles) -> list[tuple[int, float]]:
+    """Return the head that is nearest to each head, the first on ties, and its divergence, from those `[C, C]`."""
     distinct = np.where(np.eye(len(distances), dtype=bool), np.inf, distances)
-    return [Neighbour(int(row.argmin()), float(row.min())) for row in distinct]
+    return [(int(row.argmin()), float(row.min())) for row in distinct]
 
 
 def embed(distances: Doubles, seed: int) -> Doubles:
     """Place heads in two dimensions, with distances close to their divergences `[C, 2]`.
 
     Uses metric multidimensional scaling (SMACOF) and keeps the best of four random starts. The axes are rotated to the
-    directions of most and least variance, so that equal distances give equal pictures.
-
-    Args:
-        distances: `[C, C]`.
-        seed: seed of the starts.
+    directions of most and least variance, so that equal distances `[C, C]` give equal pictures.
     """
     from sklearn.manifold import smacof
 
@@ -129,9 +107,6 @@ def embed(distances: Doubles, seed: int) -> Doubles:
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part]) -> dict[Part, Distances]:
     """Return mean divergences over a text.
-
-    Args:
-        pairs: the text.
 
     Raises:
         DataError: a part has only one head, or the text has no readable line.
@@ -157,70 +132,40 @@ def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], s
     """Return tables of the similarity of heads and of each head's nearest head, and a map of heads; see `measure`.
 
     Args:
-        pairs: the text.
         seed: seed of the map.
     """
-    by_part = measure(model, pairs, parts)
-    places = {
-        (part, name): embed(distances.mean(name), seed)
-        for part, distances in by_part.items()
-        for name in MEASURES
-    }  # fmt: skip
-    return Finding(
-        {"layers": _layer_table(by_part), "heads": _head_table(by_part, places)},
-        {f"{part}.{name}": _figure(by_part[part], places[part, name], part, name) for part, name in places},
-    )
-
-
-def _layer_table(by_part: Mapping[Part, Distances]) -> Table:
-    """Return a table of the mean divergence within each layer and to other layers."""
-    columns = [Column("part", "part"), Column("layer", "layer"), Column("measure", "measure")]
-    columns += [Column("within", "within the layer", 3), Column("between", "to other layers", 3)]
-    rows: list[dict[str, Value]] = []
-    for part, heads in by_part.items():
+    by_layer, by_head, figures = [], [], {}
+    sizes = []
+    for part, heads in measure(model, pairs, parts).items():
+        sizes.append(f"{part}: {heads.rows:,} rows")
         layers = np.repeat(np.arange(heads.shape[0]), heads.shape[1])
-        for name, symbol in MEASURES.items():
-            distances = heads.mean(name)
+        of_layer = {f"layer {n + 1}": np.flatnonzero(layers == n) for n in range(heads.shape[0])}
+        for measure_name, symbol in MEASURES.items():
+            distances = heads.mean(measure_name)
             for layer in range(heads.shape[0]):
                 own = layers == layer
-                within = distances[own][:, own][~np.eye(own.sum(), dtype=bool)]
-                row: dict[str, Value] = {"part": part, "layer": layer + 1, "measure": symbol}
-                row |= {"within": _mean(within), "between": _mean(distances[own][:, ~own])}
-                rows.append(row)
-    notes = ["Jensen-Shannon divergence in bits, from 0 to 1: the mean over all rows of the text and pairs of heads"]
-    notes.append("; ".join(f"{part}: {heads.rows:,} rows" for part, heads in by_part.items()))
-    return Table(columns, rows, notes)
-
-
-def _mean(values: Doubles) -> float | None:
-    return float(values.mean()) if values.size else None
-
-
-def _head_table(by_part: Mapping[Part, Distances], places: Mapping[tuple[Part, str], Doubles]) -> Table:
-    columns = [Column("part", "part"), Column("measure", "measure"), Column("head", "head")]
-    columns += [Column("nearest", "nearest"), Column("distance", "its divergence", 3)]
-    columns += [Column("mean", "mean of all", 3), Column("x", "x", 3), Column("y", "y", 3)]
-    rows: list[dict[str, Value]] = []
-    for (part, name), place in places.items():
-        heads, distances = by_part[part], by_part[part].mean(name)
-        for head, neighbour in enumerate(nearest(distances)):
-            row: dict[str, Value] = {"part": part, "measure": MEASURES[name], "head": heads.name(head)}
-            row |= {"nearest": heads.name(neighbour.head), "distance": neighbour.distance}
-            row["mean"] = float(distances[head].sum()) / (len(distances) - 1)
-            rows.append({**row, "x": float(place[head, 0]), "y": float(place[head, 1])})
-    return Table(columns, rows, ["head: layer-head; x, y: its place in the map of heads"], wide=True)
-
-
-def _figure(heads: Distances, places: Doubles, part: Part, name: str) -> Callable[[], Figure]:
-    def draw() -> Figure:
-        from align.analysis.plots import named_points
-
-        layers = np.repeat(np.arange(heads.shape[0]), heads.shape[1])
-        points = {f"layer {layer + 1}": places[layers == layer] for layer in range(heads.shape[0])}
-        names = {
-            f"layer {layer + 1}": [heads.name(int(head)) for head in np.flatnonzero(layers == layer)]
-            for layer in range(heads.shape[0])
-        }
-        return named_points(points, names, f"{part}: heads by {MEASURES[name]}")
-
-    return draw
+                groups = distances[own][:, own][~np.eye(own.sum(), dtype=bool)], distances[own][:, ~own]
+                by_layer.append([part, layer + 1, symbol, *(group.mean() if group.size else None for group in groups)])
+            places = embed(distances, seed)
+            means = distances.sum(1) / (len(distances) - 1)
+            for head, (other, distance) in enumerate(nearest(distances)):
+                names = heads.name(head), heads.name(other)
+                by_head.append([part, symbol, *names, distance, means[head], *places[head]])
+            points = {name: places[members] for name, members in of_layer.items()}
+            labels = {name: [heads.name(int(head)) for head in members] for name, members in of_layer.items()}
+            figures[f"{part}.{measure_name}"] = named_points(points, labels, f"{part}: heads by {symbol}")
+    tables = {
+        "layers": make_table(
+            "part | layer | measure | within: within the layer .3 | between: to other layers .3",
+            by_layer,
+            "Jensen-Shannon divergence in bits, from 0 to 1: the mean over all rows of the text and pairs of heads",
+            "; ".join(sizes),
+        ),
+        "heads": make_table(
+            "part | measure | head | nearest | distance: its divergence .3 | mean: mean of all .3 | x .3 | y .3",
+            by_head,
+            "head: layer-head; x, y: its place in the map of heads",
+            wide=True,
+        ),
+    }
+    return Finding(tables, figures)

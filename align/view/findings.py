@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from align.core.formats import to_json
 from align.evaluation.tables import Column, Rows, plain_rows, writer
@@ -21,6 +22,21 @@ class Table(NamedTuple):
     rows: Rows
     notes: Sequence[str] = ()
     wide: bool = False
+
+
+def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: bool = False) -> Table:
+    """Return a table whose columns are described in one text, such as `part | loss: Δ loss .3 | p: p(BLEU) .3 +`.
+
+    Args:
+        columns: each has a key, and a head unless it is the key; `.3`: decimal places; `+`: the column is wide.
+        rows: values in the order of the columns.
+    """
+    described = re.findall(r" *([^|]+?)(?:: ([^|]+?))?(?: \.(\d))?( \+)? *(?:\||$)", columns)
+    made = [
+        Column(key, head or key, int(digits) if digits else None, bool(plus)) for key, head, digits, plus in described
+    ]
+    keys = [column.key for column in made]
+    return Table(made, [dict(zip(keys, row, strict=True)) for row in rows], notes, wide)
 
 
 @dataclass(frozen=True)

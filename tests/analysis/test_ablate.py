@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from align import Aligner, Gold, Pair, load
-from align.analysis.ablation.effects import aer_change, bleu_scores, loss_change, rank_correlation
 from align.analysis.ablation.question import Ablation, Measured, Study, by_layer, pruning_order, study
-from align.analysis.ablation.tables import effects_of, report
+from align.analysis.ablation.tables import aer_change, bleu_scores, loss_change, rank_correlation, report
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
 from align.analysis.models.masking import gate_heads, without_heads
@@ -177,7 +176,7 @@ def test_what_a_model_translates(trained: Aligner) -> None:
 def test_tables_without_gold_and_translations(trained: Aligner) -> None:
     ablation = Ablation(trained, PAIRS)
     found = study(ablation, [PARTS[2]])
-    finding = report(ablation, found, effects_of(ablation, found, 0, 1))
+    finding = report(ablation, found, 0, 1)
     assert list(finding.figures) == ["heads", "loss"]
     assert [(row["part"], row["first"], row["second"]) for row in finding.tables["agreement"].rows] == [
         ("cross", "I", "loss")

@@ -13,7 +13,7 @@ import pytest
 
 import align
 from align.analysis.commands.program import COMMANDS, main
-from align.analysis.patterns.rule import PATTERNS
+from align.analysis.patterns import PATTERNS
 from align.cli import extract, sweep
 from align.evaluation.tables import WIDTH
 from tests import hugging, toy

@@ -15,11 +15,17 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from align import load
 from align.analysis.data.keyphrases import SPLITS, Corpus, Document
-from align.analysis.keywords.ablation import ablate
-from align.analysis.keywords.heads import cross_entropy, read_corpus, received, relative_attention, sum_heads
-from align.analysis.keywords.question import keywords, ranking
+from align.analysis.keywords.question import (
+    cross_entropy,
+    keywords,
+    ranking,
+    read_corpus,
+    received,
+    relative_attention,
+    sum_heads,
+)
 from align.analysis.keywords.scores import Plan, best_threshold, judge_marks, score
-from align.analysis.keywords.tuning import Encoder, Marker, own_encoder, predict, read_sentences
+from align.analysis.keywords.tuning import Encoder, Marker, ablate, own_encoder, predict, read_sentences
 from align.analysis.maps import Maps, Tokens
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.native import own_model

@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.maps import Maps, Reading
-from align.analysis.patterns.question import PartPatterns, patterns, segments_of
-from align.analysis.patterns.rule import BLOCK, BOTH, DIAGONAL, HETEROGENEOUS, PATTERNS, VERTICAL, band, name, score
+from align.analysis.patterns import (
+    BLOCK,
+    BOTH,
+    DIAGONAL,
+    HETEROGENEOUS,
+    PATTERNS,
+    VERTICAL,
+    PartPatterns,
+    band,
+    name,
+    patterns,
+    score,
+    segments_of,
+)
 from align.core.errors import DataError
 from align.core.types import Pair
 from align.evaluation.tables import Interval
@@ -134,8 +146,9 @@ def test_the_most_typical_map_is_kept_as_an_example() -> None:
     pair = Pair(TEXT.text, (), 1)
     found.add(Reading(pair, {"encoder": made([0.8 * np.eye(SIZE) + 0.2 * EVEN, EVEN])}))
     found.add(Reading(pair, {"encoder": made([EVEN, np.eye(SIZE)])}))
-    assert found.examples[DIAGONAL].place == (1, 2)
-    np.testing.assert_array_equal(found.examples[DIAGONAL].values, np.eye(SIZE))
+    _, place, maps = found.examples[DIAGONAL]
+    assert place == (0, 1)
+    np.testing.assert_array_equal(maps.weights[place], np.eye(SIZE))
     assert set(found.examples) == {DIAGONAL, HETEROGENEOUS}
 
 

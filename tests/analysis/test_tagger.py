@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary.chunking import Asked, Chunking, exclusive
-from align.analysis.adversary.features import UNKNOWN, Vocabulary, shape_of
-from align.analysis.adversary.tagger import NEVER, Learning, Probe, Tagger, learn, positions, read, tags_of, uniform
+from align.analysis.adversary.chunking import Chunking, exclusive
+from align.analysis.adversary.tagger import (
+    NEVER,
+    UNKNOWN,
+    Learning,
+    Probe,
+    Tagger,
+    Vocabulary,
+    learn,
+    positions,
+    read,
+    shape_of,
+    tags_of,
+    uniform,
+)
 from align.analysis.data.chunks import Sentence, count_chunks, f1
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -102,7 +114,7 @@ def test_learns_what_needs_attention() -> None:
     """The tagger finds the word before; a probe does with the tagger's attention, and cannot without."""
     vocabulary = Vocabulary(TRAIN)
     train, test = vocabulary.batches(TRAIN, 60), vocabulary.batches(TEST, 60)
-    learning = replace(SMALL, epochs=12, rate=1e-2)
+    learning = SMALL._replace(epochs=12, rate=1e-2)
     tagger = learn(Tagger, vocabulary, train, learning)
     assert score(tags_of(read(tagger, test), test, vocabulary)) > 0.9
     scores = []
@@ -119,7 +131,7 @@ def test_learns_what_needs_attention() -> None:
 def test_the_same_seed_learns_the_same() -> None:
     vocabulary = Vocabulary(TRAIN)
     batches = vocabulary.batches(TRAIN, 300)
-    learning = replace(SMALL, epochs=1, drop=0.3)
+    learning = SMALL._replace(epochs=1, drop=0.3)
     before = torch.random.get_rng_state()
     one, other, third = (learn(Tagger, vocabulary, batches, learning.seeded(seed)) for seed in (1, 1, 2))
     assert torch.equal(before, torch.random.get_rng_state())
@@ -129,7 +141,7 @@ def test_the_same_seed_learns_the_same() -> None:
 
 def test_adversaries_move_away() -> None:
     """Lambda drives attention apart, and says so in the table; predictions hold for a small one."""
-    task = Chunking(TRAIN, TEST, replace(SMALL, epochs=40, rate=1e-2))
+    task = Chunking(TRAIN, TEST, SMALL._replace(epochs=40, rate=1e-2))
     original = task.original()
     still, moved = (task.adversary(original, weight, "js") for weight in (0.0, 5.0))
     assert still.distance
@@ -140,17 +152,17 @@ def test_adversaries_move_away() -> None:
 
 def test_tables() -> None:
     told: list[str] = []
-    asked = Asked((0.1, 2.0), seeds=(2,), threshold=0.9, learning=replace(SMALL, epochs=2))
-    finding = exclusive(TRAIN, TEST, asked, told.append)
+    ask = partial(exclusive, TRAIN, TEST, (0.1, 2.0), seeds=(2,), learning=SMALL._replace(epochs=2))
+    finding = ask(threshold=0.9, say=told.append)
     models, probes = finding.tables["models"], finding.tables["probes"]
     assert [row["model"] for row in models.rows] == ["original", "seed 2", "uniform", "adversary 0.1", "adversary 2"]
     assert {row["side"] for row in models.rows[3:]} <= {"before", "safe point", "beyond"}
     assert [row["side"] for row in models.rows].count("safe point") == 1
-    assert models.rows[2]["ranks"] is None  # of rows that are all the same
+    assert models.rows[2]["ranks"] != models.rows[2]["ranks"]  # NaN, of rows that are all the same
     assert models.notes[-1].startswith("safe point: JSD 0.")
     assert models.notes[-1].endswith("of at most 0.900, as asked for")
     assert [row["attention"] for row in probes.rows][:2] == ["uniform", "original"]
     assert len(told) == 5
-    strict = exclusive(TRAIN, TEST, replace(asked, threshold=0.0)).tables["models"]
+    strict = ask(threshold=0.0).tables["models"]
     assert strict.notes[-1] == "no safe point: no adversary has a TVD of at most 0.000, as asked for"
     assert {row["side"] for row in strict.rows[3:]} == {"beyond"}

@@ -13,7 +13,7 @@ from align.analysis.maps import States
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.translation import TranslationModel
 from align.analysis.models.vectors import own_vectors, read_vectors, vectors_of_file
-from align.analysis.patterns.question import segments_of
+from align.analysis.patterns import segments_of
 from align.core.errors import DataError
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens

@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 from align.analysis.ablation.question import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
-from align.evaluation.tables import Column
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.view.findings import Finding, Table
+from align.view.findings import Finding, make_table
 
 Order = Literal["importance", "effect"]
 """By the gradient of each head's gate, or by the loss with only that head masked."""
@@ -27,11 +26,6 @@ class Size(NamedTuple):
 
 def least_needed(ablation: Ablation, number: int, order: Order) -> list[AttentionHead]:
     """Return the heads to prune, the least important first; one head per layer is never among them.
-
-    Args:
-        ablation: the model and a text.
-        number: number of heads.
-        order: the criterion.
 
     Raises:
         DataError: the model cannot spare that number of heads.
@@ -56,22 +50,13 @@ def size_of(ablation: Ablation, checkpoint: Path) -> Size:
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:
-    """Report the pruned heads, and size and loss of the models.
-
-    Args:
-        heads: the pruned heads, the first to be pruned first.
-        sizes: size of each model, by its name.
-    """
-    columns = [
-        Column("model", "model"),
-        Column("heads", "heads"),
-        Column("weights", "weights"),
-        Column("loss", "loss", 3),
-    ]
-    rows = [{"model": name, **size._asdict()} for name, size in sizes.items()]
-    models = Table(
-        columns, rows, ["weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them"]
+    """Report the pruned heads, the first to be pruned first, and size and loss of the models by their names."""
+    models = make_table(
+        "model | heads | weights | loss .3",
+        [[name, *size] for name, size in sizes.items()],
+        "weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them",
     )
-    columns = [Column("number", "number"), *(Column(key, key) for key in AttentionHead._fields)]
-    pruned = [{"number": n, **head._asdict()} for n, head in enumerate(heads, 1)]
-    return Finding({"models": models, "pruned": Table(columns, pruned, ["the least needed first"])})
+    pruned = [[n, *head] for n, head in enumerate(heads, 1)]
+    return Finding(
+        {"models": models, "pruned": make_table("number | part | layer | head", pruned, "the least needed first")}
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,8 +36,7 @@ Tick = Callable[[int, int], None]
 """Receives the number of measurements done, and their total."""
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """Loss, links and translations of a model with some heads masked.
 
     Attributes:
@@ -60,9 +60,7 @@ class Ablation:
     Args:
         aligner: aligner with the model; its settings decide how links are read.
         pairs: the text; lines that the model cannot read have no loss and no link.
-        gold: links of each pair, if they are known.
-        translator: translates with the model; None for no BLEU.
-        lines: number of sentences to translate.
+        translator: translates so many `lines` with the model; None for no BLEU.
         file: name of the text in errors.
 
     Attributes:
@@ -104,7 +102,6 @@ class Ablation:
         """Measure the model with some heads masked.
 
         Args:
-            heads: heads to mask.
             complete: also translate, and read links at the layer and head that the masked model would choose.
         """
         with without_heads(self.recorder, self.blocks, heads):
@@ -169,13 +166,7 @@ class Study:
 
 
 def study(ablation: Ablation, parts: Collection[Part], tick: Tick = lambda done, total: None) -> Study:
-    """Measure a model without each head, with one head per layer, and with heads pruned in several orders.
-
-    Args:
-        ablation: the model and the text.
-        parts: parts of the model whose heads are studied.
-        tick: receives the progress after each measurement.
-    """
+    """Measure a model without each head of some parts, with one head per layer, and with heads pruned."""
     blocks = [block for block in ablation.blocks if block.part in parts]
     heads_of_parts = all_heads(blocks)
     by_part = len(parts) > 1
@@ -218,12 +209,7 @@ def by_layer(blocks: Sequence[AttentionBlock], values: Doubles) -> Doubles:
 
 
 def pruning_order(blocks: Sequence[AttentionBlock], values: Sequence[float] | Doubles) -> list[AttentionHead]:
-    """Return heads from the lowest value to the highest, without the last of each layer, which is never pruned.
-
-    Args:
-        blocks: blocks of the heads.
-        values: value of each head `[H]`.
-    """
+    """Return heads from the lowest value `[H]` to the highest, without the last of each layer, which stays."""
     heads = all_heads(blocks)
     left = {(block.part, block.layer): block.heads for block in blocks}
     order = []

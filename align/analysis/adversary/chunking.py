@@ -6,49 +6,36 @@ After Jain and Wallace (2019), Wiegreffe and Pinter (2019), and their extension 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from align.analysis.adversary import losses
-from align.analysis.adversary.features import Batch, Vocabulary
 from align.analysis.adversary.losses import Distance, adversarial_loss, distance, safe_point
-from align.analysis.adversary.tagger import Learning, Probe, Tagged, Tagger, learn, read, tags_of, uniform
+from align.analysis.adversary.tagger import (
+    Batch,
+    Learning,
+    Probe,
+    Tagged,
+    Tagger,
+    Vocabulary,
+    learn,
+    read,
+    tags_of,
+    uniform,
+)
 from align.analysis.data import chunks
+from align.analysis.plots import curves
 from align.evaluation.metrics import Estimate, estimate
-from align.evaluation.tables import Column, Value, interval, percent
-from align.view.findings import Finding, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from align.evaluation.tables import Interval, interval, percent
+from align.view.findings import Finding, make_table
 
 READ_AT_ONCE = 2000
 """Maximum number of words in a batch outside training."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Settings of the experiment.
-
-    Attributes:
-        weights: lambda of each adversary.
-        divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
-        seeds: seeds of taggers that are otherwise the same as the original.
-        threshold: total variation distance of the safe point; None for the mean of the other seeds'.
-        learning: settings of all trainings; its seed is the original's.
-    """
-
-    weights: Sequence[float]
-    divergence: str = "js"
-    seeds: Sequence[int] = (2, 3)
-    threshold: float | None = None
-    learning: Learning = field(default_factory=Learning)
-
-
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A trained tagger, its F1 on the test text, and its distance from the original; None for the original."""
 
     name: str
@@ -59,13 +46,7 @@ class Model:
 
 
 class Chunking:
-    """The chunking task: trains models on one text, and measures them on another.
-
-    Args:
-        train: text to train on.
-        test: text to tag.
-        learning: settings of all trainings.
-    """
+    """The chunking task: trains models on one text, and measures them on another."""
 
     def __init__(self, train: Sequence[chunks.Sentence], test: Sequence[chunks.Sentence], learning: Learning) -> None:
         self._vocabulary = Vocabulary(train)
@@ -139,7 +120,11 @@ def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[
 def exclusive(
     train: Sequence[chunks.Sentence],
     test: Sequence[chunks.Sentence],
-    options: Asked,
+    weights: Sequence[float],
+    divergence: str = "js",
+    seeds: Sequence[int] = (2, 3),
+    threshold: float | None = None,
+    learning: Learning | None = None,
     say: Callable[[str], None] = lambda name: None,
 ) -> Finding:
     """Train a chunker and its adversaries, and measure how far attention can move.
@@ -147,7 +132,11 @@ def exclusive(
     Args:
         train: text to train on.
         test: text to measure on.
-        options: settings of the experiment.
+        weights: lambda of each adversary.
+        divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
+        seeds: seeds of taggers that are otherwise the same as the original.
+        threshold: total variation distance of the safe point; None for the mean of the other seeds'.
+        learning: settings of all trainings; its seed is the original's.
         say: receives a message after each model.
     """
 
@@ -155,85 +144,58 @@ def exclusive(
         say(f"{model.name}: F1 {percent(model.f1.value) or 0:.1f}")
         return model
 
-    task = Chunking(train, test, options.learning)
+    task = Chunking(train, test, learning or Learning())
     original = report(task.original())
-    seeds = [report(task.other_seed(seed)) for seed in options.seeds]
-    uniform_attention = report(task.with_uniform_attention())
-    adversaries = [report(task.adversary(original, weight, options.divergence)) for weight in options.weights]
+    others = [report(task.other_seed(seed)) for seed in seeds]
+    even = report(task.with_uniform_attention())
+    adversaries = [report(task.adversary(original, weight, divergence)) for weight in weights]
     distances = [model.distance for model in adversaries if model.distance]
-    threshold = options.threshold
+    origin = "as asked for"
     if threshold is None:
-        threshold = float(np.mean([model.distance.tvd for model in seeds if model.distance]))
+        threshold = float(np.mean([model.distance.tvd for model in others if model.distance]))
+        origin = "that of the other seeds"
     best = safe_point(distances, threshold)
     safe = None if best is None else adversaries[best]
     guides = {model.name: model for model in (original, safe, adversaries[-1]) if model}
     probes = {"uniform": task.probe(None), **{name: task.probe(model) for name, model in guides.items()}}
-    models = [original, *seeds, uniform_attention, *adversaries]
-    return Finding(
-        {"models": _model_table(models, safe, threshold, options), "probes": _probe_table(probes)},
-        _figures(seeds, uniform_attention, adversaries, threshold),
-    )
+    rows = []
+    for model in (original, *others, even, *adversaries):
+        apart, side = model.distance, ""
+        if model.weight is not None and apart:
+            closer = best is not None and apart.js <= distances[best].js
+            side = "safe point" if model is safe else "before" if closer else "beyond"
+        rows.append([model.name, model.weight, *_percents(model.f1), *(apart[:4] if apart else [None] * 4), side])
+    point = "no safe point: no adversary has a TVD"
+    if best is not None and safe:
+        point = f"safe point: JSD {distances[best].js:.3f} ({safe.name}), the largest with a TVD"
+    tables = {
+        "models": make_table(
+            "model | lambda + | f1: F1, % .1 | interval: 95 % interval .1 | tvd: TVD .3 | js: JSD .3 | "
+            "matched: JSD, matched .3 | ranks: rank corr. .2 | side: safe",
+            rows,
+            "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over "
+            "words",
+            "matched: each head against the most similar original head; rank corr.: Spearman, of each row of attention",
+            f"{point} of at most {threshold:.3f}, {origin}",
+        ),
+        "probes": make_table(
+            "attention: attention of | f1: F1, % .1 | interval: 95 % interval .1",
+            [[name, *_percents(f1)] for name, f1 in probes.items()],
+            "probes: perceptrons without positions, guided by the frozen attention of a model",
+        ),
+    }
+    points = {model.name: np.array([model.distance[:4]]) for model in (*others, even) if model.distance}
+    points["adversaries"] = np.array([apart[:4] for apart in distances])  # TVD, JSD, JSD matched, rank correlation
+    ends = np.array([[0.0, threshold], [points["adversaries"][:, 1].max(), threshold]])
+    names = ["adversaries", *(model.name for model in (*others, even))]
+    lines = {name: points[name][:, [1, 0]] for name in names} | {"threshold": ends}
+    ranks = {"adversaries": points["adversaries"][:, [1, 3]]}
+    figures = {
+        "curve": curves(lines, "JSD of attention, nats", "TVD of predictions", ""),
+        "ranks": curves(ranks, "JSD of attention, nats", "rank correlation of attention", ""),
+    }
+    return Finding(tables, figures)
 
 
-def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, settings: Asked) -> Table:
-    columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("f1", "F1, %", 1)]
-    columns += [Column("interval", "95 % interval", 1), Column("tvd", "TVD", 3), Column("js", "JSD", 3)]
-    columns += [Column("matched", "JSD, matched", 3), Column("ranks", "rank corr.", 2), Column("side", "safe")]
-    rows = [_model_row(model, safe) for model in models]
-    origin = "that of the other seeds" if settings.threshold is None else "as asked for"
-    notes = [
-        "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over words",
-        "matched: each head against the most similar original head; rank corr.: Spearman, of each row of attention",
-    ]
-    if safe and safe.distance:
-        point = f"safe point: JSD {safe.distance.js:.3f} ({safe.name}), the largest with a TVD"
-    else:
-        point = "no safe point: no adversary has a TVD"
-    return Table(columns, rows, [*notes, f"{point} of at most {threshold:.3f}, {origin}"])
-
-
-def _model_row(model: Model, safe: Model | None) -> dict[str, Value]:
-    row: dict[str, Value] = {"model": model.name, "lambda": model.weight, **_f1_columns(model.f1)}
-    apart = model.distance
-    row |= {key: _known(getattr(apart, key)) if apart else None for key in ("tvd", "js", "matched", "ranks")}
-    if model.weight is None or apart is None:
-        return {**row, "side": ""}
-    label = "safe point" if model is safe else None
-    closer = safe is not None and safe.distance is not None and apart.js <= safe.distance.js
-    return {**row, "side": label or ("before" if closer else "beyond")}
-
-
-def _f1_columns(f1: Estimate) -> dict[str, Value]:
-    return {"f1": percent(f1.value), "interval": interval(percent(f1.low), percent(f1.high))}
-
-
-def _known(value: float) -> float | None:
-    return None if value != value else value
-
-
-def _probe_table(probes: dict[str, Estimate]) -> Table:
-    columns = [Column("attention", "attention of"), Column("f1", "F1, %", 1), Column("interval", "95 % interval", 1)]
-    rows: list[dict[str, Value]] = [{"attention": name, **_f1_columns(f1)} for name, f1 in probes.items()]
-    return Table(columns, rows, ["probes: perceptrons without positions, guided by the frozen attention of a model"])
-
-
-def _figures(
-    seeds: Sequence[Model], same: Model, adversaries: Sequence[Model], threshold: float
-) -> dict[str, Callable[[], Figure]]:
-    def points(models: Sequence[Model], key: str) -> Any:
-        return np.array([(model.distance.js, getattr(model.distance, key)) for model in models if model.distance])
-
-    def draw(key: str, label: str) -> Callable[[], Figure]:
-        def figure() -> Figure:
-            from align.analysis.plots import curves
-
-            lines = {"adversaries": points(adversaries, key)}
-            if key == "tvd":
-                lines |= {f"{model.name}": points([model], key) for model in (*seeds, same)}
-                ends = [0.0, max(model.distance.js for model in adversaries if model.distance)]
-                lines["threshold"] = np.array([(end, threshold) for end in ends])
-            return curves(lines, "JSD of attention, nats", label, "")
-
-        return figure
-
-    return {"curve": draw("tvd", "TVD of predictions"), "ranks": draw("ranks", "rank correlation of attention")}
+def _percents(f1: Estimate) -> tuple[float | None, Interval | None]:
+    return percent(f1.value), interval(percent(f1.low), percent(f1.high))

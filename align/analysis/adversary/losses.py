@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,10 +47,8 @@ def adversarial_loss(
     the divergence is that of the adversary's attention from the original's.
 
     Args:
-        logits: log-probabilities of the adversary `[N, K]`.
-        original: log-probabilities of the original `[N, K]`.
-        attention: logarithms of the adversary's weights `[N, H, S]`.
-        original_attention: logarithms of the original's weights `[N, H, S]`.
+        logits: log-probabilities of the adversary `[N, K]`; `original`: those of the original.
+        attention: logarithms of the adversary's weights `[N, H, S]`; `original_attention`: those of the original.
         weight: lambda.
         divergence: a key of DIVERGENCES.
     """
@@ -60,16 +57,14 @@ def adversarial_loss(
     return likelihood - weight * away
 
 
-@dataclass(frozen=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A model's predictions for T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
 
     logits: NDArray[Any]
     attention: NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Distance:
+class Distance(NamedTuple):
     """Distance of a model from the original, as means over words.
 
     Attributes:
@@ -115,10 +110,6 @@ def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> Doubles:
 
 
 def safe_point(points: Sequence[Distance], threshold: float) -> int | None:
-    """Select the model whose attention is farthest from the original's, among those with a TVD of at most `threshold`.
-
-    Returns:
-        Its index in `points`; None if there is no such model.
-    """
+    """Return the index of the point of the largest JSD among those with a TVD of at most `threshold`, if any."""
     safe = [n for n, point in enumerate(points) if point.tvd <= threshold]
     return max(safe, key=lambda n: points[n].js, default=None)

@@ -6,14 +6,98 @@ Letters: B sentences, T words of the longest, H heads, d head size, D model size
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from align.analysis.adversary.features import UNKNOWN, Batch, Vocabulary
+from align.analysis.data.chunks import Sentence
+
+PAD, UNKNOWN = 0, 1
+
+SUFFIX = 3
+"""Length in letters of the suffix feature."""
+
+WORDS_IN_BATCH = 700
+"""Maximum number of words in a training batch, padding included."""
+
+
+def shape_of(word: str) -> str:
+    """Return the shape of a word: A, a and 0 for runs of capitals, small letters and digits, others once per run."""
+    kinds = ["A" if c.isupper() else "a" if c.isalpha() else "0" if c.isdigit() else c for c in word]
+    return "".join(kind for n, kind in enumerate(kinds) if n == 0 or kind != kinds[n - 1])[:6]
+
+
+FEATURES: tuple[tuple[Callable[[str], str], int], ...] = (
+    (str.lower, 2),
+    (lambda word: word.lower()[-SUFFIX:], 3),
+    (shape_of, 5),
+)
+"""Features of a word, the word itself first, each with the minimum count of a value that has its own vector."""
+
+
+class Batch(NamedTuple):
+    """Sentences of similar length.
+
+    Attributes:
+        features: ids `[B, T, F]`.
+        tags: ids `[B, T]`.
+        mask: mask of words that are not padding `[B, T]`.
+        numbers: indices of the sentences in their text, from 0.
+    """
+
+    features: Tensor
+    tags: Tensor
+    mask: Tensor
+    numbers: list[int]
+
+
+class Vocabulary:
+    """Ids of the feature values and tags of a training text.
+
+    Attributes:
+        sizes: number of ids of each feature.
+        tags: tag of each id.
+    """
+
+    def __init__(self, sentences: Sequence[Sentence]) -> None:
+        self._ids: list[dict[str, int]] = []
+        for feature, least in FEATURES:
+            seen = Counter(feature(word) for sentence in sentences for word in sentence.words)
+            known = sorted(value for value, count in seen.items() if count >= least)
+            self._ids.append({value: n for n, value in enumerate(known, UNKNOWN + 1)})
+        self.sizes = [len(ids) + UNKNOWN + 1 for ids in self._ids]
+        self.tags = sorted({tag for sentence in sentences for tag in sentence.tags})
+
+    def batches(self, sentences: Sequence[Sentence], words: int = WORDS_IN_BATCH) -> list[Batch]:
+        """Return sentences in batches of similar length, of at most `words` words, padding included.
+
+        A tag that is not in the training text has the id of the first tag: such text can be tagged, but not learnt
+            from.
+        """
+        groups: list[list[int]] = [[]]
+        for n in sorted(range(len(sentences)), key=lambda n: len(sentences[n].words)):
+            if groups[-1] and len(sentences[n].words) * (len(groups[-1]) + 1) > words:
+                groups.append([])
+            groups[-1].append(n)
+        return [self._batch(sentences, group) for group in groups]
+
+    def _batch(self, sentences: Sequence[Sentence], numbers: list[int]) -> Batch:
+        tag_ids = {tag: n for n, tag in enumerate(self.tags)}
+        shape = (len(numbers), max(len(sentences[n].words) for n in numbers))
+        features = np.full((*shape, len(FEATURES)), PAD)
+        tags, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
+        for b, sentence in enumerate(sentences[n] for n in numbers):
+            t = len(sentence.words)
+            for f, (feature, _) in enumerate(FEATURES):
+                features[b, :t, f] = [self._ids[f].get(feature(word), UNKNOWN) for word in sentence.words]
+            tags[b, :t] = [tag_ids.get(tag, 0) for tag in sentence.tags]
+            mask[b, :t] = True
+        return Batch(torch.from_numpy(features), torch.from_numpy(tags), torch.from_numpy(mask), numbers)
+
 
 NEVER = -1e4
 """Logarithm of a weight of 0: finite, so that it has a gradient."""
@@ -29,14 +113,11 @@ class Tagged(NamedTuple):
     attention: Tensor
 
 
-@dataclass(frozen=True)
-class Learning:
+class Learning(NamedTuple):
     """Settings of the training.
 
     Attributes:
-        heads: number of attention heads.
         width: D.
-        epochs: passes over the training text.
         rate: peak learning rate; it rises over the first tenth of updates, and falls to 0.
         drop: dropout.
         seed: seed of weights, dropout, and the order of batches.
@@ -51,7 +132,7 @@ class Learning:
 
     def seeded(self, seed: int) -> Learning:
         """Return the same settings with another seed."""
-        return replace(self, seed=seed)
+        return self._replace(seed=seed)
 
 
 POSITIONS = 2.0
@@ -86,12 +167,7 @@ class Embedding(nn.Module):
 
 
 class Tagger(nn.Module):
-    """One post-norm Transformer layer over words and their positions.
-
-    Args:
-        vocabulary: features and tags.
-        learning: has heads, width and dropout.
-    """
+    """One post-norm Transformer layer over words and their positions."""
 
     def __init__(self, vocabulary: Vocabulary, learning: Learning) -> None:
         super().__init__()
@@ -105,25 +181,18 @@ class Tagger(nn.Module):
         self.tag = nn.Linear(width, len(vocabulary.tags))
 
     def forward(self, batch: Batch, attention: Tensor | None = None) -> Tagged:
-        """Tag a batch.
-
-        Args:
-            batch: the sentences.
-            attention: logarithms of attention weights that replace the layer's own `[B, H, T, T]`.
-        """
+        """Tag a batch, if given with logarithms of attention weights in place of the layer's own `[B, H, T, T]`."""
         x = self.embedding(batch.features)
         x = x + POSITIONS * positions(*x.shape[1:])
-        logs = self._attention(x, batch.mask) if attention is None else attention
+        logs = attention
+        if logs is None:
+            queries, keys = _split(self.query(x), self.heads), _split(self.key(x), self.heads)
+            scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
+            logs = scores.masked_fill(~batch.mask[:, None, None], NEVER).log_softmax(-1)
         context = logs.exp() @ _split(self.value(x), self.heads)  # [B, H, T, d]
         x = self.norms[0](x + self.drop(self.out(_join(context))))
         x = self.norms[1](x + self.drop(self.feed(x)))
         return Tagged(self.tag(x).log_softmax(-1), logs)
-
-    def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return the logarithms of attention weights `[B, H, T, T]`."""
-        queries, keys = _split(self.query(x), self.heads), _split(self.key(x), self.heads)
-        scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
-        return scores.masked_fill(~mask[:, None, None], NEVER).log_softmax(-1)
 
 
 class Probe(nn.Module):
@@ -182,14 +251,9 @@ def learn(
     loss: Loss = gold_loss,
     attention: Sequence[Tensor] | None = None,
 ) -> Any:
-    """Train a new model; on one thread the result depends on its seed only, not on earlier random numbers.
+    """Train a new Tagger or Probe; on one thread the result depends on nothing random but the seed.
 
     Args:
-        kind: Tagger or Probe.
-        vocabulary: features and tags of the model.
-        batches: training batches.
-        learning: settings of the training.
-        loss: training loss.
         attention: logarithms of attention weights in each batch, in place of the model's own.
     """
     with torch.random.fork_rng(devices=[]):

@@ -9,36 +9,37 @@ Letters: B sentence pairs, T steps of the decoder, S source pieces, L layers, H 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
-from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
+from align.analysis.adversary.losses import Distance, Sentence, adversarial_loss, distance
 from align.analysis.models.native import own_model
+from align.analysis.plots import curves
 from align.analysis.recording import split_heads
 from align.core.aligner import Aligner, Direction
 from align.core.errors import DataError
 from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair, Score
+from align.evaluation.metrics import estimate
 from align.evaluation.sweep import sweep
-from align.evaluation.swept import SCORES
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import interval, percent
 from align.models.fairseq.architecture import attention_of
 from align.models.recorder import ModelRecorder
-from align.view.findings import Finding
+from align.view.findings import Finding, Table, make_table
 
 LEAST = 1e-30
 """Lower bound of weights before their logarithm is taken."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """Settings of the experiment.
 
     Attributes:
@@ -77,13 +78,7 @@ class Told(NamedTuple):
 
 
 def forced(recorder: ModelRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
-    """Return a text in batches of similar length; pairs that are blank, or too long for the model, are left out.
-
-    Args:
-        recorder: recorder of the model.
-        pairs: the text.
-        tokens: maximum number of pieces in a batch.
-        file: name of the text in errors.
+    """Return a text in batches of at most so many tokens, without pairs that are blank, or too long for the model.
 
     Raises:
         DataError: there is no pair left.
@@ -93,9 +88,8 @@ def forced(recorder: ModelRecorder, pairs: Sequence[Pair], tokens: int, file: st
     for _, pieces in cut(encoded, tokens):
         source, steps = recorder.padded(collate(pieces, recorder.pad))
         target = torch.nn.functional.pad(steps.ids[:, 1:], (0, 1), value=recorder.pad)
-        target[torch.arange(len(target)), steps.kept.sum(1) - 1] = recorder.start[
-            0
-        ]  # </s>, which a decoder begins with
+        end = recorder.start[0]  # </s>, which a decoder begins with
+        target[torch.arange(len(target)), steps.kept.sum(1) - 1] = end
         batches.append(Forced(source.ids, steps.ids, target, steps.kept))
     if not batches:
         raise DataError("there is no pair that the model can read: all are blank, or too long for it", file=file)
@@ -125,8 +119,6 @@ def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "wei
     """Return a model's predictions and cross-attention for a batch.
 
     Args:
-        model: fairseq's model.
-        batch: the pairs.
         attention: the list that `recorded` yields for this model.
         score: "weight" for attention weights, "norm" for norms of weighted vectors as shares of their row's sum.
     """
@@ -156,14 +148,7 @@ def _norms(attention: Any, encoded: Any) -> Tensor:
 
 
 def train(original: Any, batches: Sequence[Forced], options: Asked, weight: float) -> Any:
-    """Return a copy of a model, trained to move its cross-attention; see `adversarial_loss`.
-
-    Args:
-        original: fairseq's model, which does not change.
-        batches: training batches.
-        options: settings of the experiment.
-        weight: lambda.
-    """
+    """Return a copy of fairseq's model, trained to move its cross-attention by lambda; see `adversarial_loss`."""
     model = deepcopy(original)
     learnt = [
         parameter.requires_grad_()
@@ -213,6 +198,31 @@ def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") ->
             yield Sentence(output.logits.exp().numpy(), output.attention.exp().transpose(0, 1).numpy())
 
 
+class Measured(NamedTuple):
+    """Measurements of a model, the original or an adversary.
+
+    Attributes:
+        weight: lambda; None for the original.
+        loss: loss on held-out text.
+        distances: distances from the original, by the score that attention is measured by; empty for the original.
+        sweep: links at every layer and head.
+    """
+
+    name: str
+    weight: float | None
+    loss: float
+    distances: Mapping[Score, Distance]
+    sweep: Sweep
+
+
+def chosen(swept: Sweep, score: int) -> tuple[int, int]:
+    """Return the position and the layer, as an index in `cells`, whose links are most consistent; gold is not used."""
+    layers = np.array([cell.head == "all" for cell in swept.cells])
+    values = np.where(layers, swept.consistency[score], -np.inf)  # [2, C]
+    position, cell = np.unravel_index(np.argmax(values), values.shape)
+    return int(position), int(cell)
+
+
 def moved(
     recorder: ModelRecorder,
     tuning: Sequence[Pair],
@@ -226,12 +236,9 @@ def moved(
     """Move a model's cross-attention as far as it can, and measure its loss and its links.
 
     Args:
-        recorder: recorder of the model.
         tuning: text that adversaries learn from.
         held_out: text for losses and distances.
-        text: text to align.
-        gold: gold links of `text`.
-        options: settings of the experiment.
+        text: text to align, of which `gold` are the links.
         say: receives a message after each model.
         file: name in errors of the text of `tuning` and `held_out`.
     """
@@ -253,7 +260,67 @@ def moved(
     models = [measure("original", original)]
     for weight in options.weights:
         models.append(measure(f"adversary {weight:g}", train(original, training_batches, options, weight), weight))
-    return Finding(
-        {"models": model_table(models), "layers": layer_table(models, recorder.heads)},
-        {"aer": lambda: rate_figure(models, options.moved)},
+
+    def moves(row: Callable[[Measured], float]) -> Any:
+        return np.array([(m.distances[options.moved].js if m.distances else 0.0, row(m)) for m in models])
+
+    lines = {
+        f"AER, {score}": moves(lambda m, n=n: 100 * float(m.sweep.rates()[n][chosen(m.sweep, n)]))  # type: ignore[misc]
+        for n, score in enumerate(SCORES)
+    }
+    figure = curves(lines, f"JSD of cross-attention by {options.moved}, nats", "AER, %", "")
+    tables = {"models": _model_table(models), "layers": _layer_table(models, recorder.heads)}
+    return Finding(tables, {"aer": figure})
+
+
+def _model_table(models: Sequence[Measured]) -> Table:
+    rows = []
+    for model in models:
+        by_weight = model.distances.get("weight")
+        row: list[Any] = [model.name, model.weight, model.loss, by_weight and by_weight.tvd]
+        row += [model.distances[score].js if model.distances else None for score in SCORES]
+        row.append(by_weight and by_weight.ranks)
+        swept = model.sweep
+        assert swept.counts is not None
+        layers = [n for n, cell in enumerate(swept.cells) if cell.head == "all"]
+        for n in range(len(SCORES)):
+            position, cell = chosen(swept, n)
+            rate = estimate(swept.counts[:, n, position, cell], "aer")
+            ends = interval(percent(rate.low), percent(rate.high))
+            place = f"{POSITIONS[position]}, layer {swept.cells[cell].layer}"
+            row += [percent(rate.value), ends, place, percent(float(np.nanmin(swept.rates()[n][:, layers])))]
+        rows.append(row)
+    of_scores = " | ".join(
+        f"{score}: AER, {score} .1 | {score}_interval: interval, {score} .1 + | {score}_place: read at, {score} + | "
+        f"{score}_lowest: lowest, {score} .1 +"
+        for score in SCORES
+    )
+    distances = " | ".join(f"js_{score}: JSD, {score} .3" for score in SCORES)
+    return make_table(
+        f"model | lambda + | loss .3 | tvd: TVD .3 | {distances} | ranks: rank corr. .2 + | {of_scores}",
+        rows,
+        "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: "
+        "from the original; JSD by norm: of shares of a row's weighted norms",
+        "AER, %, of the layer and position whose links are most consistent (without gold); lowest: of all layers",
+    )
+
+
+def _layer_table(models: Sequence[Measured], heads: int) -> Table:
+    rows = []
+    for model in models:
+        by_layer = {score: distance.heads.reshape(-1, heads).mean(1) for score, distance in model.distances.items()}
+        rates = 100 * model.sweep.rates()  # [2, 2, C]
+        unlinked = 100 * model.sweep.null[:, POSITIONS.index("input")] / max(1, model.sweep.target_words)
+        for n, cell in enumerate(model.sweep.cells):
+            if cell.head == "all":
+                distances = [by_layer[score][cell.layer - 1] if by_layer else None for score in SCORES]
+                rows.append([model.name, cell.layer, *distances, *rates[:, :, n].ravel(), *unlinked[:, n]])
+    columns = [f"js_{score}: JSD, {score} .3" for score in SCORES]
+    columns += [f"{score}_{position}: AER, {score}, {position} .1" for score in SCORES for position in POSITIONS]
+    columns += [f"{score}_null: no link, {score}, input .1" for score in SCORES]
+    return make_table(
+        f"model | layer | {' | '.join(columns)}",
+        rows,
+        "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score",
+        wide=True,
     )

@@ -96,7 +96,7 @@ def similarity(common: Common, args: Namespace) -> Answer:
 
 def patterns(common: Common, args: Namespace) -> Answer:
     """Classify the pattern of each attention map."""
-    from align.analysis.patterns.question import patterns
+    from align.analysis.patterns import patterns
 
     threshold, seed = args.threshold, args.seed
     finding, signed = _ask(common, args, lambda model, pairs, parts: patterns(model, pairs, parts, threshold, seed))
@@ -114,13 +114,13 @@ def syntax(common: Common, args: Namespace) -> Answer:
 
     trees = read_treebank(args.input, args.sentences)
     model = load_inspected(common)
-    from align.analysis.syntax.question import Request, syntax
+    from align.analysis.syntax.question import syntax
 
-    request = Request(args.fewest, args.seed, args.vectors, not args.no_probes, name_shown(args.input))
+    finding = syntax(model, trees, args.fewest, args.seed, args.vectors, not args.no_probes, name_shown(args.input))
     parts: Parts = {"model": model.name, "treebank": Path(args.input).name, "n": len(trees), "fewest": args.fewest}
     vectors = Path(args.vectors).name if args.vectors else None
     probes = "none" if args.no_probes else None
-    return syntax(model, trees, request), {**parts, "seed": args.seed, "vectors": vectors, "probes": probes}
+    return finding, {**parts, "seed": args.seed, "vectors": vectors, "probes": probes}
 
 
 def coreference(common: Common, args: Namespace) -> Answer:
@@ -184,7 +184,7 @@ def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[S
     """Build the tasks; return them with the sentences of each."""
     from align.analysis.data.chunks import read_sentences
     from align.analysis.data.treebank import read_treebank
-    from align.analysis.layers.tasks import chunk_task, treebank_tasks
+    from align.analysis.layers.question import chunk_task, treebank_tasks
 
     tasks: list[Task] = []
     texts: list[Sequence[Sequence[str]]] = []
@@ -225,14 +225,13 @@ def ablate(common: Common, args: Namespace) -> Answer:
     pairs = pairs[: texts.lines]
     aligner = load_aligner(common)
     from align.analysis.ablation.question import Ablation, study
-    from align.analysis.ablation.tables import effects_of, report
+    from align.analysis.ablation.tables import report
 
     search = Search(args.beam)
     translator = aligner.forward.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
     ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines, _files_shown(texts.input))
     study_of_heads = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
-    effects = effects_of(ablation, study_of_heads, args.samples, args.seed)
-    return report(ablation, study_of_heads, effects), {
+    return report(ablation, study_of_heads, args.samples, args.seed), {
         "model": aligner.forward.recorder.name,
         "text": _names_of(texts.input),
         "n": len(pairs),
@@ -324,7 +323,7 @@ def adversary(common: Common, args: Namespace) -> Answer:
     train, test = read_sentences(args.train), read_sentences(args.test)
     import torch
 
-    from align.analysis.adversary.chunking import Asked, exclusive
+    from align.analysis.adversary.chunking import exclusive
     from align.analysis.adversary.tagger import Learning
     from align.io.process import keep_freed_memory
 
@@ -332,8 +331,10 @@ def adversary(common: Common, args: Namespace) -> Answer:
     if common.request.run.threads:
         torch.set_num_threads(common.request.run.threads)
     learning = Learning(epochs=args.epochs, seed=args.seed)
-    request = Asked(args.lambdas, args.divergence, args.seeds, args.threshold, learning)
-    return exclusive(train, test, request, _progress(common)), {
+    finding = exclusive(
+        train, test, args.lambdas, args.divergence, args.seeds, args.threshold, learning, _progress(common)
+    )
+    return finding, {
         "train": f"{Path(args.train).name}({len(train)})",
         "test": f"{Path(args.test).name}({len(test)})",
         "lambda": ",".join(f"{weight:g}" for weight in args.lambdas),

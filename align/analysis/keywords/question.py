@@ -1,40 +1,144 @@
 """Measures key words by attention (after M. Štefánik): which heads attend to them, and how well attention finds them.
 
-Letters: N words of all documents, C cells (heads of all layers), D documents.
+Letters: L layers, H heads, W words of a sentence, N words of all documents, C cells (heads of all layers), D documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis.data.keyphrases import SPLITS, TRAIN, Corpus, Doubles
-from align.analysis.keywords.heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
-from align.analysis.keywords.scores import Judged, Plan, draws, ends, judge_marks, judge_scores
-from align.analysis.maps import Inspected
+from align.analysis.data.keyphrases import SPLITS, TRAIN, Corpus, Doubles, Marks
+from align.analysis.keywords.scores import Judged, Plan, Score, judge_marks, judge_scores
+from align.analysis.maps import Inspected, Maps, between_words, has_piece
+from align.analysis.plots import curves, head_maps
+from align.analysis.resampling import draw_times, middle
 from align.core.errors import DataError
-from align.evaluation.tables import Column, Interval, Value, percent
-from align.view.findings import Finding, Table
+from align.core.types import Pair
+from align.evaluation.tables import Interval
+from align.view.findings import Finding, Table, make_table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+MEASURES = {"weights": "a", "norms": "‖af‖"}
+"""Measures and their symbols in tables of heads."""
 
-    from align.analysis.keywords.ablation import Tuned
+TINY = 1e-12
+"""Lower bound of shares of attention before their logarithm is taken."""
 
-SYMBOLS = {"weights": "a", "norms": "‖af‖"}
-"""Symbols of the measures in tables of heads."""
+
+class Received(NamedTuple):
+    """Attention that each word receives within its sentence, as a multiple of an even share.
+
+    Attributes:
+        values: by weights and by norms `[2, N, C]`; 0 for words that the model did not read.
+        sentences: positions of the words of each sentence.
+        documents: the document of each sentence.
+        read: words that the model has read `[N]`.
+    """
+
+    values: Doubles
+    sentences: list[slice]
+    documents: list[int]
+    read: Marks
+
+
+def received(maps: Maps) -> tuple[Doubles, Marks]:
+    """Return the attention that each word of a sentence receives from all words, as a multiple of an even share.
+
+    Norms are divided by their sum over each row, so that both measures treat special pieces in the same way.
+
+    Returns:
+        Attention `[2, W, C]`, and which words have pieces `[W]`.
+    """
+    norms = maps.norms / np.maximum(maps.norms.sum(-1, keepdims=True), TINY)  # [L, H, T, S]
+    there = has_piece(maps.columns)
+    measures = []
+    for values in (maps.weights, norms):
+        words = between_words(values, maps.rows, maps.columns).words  # [L, H, W, W]
+        mean = words[:, :, there].mean(2)  # [L, H, W]
+        measures.append(mean.reshape(-1, len(there)).T * there.sum())
+    return np.array(measures, float), there
+
+
+def read_corpus(model: Inspected, corpus: Corpus) -> Received:
+    """Read all documents, one sentence at a time, and return the attention that their words receive."""
+    sentences = [(n, words) for n, document in enumerate(corpus.documents) for words in document.sentences]
+    ends = np.cumsum([len(words) for _, words in sentences]).tolist()
+    places = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    layers, heads = model.shape["encoder"]
+    values = np.zeros((len(MEASURES), len(corpus.gold), layers * heads))
+    read = np.zeros(len(corpus.gold), bool)
+    pairs = (Pair(words, (), n) for n, (_, words) in enumerate(sentences, 1))
+    for place, reading in zip(places, model.read(pairs, ["encoder"]), strict=True):
+        if "encoder" in reading.maps:
+            values[:, place], read[place] = received(reading.maps["encoder"])
+    return Received(values, places, [n for n, _ in sentences], read)
+
+
+def relative_attention(values: Doubles, key: Marks) -> Doubles:
+    """Return the mean attention of key words minus that of other words `[C]`.
+
+    Args:
+        values: attention that the words of a sentence receive `[W, C]`.
+        key: key words `[W]`; at least one word is a key word, and at least one is not.
+    """
+    difference: Doubles = values[key].mean(0) - values[~key].mean(0)
+    return difference
+
+
+def cross_entropy(values: Doubles, key: Marks) -> Doubles:
+    """Return the cross-entropy of received attention with an even distribution over the key words, in nats `[C]`.
+
+    Args:
+        values: attention that the words of a sentence receive `[W, C]`.
+        key: key words `[W]`; at least one.
+    """
+    shares = values / np.maximum(values.sum(0), TINY)
+    entropy: Doubles = -np.log(np.maximum(shares[key], TINY)).mean(0)
+    return entropy
+
+
+class HeadSums(NamedTuple):
+    """Sums over the sentences of each of D documents that have both key words and other words.
+
+    Attributes:
+        relative: sums of `relative_attention` `[2, D, C]`.
+        entropy: sums of `cross_entropy` `[2, D, C]`.
+        even: sums of the cross-entropy of attention spread evenly over all words `[D]`.
+        sentences: number of these sentences `[D]`.
+    """
+
+    relative: Doubles
+    entropy: Doubles
+    even: Doubles
+    sentences: Doubles
+
+
+def sum_heads(corpus: Corpus, received: Received, split: str) -> HeadSums:
+    """Sum both measures over a part of the data."""
+    numbers = {n: row for row, n in enumerate(corpus.numbers(split))}
+    cells = received.values.shape[2]
+    relative, entropy = np.zeros((2, len(MEASURES), len(numbers), cells))
+    even, count = np.zeros((2, len(numbers)))
+    for place, document in zip(received.sentences, received.documents, strict=True):
+        if document not in numbers:
+            continue
+        row, there = numbers[document], received.read[place]
+        key = corpus.gold[place][there]
+        if not key.any() or key.all():
+            continue
+        for n, values in enumerate(received.values[:, place][:, there]):
+            relative[n, row] += relative_attention(values, key)
+            entropy[n, row] += cross_entropy(values, key)
+        even[row] += np.log(len(key))
+        count[row] += 1
+    return HeadSums(relative, entropy, even, count)
 
 
 def regress(features: Doubles, corpus: Corpus) -> Doubles:
-    """Score words as key words with a logistic regression trained on the training part `[N]`.
-
-    Args:
-        features: features of words `[N, F]`.
-        corpus: corpus of N words.
-    """
+    """Score words as key words with a logistic regression of features `[N, F]`, trained on the training part `[N]`."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -46,12 +150,7 @@ def regress(features: Doubles, corpus: Corpus) -> Doubles:
 
 
 def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
-    """Return cells from the lowest cross-entropy, the best, to the highest `[C]`.
-
-    Args:
-        sums: measures of some documents.
-        measure: index in MEASURES.
-    """
+    """Return cells from the lowest cross-entropy by the `measure` of this number, the best, to the highest `[C]`."""
     return np.argsort(sums.entropy[measure].sum(0), kind="stable")
 
 
@@ -79,11 +178,6 @@ def judge(corpus: Corpus, received: Received, sums: HeadSums, plan: Plan) -> Ite
 def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     """Measure which heads attend to key words, how well attention finds them, and which heads fine-tuning needs.
 
-    Args:
-        model: a model with an encoder.
-        corpus: texts with keyphrases.
-        plan: settings of the measurement.
-
     Raises:
         DataError: the model has no encoder, a part of the data has no key words, or no training sentence has both key
             words and other words that the model can read.
@@ -95,123 +189,92 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
         message = "a part of the data has no sentence with key words and other words that the model can read"
         raise DataError(message, file=corpus.file)
-    judged = dict(judge(corpus, attention, sums, plan))
+    found = dict(judge(corpus, attention, sums, plan))
     shape = model.shape["encoder"]
+    count = sums.sentences.sum()
+    relative = sums.relative.sum(1) / count  # [2, C]
+    panels = {f"relative {symbol}": relative[n].reshape(shape) for n, symbol in enumerate(MEASURES.values())}
     tables = {"data": _data_table(corpus, attention), "heads": _head_table(sums, shape[1], plan)}
-    figures = {"heads": lambda: _draw_heads(sums, shape)}
-    tuned = None
+    figures = {"heads": head_maps(panels, [f"layer {n}" for n in range(1, shape[0] + 1)])}
+    more: dict[str, Table] = {}
     if plan.epochs:
-        from align.analysis.keywords.ablation import ablate
+        from align.analysis.keywords.tuning import ablate
 
         tuned = ablate(model, corpus, ranking(sums), plan)
-        judged["fine-tuned"] = tuned.judged
-    tables["found"] = _found_table(judged)
-    if tuned:
-        tables |= {"tuning": _tuning_table(tuned), "ablation": _ablation_table(tuned)}
-        figures["ablation"] = lambda: _draw_ablation(tuned)
-    return Finding(tables, figures)
+        found["fine-tuned"] = tuned.judged
+        epochs = [[n, loss, 100 * f1] for n, (loss, f1) in enumerate(tuned.epochs, 1)]
+        more["tuning"] = make_table("epoch | loss .4 | f1: F1 on dev .1", epochs)
+        orders = {"worst first": 100 * np.array(tuned.worst), "best first": 100 * np.array(tuned.best)}
+        rows = []
+        for n, removed in enumerate(tuned.removed):
+            at_random = 100 * tuned.random[:, n]
+            drawn = at_random.mean(), Interval(at_random.min(), at_random.max())
+            ends = [values[n] for values in orders.values()]
+            rows.append([removed, *ends, *(drawn if len(at_random) else (None, None))])
+        more["ablation"] = make_table(
+            "removed: heads masked | worst: worst first .1 | best: best first .1 | random: at random .1 | "
+            "range: lowest and highest .1",
+            rows,
+            "F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was",
+        )
+        if len(tuned.random):
+            orders["at random"] = 100 * tuned.random.mean(0)
+        lines = {name: np.stack((np.array(tuned.removed, float), values), 1) for name, values in orders.items()}
+        figures["ablation"] = curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")
+    tables["found"] = make_table(
+        "by | precision: P .1 | recall: R .1 | f1: F1 .1 | interval: 95 % .1 | phrase_f1: phrases .1 | "
+        "phrase_interval: 95 % .1",
+        (
+            [name, 100 * words.precision, 100 * words.recall, *_percents(words), *_percents(phrases)]
+            for name, (words, phrases) in found.items()
+        ),
+        "words of the test part, from a score on that is chosen on the development part",
+        "phrases: F1 of runs of marked words against all phrases that the data lists",
+    )
+    return Finding(tables | more, figures)
+
+
+def _percents(score: Score) -> tuple[float, Interval | None]:
+    """Return F1 and its interval, in percent."""
+    ends = score.interval
+    return 100 * score.f1, ends and Interval(100 * ends.low, 100 * ends.high)
 
 
 def _data_table(corpus: Corpus, attention: Received) -> Table:
-    columns = [Column(key, key) for key in ("part", "documents", "sentences", "words", "unread")]
-    columns += [Column("key", "key words, %", 1), Column("phrases", "phrases"), Column("found", "found, %", 1)]
-    rows: list[dict[str, Value]] = []
+    rows = []
     for split in SPLITS:
         numbers, within = corpus.numbers(split), corpus.within(split)
         phrases = sum(len(corpus.documents[n].phrases) for n in numbers)
-        row: dict[str, Value] = {"part": split, "documents": len(numbers), "phrases": phrases}
-        row |= {"sentences": sum(len(corpus.documents[n].sentences) for n in numbers), "words": int(within.sum())}
-        row |= {"unread": int((within & ~attention.read).sum()), "key": percent(corpus.gold[within].mean())}
-        rows.append({**row, "found": percent(sum(corpus.found[n] for n in numbers) / max(phrases, 1))})
-    return Table(columns, rows, ["found: phrases whose words are adjacent in a sentence, in any case"])
-
-
-def _means(sums: HeadSums) -> tuple[Doubles, Doubles, float]:
-    """Return relative attention and cross-entropy `[2, C]`, and the cross-entropy of even attention."""
-    count = sums.sentences.sum()
-    return sums.relative.sum(1) / count, sums.entropy.sum(1) / count, float(sums.even.sum() / count)
+        sentences = sum(len(corpus.documents[n].sentences) for n in numbers)
+        sizes = [len(numbers), sentences, int(within.sum()), int((within & ~attention.read).sum())]
+        found = sum(corpus.found[n] for n in numbers) / max(phrases, 1)
+        rows.append([split, *sizes, 100 * corpus.gold[within].mean(), phrases, 100 * found])
+    return make_table(
+        "part | documents | sentences | words | unread | key: key words, % .1 | phrases | found: found, % .1",
+        rows,
+        "found: phrases whose words are adjacent in a sentence, in any case",
+    )
 
 
 def _head_table(sums: HeadSums, heads: int, plan: Plan) -> Table:
-    relative, entropy, even = _means(sums)
-    drawn = draws(len(sums.sentences), plan.samples, plan.seed)  # [R, D]
-    count = (drawn @ sums.sentences)[:, None]  # [R, 1]
-    samples = np.einsum("rd,ndc->nrc", drawn, sums.relative) / np.where(count, count, np.nan)  # [2, R, C]
-    columns = [Column("layer", "layer"), Column("head", "head")]
-    for name in MEASURES:
-        columns.append(Column(f"relative_{name}", f"relative {SYMBOLS[name]}", 3))
-        columns.append(Column(f"interval_{name}", "95 %", 3, wide=True))
-    columns += [Column(f"entropy_{name}", f"entropy {SYMBOLS[name]}", 3) for name in MEASURES]
-    columns.append(Column("rank", "rank"))
+    count = sums.sentences.sum()
+    relative, entropy = sums.relative.sum(1) / count, sums.entropy.sum(1) / count  # [2, C]
+    drawn = draw_times(len(sums.sentences), plan.samples, plan.seed).astype(float)  # [R, D]
+    counts = (drawn @ sums.sentences)[:, None]  # [R, 1]
+    samples = np.einsum("rd,ndc->nrc", drawn, sums.relative) / np.where(counts, counts, np.nan)  # [2, R, C]
     ranks = {cell: rank for rank, cell in enumerate(ranking(sums).tolist(), 1)}
-    rows: list[dict[str, Value]] = []
+    rows = []
     for cell in range(relative.shape[1]):
-        row: dict[str, Value] = {"layer": cell // heads + 1, "head": cell % heads + 1, "rank": ranks[cell]}
-        for n, name in enumerate(MEASURES):
-            row[f"relative_{name}"], row[f"entropy_{name}"] = float(relative[n, cell]), float(entropy[n, cell])
-            row[f"interval_{name}"] = ends(samples[n, :, cell])
-        rows.append(row)
-    notes = ["relative: attention that key words receive less what others do, in even shares; of the training part"]
-    return Table(
-        columns,
+        measures = [value for n in (0, 1) for value in (relative[n, cell], middle(samples[n, :, cell]))]
+        rows.append([cell // heads + 1, cell % heads + 1, *measures, *entropy[:, cell], ranks[cell]])
+    relative_columns = " | ".join(
+        f"relative_{name}: relative {symbol} .3 | interval_{name}: 95 % .3 +" for name, symbol in MEASURES.items()
+    )
+    entropy_columns = " | ".join(f"entropy_{name}: entropy {symbol} .3" for name, symbol in MEASURES.items())
+    even = sums.even.sum() / count
+    return make_table(
+        f"layer | head | {relative_columns} | {entropy_columns} | rank",
         rows,
-        [*notes, f"entropy: cross-entropy, by which a ranks heads; {even:.3f} where all words get the same"],
+        "relative: attention that key words receive less what others do, in even shares; of the training part",
+        f"entropy: cross-entropy, by which a ranks heads; {even:.3f} where all words get the same",
     )
-
-
-def _found_table(judged: Mapping[str, Judged]) -> Table:
-    columns = [Column("by", "by"), Column("precision", "P", 1), Column("recall", "R", 1), Column("f1", "F1", 1)]
-    columns += [Column("interval", "95 %", 1), Column("phrase_f1", "phrases", 1)]
-    columns.append(Column("phrase_interval", "95 %", 1))
-    rows: list[dict[str, Value]] = []
-    for name, (words, phrases) in judged.items():
-        row: dict[str, Value] = {"by": name, "precision": percent(words.precision), "recall": percent(words.recall)}
-        row |= {"f1": percent(words.f1), "interval": _percents(words.interval)}
-        rows.append({**row, "phrase_f1": percent(phrases.f1), "phrase_interval": _percents(phrases.interval)})
-    notes = ["words of the test part, from a score on that is chosen on the development part"]
-    return Table(columns, rows, [*notes, "phrases: F1 of runs of marked words against all phrases that the data lists"])
-
-
-def _percents(interval: Interval | None) -> Interval | None:
-    return Interval(100 * interval.low, 100 * interval.high) if interval else None
-
-
-def _tuning_table(tuned: Tuned) -> Table:
-    columns = [Column("epoch", "epoch"), Column("loss", "loss", 4), Column("f1", "F1 on dev", 1)]
-    rows = [{"epoch": n, "loss": loss, "f1": percent(f1)} for n, (loss, f1) in enumerate(tuned.epochs, 1)]
-    return Table(columns, rows)
-
-
-def _ablation_table(tuned: Tuned) -> Table:
-    columns = [Column("removed", "heads masked"), Column("worst", "worst first", 1), Column("best", "best first", 1)]
-    columns += [Column("random", "at random", 1), Column("range", "lowest and highest", 1)]
-    rows: list[dict[str, Value]] = []
-    for n, removed in enumerate(tuned.removed):
-        row: dict[str, Value] = {"removed": removed, "worst": percent(tuned.worst[n]), "best": percent(tuned.best[n])}
-        at_random = tuned.random[:, n]
-        row["random"] = percent(at_random.mean()) if len(at_random) else None
-        row["range"] = Interval(100 * at_random.min(), 100 * at_random.max()) if len(at_random) else None
-        rows.append(row)
-    return Table(
-        columns, rows, ["F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was"]
-    )
-
-
-def _draw_heads(sums: HeadSums, shape: tuple[int, int]) -> Figure:
-    from align.analysis.plots import head_maps
-
-    relative, *_ = _means(sums)  # [2, C]
-    panels = {f"relative {SYMBOLS[name]}": relative[n].reshape(shape) for n, name in enumerate(MEASURES)}
-    return head_maps(panels, [f"layer {n}" for n in range(1, shape[0] + 1)])
-
-
-def _draw_ablation(tuned: Tuned) -> Figure:
-    from align.analysis.plots import curves
-
-    def line(values: Sequence[float] | Doubles) -> Doubles:
-        return np.stack((np.array(tuned.removed, float), 100 * np.asarray(values)), 1)
-
-    lines = {"worst first": line(tuned.worst), "best first": line(tuned.best)}
-    if len(tuned.random):
-        lines["at random"] = line(tuned.random.mean(0))
-    return curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from align.analysis.data.keyphrases import DEV, TEST, Corpus, Doubles, Marks, runs
+from align.analysis.resampling import draw_times, middle
 from align.evaluation.tables import Interval
 
-CERTAINTY = 0.95
 
-
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """Settings of the measurement.
 
     Attributes:
@@ -50,12 +47,7 @@ class Judged(NamedTuple):
 
 
 def best_threshold(scores: Doubles, gold: Marks) -> float:
-    """Return the score from which words are marked for the highest F1; the lowest of several.
-
-    Args:
-        scores: scores of words `[N]`.
-        gold: key words `[N]`.
-    """
+    """Return the score of words `[N]` from which they are marked for the highest F1; the lowest of several."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     right = np.cumsum(gold[order])  # [N]
@@ -69,27 +61,12 @@ def f1_of(marks: Marks, gold: Marks) -> float:
     return float(2 * (marks & gold).sum() / max(marks.sum() + gold.sum(), 1))
 
 
-def draws(documents: int, samples: int, seed: int) -> Doubles:
-    """Return the number of times that each document is in each bootstrap sample `[R, D]`."""
-    even = np.full(documents, 1 / documents)
-    return np.random.default_rng(seed).multinomial(documents, even, size=samples).astype(float)
-
-
-def ends(values: Doubles) -> Interval | None:
-    """Return the middle 95 % of a bootstrap's values; None if there are none."""
-    if not len(values):
-        return None
-    low, high = np.nanquantile(values, [(1 - CERTAINTY) / 2, (1 + CERTAINTY) / 2])
-    return Interval(float(low), float(high))
-
-
 def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Score:
     """Return precision, recall and F1 of all documents together.
 
     Args:
         counts: number of correct marks, of marks, and of gold marks in each document.
         samples: bootstrap samples of documents; 0 for no interval.
-        seed: seed of the bootstrap.
     """
     table = np.array(counts, float).reshape(-1, 3)
 
@@ -98,20 +75,17 @@ def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Sc
         return np.divide(2 * sums[:, 0], both, out=np.zeros(len(sums)), where=both > 0)
 
     right, marked, gold = table.sum(0)
-    drawn = draws(len(table), samples, seed) @ table  # [R, 3]
-    return Score(
-        float(right / max(marked, 1)), float(right / max(gold, 1)), float(f1(table.sum(0)[None])[0]), ends(f1(drawn))
-    )
+    drawn = draw_times(len(table), samples, seed) @ table  # [R, 3]
+    precision, recall = float(right / max(marked, 1)), float(right / max(gold, 1))
+    return Score(precision, recall, float(f1(table.sum(0)[None])[0]), middle(f1(drawn)))
 
 
 def judge_marks(corpus: Corpus, marks: Marks, samples: int, seed: int) -> Judged:
     """Compare the marks of the test part with gold: words, and runs of words with all phrases that the data lists.
 
     Args:
-        corpus: corpus of N words.
         marks: words marked as key words `[N]`.
         samples: bootstrap samples of documents; 0 for no intervals.
-        seed: seed of the bootstrap.
     """
     words, phrases = [], []
     for n in corpus.numbers(TEST):

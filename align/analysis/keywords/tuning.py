@@ -1,24 +1,26 @@
-"""Fine-tunes an encoder end to end to mark key words.
+"""Fine-tunes an encoder end to end to mark key words, and measures F1 as its heads are masked one after another.
 
-Letters: B batch, S pieces, W words, D model size.
+Letters: B batch, S pieces, W words of a sentence, N words of all documents, D model size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from align.analysis.data.keyphrases import Corpus, Doubles, Marks
+from align.analysis.data.keyphrases import DEV, TEST, TRAIN, Corpus, Doubles, Marks
+from align.analysis.keywords.scores import Judged, Plan, best_threshold, f1_of, judge_marks
 from align.analysis.maps import SPECIAL, Inspected
 from align.analysis.models.encoder import EncoderModel
+from align.analysis.models.heads import AttentionHead, attention_blocks, masked
 from align.analysis.models.native import own_model
 from align.core.stream import batches
 from align.core.types import Pair
@@ -44,8 +46,7 @@ class Sentence(NamedTuple):
 Read = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int]] | None]
 
 
-@dataclass(frozen=True)
-class Encoder:
+class Encoder(NamedTuple):
     """An encoder that can be trained.
 
     Attributes:
@@ -70,9 +71,13 @@ def own_encoder(model: Inspected) -> Encoder:
         ValueError: the framework cannot build it.
         ModuleNotFoundError: the framework is not installed.
     """
+
+    def run_transformers(encoder: Any, ids: Tensor, mask: Tensor) -> Any:
+        return encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+
     if isinstance(model, EncoderModel):
         module = deepcopy(model.model).requires_grad_(True)
-        return Encoder(module, model.pieces, _bert_vectors, module.config.hidden_size, module.config.pad_token_id)
+        return Encoder(module, model.pieces, run_transformers, module.config.hidden_size, module.config.pad_token_id)
     recorder: Any = model.recorder  # type: ignore[attr-defined]
 
     def read(words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
@@ -80,33 +85,18 @@ def own_encoder(model: Inspected) -> Encoder:
         fits = len(pieces.source) <= recorder.max_positions[0] and max(pieces.source_words) >= 0
         return (pieces.source, pieces.source_words) if fits else None
 
+    def run(module: Any, ids: Tensor, mask: Tensor) -> Any:
+        if hasattr(module, "get_encoder"):
+            return run_transformers(module.get_encoder(), ids, mask)
+        return module.encoder(ids, mask.sum(1))["encoder_out"][0].transpose(0, 1)  # fairseq's is [S, B, D]
+
     module = deepcopy(own_model(recorder)).float().requires_grad_(True)
-    vectors = _transformers_vectors if hasattr(module, "get_encoder") else _fairseq_vectors
     size = recorder.transformer.encoder.layers[0].attention_block.out.weight().shape[0]
-    return Encoder(module, read, vectors, size, recorder.pad)
-
-
-def _bert_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    vectors: Tensor = module(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-    return vectors
-
-
-def _fairseq_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    vectors: Tensor = module.encoder(ids, mask.sum(1))["encoder_out"][0]  # [S, B, D]
-    return vectors.transpose(0, 1)
-
-
-def _transformers_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    vectors: Tensor = module.get_encoder()(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-    return vectors
+    return Encoder(module, read, run, size, recorder.pad)
 
 
 class Marker(torch.nn.Module):
-    """An encoder with a linear layer that scores each word as a key word.
-
-    Args:
-        encoder: its module is trained.
-    """
+    """An encoder, whose module is trained, with a linear layer that scores each word as a key word."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -148,22 +138,8 @@ def read_sentences(corpus: Corpus, split: str, read: Read) -> Iterator[Sentence]
             start += len(words)
 
 
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's random numbers in a context, and restore their state after it."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
-
-
 def predict(marker: Marker, sentences: Sequence[Sentence], size: int) -> Doubles:
-    """Return the logit of each of N words of the corpus; -inf for words that were not read `[N]`.
-
-    Args:
-        marker: the model; set to evaluation mode.
-        sentences: sentences to read.
-        size: N.
-    """
+    """Return the logit of each of N words of the corpus, of which `size` is the number; -inf for unread words `[N]`."""
     scores = np.full(size, -np.inf)
     marker.eval()
     device = marker.linear.weight.device
@@ -186,9 +162,7 @@ def tune(
 
     Args:
         marker: the model, changed in place.
-        sentences: training sentences.
         gold: key words of the corpus `[N]`.
-        epochs: number of passes over the sentences.
         rate: peak learning rate.
         seed: seed of the order of batches; dropout uses torch's global random numbers.
 
@@ -223,3 +197,87 @@ def tune(
             total += loss.item() * int(there.sum())
             words += int(there.sum())
         yield total / words
+
+
+STEPS = 6
+"""Maximum number of steps in which heads are masked."""
+
+
+class Tuned(NamedTuple):
+    """Results of fine-tuning, and F1 of the model without some heads.
+
+    Attributes:
+        epochs: loss on the training part and F1 on the development part, for each epoch.
+        judged: scores of the best epoch's marks on the test part.
+        removed: numbers of masked heads, from none to all.
+        worst: F1 on the test part, with the worst heads masked first.
+        best: F1 on the test part, with the best heads masked first.
+        random: F1 on the test part, with heads masked in R random orders `[R, steps]`.
+    """
+
+    epochs: list[tuple[float, float]]
+    judged: Judged
+    removed: list[int]
+    worst: list[float]
+    best: list[float]
+    random: Doubles
+
+
+def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan) -> Tuned:
+    """Fine-tune a copy of the model's encoder, and mask its heads.
+
+    Args:
+        model: model of a framework, whose own module is trained; see `own_encoder`.
+        ranked: cells of the encoder, the best first.
+    """
+    encoder = own_encoder(model)
+    sentences = {split: list(read_sentences(corpus, split, encoder.read)) for split in (TRAIN, DEV, TEST)}
+    with torch.random.fork_rng():
+        torch.manual_seed(plan.seed)
+        marker = Marker(encoder)
+        epochs, threshold = train(marker, corpus, sentences[TRAIN], sentences[DEV], plan)
+    test = corpus.within(TEST)
+
+    def marks() -> Marks:
+        return test & (predict(marker, sentences[TEST], len(test)) >= threshold)
+
+    blocks = [block for block in attention_blocks(encoder.module) if block.part == "encoder"]
+    heads = model.shape["encoder"][1]
+    order = [AttentionHead("encoder", int(cell) // heads + 1, int(cell) % heads + 1) for cell in ranked]
+    removed = sorted({round(len(order) * n / STEPS) for n in range(STEPS + 1)})
+
+    @cache
+    def without(heads: frozenset[AttentionHead]) -> float:
+        with masked(blocks, heads):
+            return f1_of(marks()[test], corpus.gold[test])
+
+    def curve(order: Sequence[AttentionHead]) -> list[float]:
+        return [without(frozenset(order[:count])) for count in removed]
+
+    numbers = np.random.default_rng(plan.seed)
+    random = [curve([order[n] for n in numbers.permutation(len(order))]) for _ in range(plan.orders)]
+    judged = judge_marks(corpus, marks(), plan.samples, plan.seed)
+    by_order = np.array(random).reshape(len(random), len(removed))
+    return Tuned(epochs, judged, removed, curve(order[::-1]), curve(order), by_order)
+
+
+def train(
+    marker: Marker, corpus: Corpus, sentences: Sequence[Sentence], dev: Sequence[Sentence], plan: Plan
+) -> tuple[list[tuple[float, float]], float]:
+    """Train a marker, and restore its state after the epoch that is best on the development part.
+
+    Returns:
+        Loss of each epoch and its F1 on the development part, and the score from which words are marked.
+    """
+    within = corpus.within(DEV)
+    gold = corpus.gold[within]
+    epochs: list[tuple[float, float]] = []
+    best, threshold, best_state = -1.0, 0.0, marker.state_dict()
+    for loss in tune(marker, sentences, corpus.gold, plan.epochs, plan.rate, plan.seed):
+        scores = predict(marker, dev, len(within))[within]
+        chosen = best_threshold(scores, gold)
+        epochs.append((loss, f1_of(scores >= chosen, gold)))
+        if epochs[-1][1] > best:
+            best, threshold, best_state = epochs[-1][1], chosen, deepcopy(marker.state_dict())
+    marker.load_state_dict(best_state)
+    return epochs, threshold

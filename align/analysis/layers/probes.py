@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from align.analysis.resampling import draw_times
+
 Doubles = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
@@ -29,9 +31,6 @@ With a single rate, a classifier would adapt to the initial s before s has moved
 
 DRAWS = 1000
 """Bootstrap samples of sentences for an interval."""
-
-MIDDLE = (2.5, 97.5)
-"""Percentiles at the ends of an interval."""
 
 
 class Fold(NamedTuple):
@@ -73,15 +72,8 @@ class Task:
     score: Callable[[Whole], Doubles]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the training of probes.
-
-    Attributes:
-        hidden: units of the hidden layer; 0 for a linear probe.
-        epochs: passes over the examples.
-        seed: seed of initial weights, order, and bootstrap.
-    """
+class Settings(NamedTuple):
+    """Settings of the training of probes: units of the hidden layer, 0 for a linear probe; epochs; and the seed."""
 
     hidden: int = 256
     epochs: int = 10
@@ -94,8 +86,6 @@ class Probe(nn.Module):
     Args:
         layers: number of layers to sum.
         width: size of an example's input, K D.
-        hidden: units of the hidden layer; 0 for none.
-        labels: number of labels.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, labels: int) -> None:
@@ -180,13 +170,7 @@ class Told:
 
 
 def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Told:
-    """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part.
-
-    Args:
-        task: the task.
-        settings: settings of the training.
-        progress: callback for progress messages.
-    """
+    """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part."""
     layers, size = task.states.shape[1], len(task.gold)
     best = np.full((layers, size), -1)
     sure, gold = np.zeros((layers, size)), np.zeros((layers, size))
@@ -203,18 +187,12 @@ def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Tol
     return Told(task, best, sure, gold, shares, gammas)
 
 
-def gains(scores: Doubles) -> Doubles:
-    """Return the gain of layers 1 to L over those below, `[..., L+1]` to `[..., L]` (equation 3 of the paper)."""
-    differences: Doubles = np.diff(scores)
-    return differences
-
-
 def expected_layer(scores: Doubles) -> Doubles:
-    """Return the mean of layers 1 to L weighted by their gains, `[..., L+1]` to `[...]` (equation 4).
+    """Return the mean of layers 1 to L weighted by their gains, `[..., L+1]` to `[...]` (equations 3 and 4).
 
     NaN if all layers together add nothing.
     """
-    added = gains(scores)
+    added = np.diff(scores)
     total = added.sum(-1)
     means: Doubles = np.divide(
         added @ np.arange(1, added.shape[-1] + 1), total, out=np.full(np.shape(total), np.nan), where=total > 0
@@ -231,31 +209,12 @@ def centre_of_gravity(shares: Doubles) -> Doubles:
 def drawn_scores(predictions: Told, seed: int) -> Doubles:
     """Return the scores of bootstrap samples of the sentences `[DRAWS, L+1]`."""
     counts = predictions.counts()  # [L+1, S, C]
-    size = counts.shape[1]
-    random = np.random.default_rng(seed)
-    times = random.multinomial(size, np.full(size, 1 / size), DRAWS)  # [DRAWS, S]
+    times = draw_times(counts.shape[1], DRAWS, seed)  # [DRAWS, S]
     return predictions.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
 
 
-def middle(values: Doubles) -> tuple[float, float] | tuple[None, None]:
-    """Return both ends of the middle 95 % of bootstrap values `[DRAWS]`; None if all are NaN."""
-    numbers = values[~np.isnan(values)]
-    if not len(numbers):
-        return None, None
-    low, high = np.percentile(numbers, MIDDLE)
-    return float(low), float(high)
-
-
-def folds(sentences: Whole, parts: int, seed: int) -> list[Fold]:
-    """Return folds for cross-validation, from random parts of the sentences.
-
-    Args:
-        sentences: sentence of each example, from 0 `[N]`.
-        parts: number of parts.
-        seed: seed of the partition.
-    """
+def split(sentences: Whole, parts: int, seed: int) -> list[Fold]:
+    """Return folds for cross-validation, from random parts of the sentences, of which each example is `[N]`."""
     order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
-    part = np.empty_like(order)
-    part[order] = np.arange(len(order)) % parts
-    fold_numbers = part[sentences]
+    fold_numbers = np.argsort(order)[sentences] % parts
     return [Fold(np.flatnonzero(fold_numbers != n), np.flatnonzero(fold_numbers == n)) for n in range(parts)]

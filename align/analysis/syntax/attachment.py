@@ -68,11 +68,10 @@ class _Batch(NamedTuple):
 
 
 class Probe(torch.nn.Module):
-    """Scores heads by equation 5 and, with embeddings, by equation 6.
+    """Scores heads by equation 5 and, with embeddings of a size that is not 0, by equation 6.
 
     Args:
         scale: divisor of each feature `[K]`.
-        size: E; 0 for no embeddings.
     """
 
     def __init__(self, scale: Tensor, size: int) -> None:
@@ -92,14 +91,10 @@ class Probe(torch.nn.Module):
 
 
 def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
-    """Predict the head of each word, with a probe trained on the folds that do not contain the sentence.
+    """Predict the heads `[n]` of each sentence, with a probe trained on the folds that do not contain it.
 
     Args:
-        sentences: N sentences.
         seed: seed of the folds and of the order of sentences.
-
-    Returns:
-        Predicted heads `[n]` of each sentence.
     """
     predicted: dict[int, Counts] = {}
     numbers = folds(len(sentences), FOLDS, seed)
@@ -115,7 +110,10 @@ def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
 def fit(sentences: Sequence[Sentence], seed: int) -> Probe:
     """Train a probe by the negative log-likelihood of the gold heads, by AdamW with a rate that falls to 0."""
     vectors = sentences[0].vectors
-    probe = Probe(_scale(sentences), 0 if vectors is None else vectors.shape[1])
+    pairs = sum(sentence.features[0].size for sentence in sentences)
+    squares = sum(np.square(sentence.features, dtype=np.float64).sum((1, 2)) for sentence in sentences)
+    scale = np.sqrt(squares / pairs).clip(1e-9).astype(np.float32)  # the root mean square of each feature
+    probe = Probe(torch.from_numpy(scale), 0 if vectors is None else vectors.shape[1])
     optimizer = torch.optim.AdamW(probe.parameters(), lr=RATE, weight_decay=DECAY)
     order = sorted(range(len(sentences)), key=lambda n: len(sentences[n].heads))
     batches = [_collate([sentences[n] for n in order[i : i + BATCH]]) for i in range(0, len(order), BATCH)]
@@ -130,15 +128,6 @@ def fit(sentences: Sequence[Sentence], seed: int) -> Probe:
             optimizer.step()
             schedule.step()
     return probe
-
-
-def _scale(sentences: Sequence[Sentence]) -> Tensor:
-    """Return the root mean square of each feature `[K]`."""
-    pairs = sum(sentence.features[0].size for sentence in sentences)
-    squares = sum(
-        np.einsum("kij,kij->k", sentence.features, sentence.features, dtype=np.float64) for sentence in sentences
-    )
-    return torch.from_numpy(np.sqrt(squares / pairs).clip(1e-9).astype(np.float32))
 
 
 def _collate(sentences: Sequence[Sentence]) -> _Batch:

@@ -33,12 +33,7 @@ class WordPair(NamedTuple):
 
 
 def draw_pairs(trees: Sequence[Tree], seed: int) -> list[WordPair]:
-    """Return all dependencies, and for each a random pair without one from the same sentence, as long as there are any.
-
-    Args:
-        trees: N sentences.
-        seed: seed of the draws.
-    """
+    """Return all dependencies, and for each a random pair of the same sentence without one, if there are any left."""
     draw = np.random.default_rng(seed)
     pairs: list[WordPair] = []
     for n, tree in enumerate(trees):
@@ -57,12 +52,7 @@ def draw_pairs(trees: Sequence[Tree], seed: int) -> list[WordPair]:
 
 
 def vectors(attention: Sequence[Numbers], pairs: Sequence[WordPair]) -> Numbers:
-    """Return the vectors of P pairs `[P, 2C]`.
-
-    Args:
-        attention: attention in each sentence `[C, n, n]`.
-        pairs: P pairs.
-    """
+    """Return the vectors of P pairs `[P, 2C]`, from the attention in each sentence `[C, n, n]`."""
     one_way = [attention[n][:, i, j] for n, i, j, _ in pairs]
     other_way = [attention[n][:, j, i] for n, i, j, _ in pairs]
     return np.concatenate((np.stack(one_way), np.stack(other_way)), 1)
@@ -75,41 +65,29 @@ def distance_vectors(pairs: Sequence[WordPair], farthest: int) -> Numbers:
     return features
 
 
-def classify(features: Numbers, labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
-    """Tell which pairs a logistic regression classifies correctly, trained on other sentences `[P]`.
+def classify(features: Numbers | None, labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
+    """Tell which of P pairs a logistic regression classifies correctly, trained on other sentences `[P]`.
 
     Args:
-        features: `[P, F]`.
-        labels: P labels.
+        features: `[P, F]`, standardised before the regression, whose L2 penalty is scikit-learn's default; None to
+            predict the most frequent label.
         sentences: sentence of each pair `[P]`.
         seed: seed of the folds.
     """
-    fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]  # [P]
-    names = np.array(labels)
-    right = np.zeros(len(names), bool)
-    for n in range(FOLDS):
-        test = fold == n
-        if test.any() and len(set(names[~test])) > 1:
-            right[test] = regression().fit(features[~test], names[~test]).predict(features[test]) == names[test]
-    return right
-
-
-def regression() -> Any:
-    """Return a logistic regression on standardised features, with scikit-learn's default L2 penalty."""
+    from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-
-
-def most_frequent(labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
-    """Tell which pairs have the most frequent label of the other folds, as a baseline `[P]`."""
-    fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]
+    model: Any = DummyClassifier(strategy="most_frequent")
+    if features is None:
+        features = np.zeros((len(labels), 1), np.float32)
+    else:
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]  # [P]
     names = np.array(labels)
     right = np.zeros(len(names), bool)
-    for n in range(FOLDS):
-        kinds, counts = np.unique(names[fold != n], return_counts=True)
-        if len(kinds):
-            right[fold == n] = names[fold == n] == kinds[counts.argmax()]
+    for test in (fold == n for n in range(FOLDS)):
+        if test.any() and len(set(names[~test])) > 1:
+            right[test] = model.fit(features[~test], names[~test]).predict(features[test]) == names[test]
     return right

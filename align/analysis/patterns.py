@@ -1,0 +1,262 @@
+"""Patterns of attention maps: vertical, diagonal, both, block, or heterogeneous (Kovaleva et al. 2019).
+
+In the paper, annotators labelled 400 maps and a network trained on them labelled the rest. This module uses a rule
+instead, based on how much of the attention goes to certain cells:
+
+- stripes: the tenth of the columns, at least one, with the most attention in total;
+- band: three neighbouring diagonals, whose middle one is at most two pieces before or after a row's own piece, chosen
+  to get the most attention; cells in stripes are excluded. In cross-attention, where rows and columns differ, a row's
+  own piece is at the same relative position in the other text;
+- blocks: the cells whose row and column are in the same segment, only for texts with two segments, as BERT reads them.
+
+Each is a share p of all attention, and is compared with q, the share that the same cells would get if every piece
+attended equally to all that it may attend to: `score = (p - q) / (1 - q)` is 0 for such uniform attention, and 1 if
+nothing else gets attention. With a threshold t, 0.5 by default, a map is
+
+1. vertical + diagonal, if stripes and band both have at least t/2;
+2. vertical, if stripes have at least t;
+3. diagonal, if the band has at least t;
+4. block, if blocks have at least t;
+5. heterogeneous otherwise.
+
+Letters: L layers, H heads, T rows, S columns, N texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.analysis.maps import MEASURES, SPECIAL, Inspected, Maps, Reading, Tokens, measured
+from align.analysis.plots import attention_maps, bars
+from align.analysis.resampling import Doubles, Draws
+from align.core.errors import DataError, plural
+from align.core.types import Pair, Part
+from align.view.findings import Finding, Table, make_table
+
+Mask = NDArray[np.bool_]
+
+PATTERNS = ("vertical", "diagonal", "vertical + diagonal", "block", "heterogeneous")
+VERTICAL, DIAGONAL, BOTH, BLOCK, HETEROGENEOUS = range(len(PATTERNS))
+
+THRESHOLD = 0.5
+
+SHORTEST = 8
+"""Minimum rows and columns of a map; in smaller maps most cells are in the band."""
+
+CENTRES = (0, -1, 1, -2, 2)
+"""Offsets in pieces of the band's middle from a row's own piece; the first wins on ties."""
+
+STRIPE = 10
+"""Columns per stripe."""
+
+LONGEST_SHOWN = 25
+"""Maximum rows and columns of maps to draw."""
+
+
+class Scores(NamedTuple):
+    """Attention to some cells above chance; at most 1, for each head `[L, H]`.
+
+    Attributes:
+        stripes: the columns with the most attention.
+        band: the diagonal.
+        blocks: within segments; 0 if there is only one segment.
+    """
+
+    stripes: Doubles
+    band: Doubles
+    blocks: Doubles
+
+
+def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Scores:
+    """Return the three scores of the maps of one text.
+
+    Args:
+        values: weights or norms `[L, H, T, S]`.
+        seen: which columns each row may attend to `[T, S]`.
+        segments: the segment of each piece of self-attention `[S]`; None if there is only one.
+    """
+    shares = values.astype(np.float64) * seen
+    shares /= np.maximum(shares.sum(3, keepdims=True), 1e-12)  # norms do not sum to 1
+    chance = seen / seen.sum(1, keepdims=True)  # [T, S]
+    rows, columns = seen.shape
+    count = -(-columns // STRIPE)
+    ranks = np.argsort(-shares.mean(2), axis=2, kind="stable").argsort(axis=2)  # [L, H, S]
+    stripes = (ranks < count)[:, :, None]  # [L, H, 1, S]
+    bands = np.stack([band(rows, columns, centre) for centre in CENTRES])  # [5, T, S]
+    near = bands[np.einsum("lhts,cts->lhc", shares, bands).argmax(2)]  # [L, H, T, S]
+    blocks = np.zeros(shares.shape[:2])
+    if segments is not None:
+        blocks = _above_chance(shares, chance, segments == segments[:, None])
+    return Scores(_above_chance(shares, chance, stripes), _above_chance(shares, chance, near & ~stripes), blocks)
+
+
+def _above_chance(shares: Doubles, chance: Doubles, cells: Mask) -> Doubles:
+    """Return the score of some cells `[..., T, S]` for each head `[L, H]`."""
+    p = (shares * cells).sum(3).mean(2)
+    q = (chance * cells).sum(-1).mean(-1)
+    above: Doubles = (p - q) / np.maximum(1 - q, 1e-12)
+    return above
+
+
+def band(rows: int, columns: int, centre: int) -> Mask:
+    """Return the cells near a diagonal `[T, S]`, `centre` columns after the main one."""
+    places = np.arange(rows) * ((columns - 1) / max(1, rows - 1)) + centre
+    near: Mask = np.abs(places[:, None] - np.arange(columns)) <= 1
+    return near
+
+
+def name(scores: Scores, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+    """Return the index into PATTERNS of each head's pattern `[L, H]`."""
+    stripes, near, blocks = scores
+    conditions = [
+        (stripes >= threshold / 2) & (near >= threshold / 2),
+        stripes >= threshold,
+        near >= threshold,
+        blocks >= threshold,
+    ]
+    return np.select(conditions, [BOTH, VERTICAL, DIAGONAL, BLOCK], HETEROGENEOUS)
+
+
+def typical(scores: Scores) -> Doubles:
+    """Return how typical each head's map is of each pattern `[5, L, H]`."""
+    stripes, near, blocks = scores
+    return np.stack([
+        stripes - np.maximum(near, 0),
+        near - np.maximum(stripes, 0),
+        np.minimum(stripes, near),
+        blocks - np.maximum(np.maximum(stripes, near), 0),
+        -np.maximum(np.maximum(stripes, near), blocks),
+    ])  # fmt: skip
+
+
+@dataclass
+class PartPatterns:
+    """Patterns of one part of a model.
+
+    Attributes:
+        names: indices into PATTERNS for each text, by measure, N arrays `[L, H]`.
+        examples: by pattern, how typical the most typical map by weights is, its layer and head, and the text's maps.
+        short: number of texts that were skipped as too short.
+    """
+
+    part: Part
+    threshold: float
+    names: dict[str, list[NDArray[np.int64]]] = field(default_factory=lambda: {measure: [] for measure in MEASURES})
+    examples: dict[int, tuple[float, tuple[int, int], Maps]] = field(default_factory=dict)
+    short: int = 0
+
+    def add(self, reading: Reading) -> None:
+        """Classify the maps of a text."""
+        maps = reading.maps[self.part]
+        t, s = len(maps.rows), len(maps.columns)
+        if min(t, s) < SHORTEST:
+            self.short += 1
+            return
+        seen = np.tri(t, s) > 0 if self.part == "decoder" else np.ones((t, s), bool)
+        segments = segments_of(maps.columns, reading.pair) if self.part == "encoder" else None
+        for measure, values in measured(maps).items():
+            scores = score(values, seen, segments)
+            names = name(scores, self.threshold)
+            self.names[measure].append(names)
+            if measure == "weight" and max(t, s) <= LONGEST_SHOWN:
+                for pattern, typicality in enumerate(typical(scores)):
+                    candidates = np.where(names == pattern, typicality, -np.inf)
+                    layer, head = map(int, np.unravel_index(candidates.argmax(), candidates.shape))
+                    best = self.examples[pattern][0] if pattern in self.examples else -np.inf
+                    if candidates[layer, head] > best:
+                        self.examples[pattern] = float(candidates[layer, head]), (layer, head), maps
+
+    def shares(self, measure: str) -> Doubles:
+        """Return one-hot patterns of each text `[N, 5, L, H]`."""
+        names = np.array(self.names[measure])[:, None]  # [N, 1, L, H]
+        shares: Doubles = (names == np.arange(len(PATTERNS))[:, None, None]).astype(np.float64)
+        return shares
+
+
+def segments_of(tokens: Tokens, pair: Pair) -> NDArray[np.int64] | None:
+    """Return the segment of each piece if the encoder reads both sides of a pair, else None.
+
+    A special piece belongs to the segment that it follows; the first special piece to the first segment.
+    """
+    if not pair.target or len(tokens.text) != len(pair.source) + len(pair.target):
+        return None
+    segment, segments = 0, []
+    for word in tokens.words:
+        segment = segment if word == SPECIAL else int(word >= len(pair.source))
+        segments.append(segment)
+    return np.array(segments)
+
+
+def patterns(
+    model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], threshold: float = THRESHOLD, seed: int = 1
+) -> Finding:
+    """Classify the attention maps of a text.
+
+    Args:
+        threshold: see the module.
+        seed: seed of the bootstrap.
+
+    Raises:
+        DataError: no text has at least SHORTEST pieces and is readable for the model.
+    """
+    by_part = {part: PartPatterns(part, threshold) for part in parts}
+    for reading in model.read(pairs, parts):
+        for part in reading.maps:
+            by_part[part].add(reading)
+    if not all(part_patterns.names["weight"] for part_patterns in by_part.values()):
+        raise DataError(f"there is no line of {SHORTEST} pieces or more that the model can read")
+    layers, heads = [], []
+    figures = {}
+    for part, found in by_part.items():
+        by_layer = np.stack([found.shares(measure).mean((0, 3)) for measure in MEASURES], -1)  # [5, L, 2]
+        for n, (measure, symbol) in enumerate(MEASURES.items()):
+            layers += [[part, layer, symbol, *100 * row] for layer, row in enumerate(by_layer[..., n].T, 1)]
+            shares = 100 * found.shares(measure).mean(0)  # [5, L, H]
+            heads += [[part, i + 1, j + 1, symbol, *shares[:, i, j]] for i, j in np.ndindex(shares.shape[1:])]
+        names = [f"{layer + 1} {symbol}" for layer in range(by_layer.shape[1]) for symbol in MEASURES.values()]
+        heights = {key: [100 * float(share) for share in by_layer[n].ravel()] for n, key in enumerate(PATTERNS)}
+        figures[f"{part}.shares"] = bars(names, heights, {}, "maps of a layer, %", part)
+    for part, found in by_part.items():
+        panels = {
+            f"{PATTERNS[pattern]} ({i + 1}-{j + 1})": (
+                maps.weights[i, j].astype(np.float64), maps.rows.pieces, maps.columns.pieces
+            )
+            for pattern, (_, (i, j), maps) in sorted(found.examples.items())
+        }  # fmt: skip
+        if panels:
+            figures[f"{part}.examples"] = attention_maps(panels, f"{part}: the most typical maps (layer-head)")
+    tables = {
+        "parts": _part_table(by_part, seed),
+        "layers": make_table(f"part | layer | measure | {_SHARES}", layers),
+        "heads": make_table(f"part | layer | head | measure | {_SHARES}", heads, wide=True),
+    }
+    return Finding(tables, figures)
+
+
+_HEADS = ("vertical", "diagonal", "both", "block", "other")
+_SHARES = " | ".join(f"{key}: {head}, % .1" for key, head in zip(PATTERNS, _HEADS, strict=True))
+
+
+def _part_table(by_part: Mapping[Part, PartPatterns], seed: int) -> Table:
+    """Return a table of all heads of a part together, with intervals in wide tables."""
+    rows = []
+    for part, found in by_part.items():
+        draws = Draws(len(found.names["weight"]), seed)
+        for measure, symbol in MEASURES.items():
+            by_text = found.shares(measure).mean((2, 3))  # [N, 5]
+            shares = [draws.share(share, np.ones_like(share)) for share in by_text.T]
+            rows.append([part, symbol, *(value for value, _ in shares), *(ends for _, ends in shares), len(by_text)])
+    notes = ["shares of the maps of all heads in all texts; intervals: 95 %, bootstrap over texts"]
+    if not all(found.examples for found in by_part.values()):
+        notes.append(f"no map is drawn of texts of more than {LONGEST_SHOWN} pieces")
+    if short := sum(found.short for found in by_part.values()):
+        notes.append(
+            f"{plural(short, 'text')} left out that a part has fewer than {SHORTEST} pieces of, counted by part"
+        )
+    intervals = " | ".join(f"{key} interval: {key}, interval .1 +" for key in PATTERNS)
+    return make_table(f"part | measure | {_SHARES} | {intervals} | texts", rows, *notes)
