@@ -62,7 +62,7 @@ class Text:
 class Example(NamedTuple):
     """A training example: pieces `[S]`, the segment of each, and whether the second segment follows the first.
 
-    `other` is 0 if it does, 1 if it comes from another line, NOT_ASKED if there is no second segment.
+    `second` is 0 if it does, 1 if it comes from another line, NOT_ASKED if there is no second segment.
     """
 
     ids: Ids
@@ -106,34 +106,23 @@ def example(text: Text, number: int, longest: int, random: Random) -> Example:
     if kind < JOINED:
         start, length = text.starts[number], int(random.integers(room // 4, room + 1))
         line = text.ids[start : start + length].astype(np.int64)
-    elif kind >= JOINED + SINGLE and text.begins[line].sum() >= 4:
+    segments, follows = [line], NOT_ASKED
+    if kind >= JOINED + SINGLE and text.begins[line].sum() >= 4:
         place = cut(line, text, random)
-        first, second, unrelated = line[:place], line[place:], int(random.integers(2))
-        if unrelated:
-            random_line = text.line(int(random.integers(len(text))))[: room - len(first)]
+        segments, follows = [line[:place], line[place:]], int(random.integers(2))
+        if follows:  # 1: not the rest of the line, but part of another
+            random_line = text.line(int(random.integers(len(text))))[: room - place]
             if text.begins[random_line].sum() >= 2:
-                second = random_line[cut(random_line, text, random) :]
+                segments[1] = random_line[cut(random_line, text, random) :]
             else:
-                unrelated = 0
-        return _example(first, second, unrelated)
-    return _example(line, line[:0], NOT_ASKED)
-
-
-def _example(first: Ids, second: Ids, unrelated: int) -> Example:
-    special = [np.array([SPECIAL.index(piece)]) for piece in (CLS, SEP)]
-    parts = [special[0], first, special[1], *([second, special[1]] if unrelated != NOT_ASKED else [])]
-    ids = np.concatenate(parts)
-    return Example(ids, (np.arange(len(ids)) >= len(first) + 2).astype(np.int64), unrelated)
+                follows = 0
+    end = [SPECIAL.index(SEP)]
+    ids = np.concatenate([[SPECIAL.index(CLS)], *(part for segment in segments for part in (segment, end))])
+    return Example(ids, (np.arange(len(ids)) >= len(segments[0]) + 2).astype(np.int64), follows)
 
 
 def collate(examples: list[Example], vocabulary: int, random: Random) -> Batch:
-    """Pad examples to a batch, and hide some of their pieces.
-
-    Args:
-        examples: one or more.
-        vocabulary: number of pieces, special pieces included.
-        random: source of random numbers.
-    """
+    """Pad examples to a batch, and hide some of their pieces; the vocabulary is so large, special pieces included."""
     shape = len(examples), max(len(item.ids) for item in examples)
     ids, segments = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for row, item in enumerate(examples):
@@ -155,7 +144,6 @@ def training_batches(text: Text, longest: int, tokens: int, seed: int) -> Iterat
         text: text in which every line has at least one piece.
         longest: maximum number of pieces of an example.
         tokens: maximum number of pieces of a batch, padding included.
-        seed: seed of order, cuts and hidden pieces.
     """
     random = np.random.default_rng(seed)
     while True:

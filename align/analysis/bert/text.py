@@ -40,12 +40,8 @@ def learn_tokenizer(lines: Iterator[str], pieces: int, lower: bool) -> Any:
     The library orders equally frequent pieces arbitrarily: another run may learn some others.
 
     Args:
-        lines: lines of the text.
         pieces: maximum number of pieces, special pieces included.
         lower: whether to lower-case text and remove its accents.
-
-    Raises:
-        ModuleNotFoundError: tokenizers is not installed.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from align.analysis.commands.common import PROGRAM, Common, Texts, load_aligner, load_inspected, need_target
+from align.analysis.commands.common import PROGRAM, Common, load_aligner, load_inspected, need_target, parts_of, text_of
 from align.cli.args import ModelArgs
 from align.cli.common import open_output, say
 from align.cli.gold_args import GoldArgs
@@ -29,8 +29,7 @@ from align.models.folder import find_model
 from align.view.findings import Finding
 
 if TYPE_CHECKING:
-    from align.analysis.layers.probes import Task, Told
-    from align.analysis.maps import Inspected, Layered, Reading
+    from align.analysis.maps import Inspected, Reading
 
 Answer = tuple[Finding, Parts]
 
@@ -38,15 +37,23 @@ REPORT_EVERY = 30.0
 """Seconds between two lines about progress."""
 
 
+def names_of(*files: str | None) -> str:
+    """Join the names of files without their folders, for the signature."""
+    return "+".join(Path(name_shown(name)).name for name in files if name)
+
+
+def progress_of(common: Common) -> Callable[[str], None]:
+    """Return a callback that reports progress, unless quiet."""
+    return (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}")
+
+
 # Attention to a text.
 
 
 class Counted:
-    """A model that counts the pairs it cannot read; see `align.analysis.maps.Inspected`.
+    """A model that counts the pairs without attention, blank or too long, and those that are too long.
 
-    Attributes:
-        left_out: number of pairs without attention: blank or too long.
-        too_long: number of those that are too long.
+    See `align.analysis.maps.Inspected`.
     """
 
     def __init__(self, model: Inspected) -> None:
@@ -65,24 +72,27 @@ class Counted:
 
 
 def _ask(
-    common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding]
+    common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding], **more: Any
 ) -> Answer:
-    """Run an analysis of a text, warn about lines that are too long, and sign with the number of lines read."""
-    model, texts = Counted(load_inspected(common)), Texts.of(args)
-    with open_text(texts.input) as text:
-        finding = question(model, islice(text, texts.lines), texts.parts_of(model))
+    """Run an analysis of a text, warn about lines that are too long, and sign with the number of lines read.
+
+    Args:
+        more: further parts of the signature.
+    """
+    model, files = Counted(load_inspected(common)), text_of(args)
+    with open_text(files) as text:
+        finding = question(model, islice(text, args.lines), parts_of(model, args.parts, files.one_side))
         if model.too_long:
             message = f"too long for the model, and left out: {plural(model.too_long, 'line')}"
             warnings.warn(message, TextWarning, stacklevel=2)
-        return finding, {"model": model.name, "n": text.lines - model.left_out}
+        return finding, {"model": model.name, "n": text.lines - model.left_out, **more, "seed": args.seed}
 
 
 def mixing(common: Common, args: Namespace) -> Answer:
     """Compare norms with weights, by kind of piece."""
     from align.analysis.mixing import mixing
 
-    finding, signed = _ask(common, args, lambda model, pairs, parts: mixing(model, pairs, parts, args.seed))
-    return finding, {**signed, "seed": args.seed}
+    return _ask(common, args, lambda model, pairs, parts: mixing(model, pairs, parts, args.seed))
 
 
 def similarity(common: Common, args: Namespace) -> Answer:
@@ -90,17 +100,17 @@ def similarity(common: Common, args: Namespace) -> Answer:
     need("sklearn", "maps of heads", "scikit-learn")
     from align.analysis.similarity import similarity
 
-    finding, signed = _ask(common, args, lambda model, pairs, parts: similarity(model, pairs, parts, args.seed))
-    return finding, {**signed, "seed": args.seed}
+    return _ask(common, args, lambda model, pairs, parts: similarity(model, pairs, parts, args.seed))
 
 
 def patterns(common: Common, args: Namespace) -> Answer:
     """Classify the pattern of each attention map."""
     from align.analysis.patterns import patterns
 
-    threshold, seed = args.threshold, args.seed
-    finding, signed = _ask(common, args, lambda model, pairs, parts: patterns(model, pairs, parts, threshold, seed))
-    return finding, {**signed, "threshold": f"{threshold:g}", "seed": seed}
+    def question(model: Inspected, pairs: Iterator[Pair], parts: list[Part]) -> Finding:
+        return patterns(model, pairs, parts, args.threshold, args.seed)
+
+    return _ask(common, args, question, threshold=f"{args.threshold:g}")
 
 
 # Probes and annotated text.
@@ -111,33 +121,34 @@ def syntax(common: Common, args: Namespace) -> Answer:
     if not args.no_probes:
         need("sklearn", "probes", "scikit-learn")
     from align.analysis.data.treebank import read_treebank
-
-    trees = read_treebank(args.input, args.sentences)
-    model = load_inspected(common)
     from align.analysis.syntax.question import syntax
 
-    finding = syntax(model, trees, args.fewest, args.seed, args.vectors, not args.no_probes, name_shown(args.input))
-    parts: Parts = {"model": model.name, "treebank": Path(args.input).name, "n": len(trees), "fewest": args.fewest}
-    vectors = Path(args.vectors).name if args.vectors else None
-    probes = "none" if args.no_probes else None
-    return finding, {**parts, "seed": args.seed, "vectors": vectors, "probes": probes}
+    file = name_shown(args.input)
+    trees = read_treebank(args.input, args.sentences)
+    model = load_inspected(common)
+    parts: dict[str, Any] = {
+        "model": model.name,
+        "treebank": names_of(args.input),
+        "n": len(trees),
+        "fewest": args.fewest,
+    }
+    parts |= {
+        "seed": args.seed,
+        "vectors": names_of(args.vectors) or None,
+        "probes": "none" if args.no_probes else None,
+    }
+    return syntax(model, trees, args.fewest, args.seed, args.vectors, not args.no_probes, file), parts
 
 
 def coreference(common: Common, args: Namespace) -> Answer:
     """Measure how well heads link pronouns to names."""
+    from align.analysis.coreference import coreference
     from align.analysis.data.gap import read_paragraphs
 
     paragraphs = read_paragraphs(args.input, args.paragraphs)
     model = load_inspected(common)
-    from align.analysis.coreference import coreference
-
-    finding = coreference(model, paragraphs, args.seed, name_shown(args.input))
-    return finding, {
-        "model": model.name,
-        "gap": Path(args.input).name,
-        "n": len(paragraphs),
-        "seed": args.seed,
-    }
+    parts: dict[str, Any] = {"model": model.name, "gap": names_of(args.input), "n": len(paragraphs), "seed": args.seed}
+    return coreference(model, paragraphs, args.seed, name_shown(args.input)), parts
 
 
 def keywords(common: Common, args: Namespace) -> Answer:
@@ -147,65 +158,49 @@ def keywords(common: Common, args: Namespace) -> Answer:
     from align.analysis.keywords.question import keywords
     from align.analysis.keywords.scores import Plan
 
-    file_name = name_shown(args.keyphrases)
-    documents = read_keyphrases(args.keyphrases, file_name)
+    file = name_shown(args.keyphrases)
+    documents = read_keyphrases(args.keyphrases, file)
     by_split = [[document for document in documents if document.split == split][: args.documents] for split in SPLITS]
-    corpus = Corpus([document for part in by_split for document in part], file_name)
+    corpus = Corpus([document for part in by_split for document in part], file)
     model = load_inspected(common)
     finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.random_orders))
-    sizes = {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
-    tuning: Parts = {"rate": f"{args.rate:g}", "orders": args.random_orders} if args.epochs else {}
-    parts: Parts = {"model": model.name, "data": Path(file_name).name, **sizes, "epochs": args.epochs, **tuning}
+    parts: dict[str, Any] = {"model": model.name, "data": names_of(args.keyphrases)}
+    parts |= {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
+    parts |= {"epochs": args.epochs}
+    parts |= {"rate": f"{args.rate:g}", "orders": args.random_orders} if args.epochs else {}
     return finding, {**parts, "samples": args.samples, "seed": args.seed}
 
 
 def layers(common: Common, args: Namespace) -> Answer:
     """Probe each layer's vectors, and write the predictions for each example."""
     model = load_inspected(common)
-    from align.analysis.layers.probes import Settings
-    from align.analysis.layers.question import layers
-
-    tasks, texts = _tasks(model, args)
-    finding, predictions = layers(tasks, Settings(args.hidden, args.epochs, args.seed), _progress(common))
-    if args.examples:
-        _write_examples(args.examples, predictions, texts)
-    return finding, {
-        "model": model.name,
-        "data": "+".join(Path(name).name for name in (args.treebank, args.train, args.test) if name),
-        "n": sum(len(text) for text in {id(text): text for text in texts}.values()),
-        "parts": args.folds if args.treebank else None,
-        "hidden": args.hidden,
-        "epochs": args.epochs,
-        "seed": args.seed,
-    }
-
-
-def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[Sequence[str]]]]:
-    """Build the tasks; return them with the sentences of each."""
     from align.analysis.data.chunks import read_sentences
     from align.analysis.data.treebank import read_treebank
-    from align.analysis.layers.question import chunk_task, treebank_tasks
+    from align.analysis.layers.probes import Settings, Task
+    from align.analysis.layers.question import chunk_task, examples, layers, treebank_tasks
 
     tasks: list[Task] = []
-    texts: list[Sequence[Sequence[str]]] = []
+    texts: list[Sequence[Sequence[str]]] = []  # of each task
+    lines = 0
     if args.treebank:
         trees = read_treebank(args.treebank, args.lines)
         tasks += treebank_tasks(model, trees, args.folds, args.seed, name_shown(args.treebank))
         texts += [[tree.words for tree in trees]] * len(tasks)
+        lines += len(trees)
     if args.train:
         train, test = (read_sentences(name)[: args.lines] for name in (args.train, args.test))
         tasks.append(chunk_task(model, train, test, (name_shown(args.train), name_shown(args.test))))
         texts.append([sentence.words for sentence in (*train, *test)])
-    return tasks, texts
-
-
-def _write_examples(file: str, predictions_by_task: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
-    from align.analysis.layers.question import examples
-
-    with open_output(file) as out:
-        for predictions, text in zip(predictions_by_task, texts, strict=True):
-            for example in examples(predictions, text):
-                out.write(to_json(example).encode() + b"\n")
+        lines += len(train) + len(test)
+    finding, predictions = layers(tasks, Settings(args.hidden, args.epochs, args.seed), progress_of(common))
+    if args.examples:
+        with open_output(args.examples) as out:
+            for predicted, text in zip(predictions, texts, strict=True):
+                for example in examples(predicted, text):
+                    out.write(to_json(example).encode() + b"\n")
+    parts: dict[str, Any] = {"model": model.name, "data": names_of(args.treebank, args.train, args.test), "n": lines}
+    parts |= {"parts": args.folds if args.treebank else None, "hidden": args.hidden, "epochs": args.epochs}
+    return finding, {**parts, "seed": args.seed}
 
 
 # Translation models without some heads.
@@ -215,38 +210,43 @@ def ablate(common: Common, args: Namespace) -> Answer:
     """Mask and prune heads, and measure loss, BLEU and AER."""
     if args.bleu_lines:
         need("sacrebleu", "scores of translations")
-    texts = Texts.of(args)
-    pairs = _read_pairs(texts.input)
+    pairs, file = _read_pairs(args)
     gold: Sequence[Gold] | None = None
     kind = None
     if args.gold:
         links = read_as("gold", args.gold, read_group(GoldArgs, args).options, pairs, name_shown(args.gold))
-        gold, kind = links.pairs[: texts.lines], links.kind
-    pairs = pairs[: texts.lines]
+        gold, kind = links.pairs[: args.lines], links.kind
+    pairs = pairs[: args.lines]
     aligner = load_aligner(common)
     from align.analysis.ablation.question import Ablation, study
     from align.analysis.ablation.tables import report
 
     search = Search(args.beam)
     translator = aligner.forward.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
-    ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines, _files_shown(texts.input))
-    study_of_heads = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
-    return report(ablation, study_of_heads, args.samples, args.seed), {
+    ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines, file)
+    progress, reported = progress_of(common), time.monotonic()
+
+    def tick(done: int, total: int) -> None:
+        nonlocal reported
+        if time.monotonic() - reported > REPORT_EVERY:
+            reported = time.monotonic()
+            progress(f"{done:,} of {total:,} measurements")
+
+    finding = report(ablation, study(ablation, args.parts or PARTS, tick), args.samples, args.seed)
+    parts: dict[str, Any] = {
         "model": aligner.forward.recorder.name,
-        "text": _names_of(texts.input),
+        "text": names_of(*text_of(args).files),
         "n": len(pairs),
-        "parts": "+".join(texts.parts) or None,
-        "gold": kind,
-        "bleu": f"{len(ablation.references)}-{search}" if translator else None,
-        "ci": f"percentile-{args.samples}",
-        "seed": args.seed,
     }
+    parts |= {"parts": "+".join(args.parts) or None, "gold": kind}
+    parts |= {"bleu": f"{len(ablation.references)}-{search}" if translator else None}
+    return finding, {**parts, "ci": f"percentile-{args.samples}", "seed": args.seed}
 
 
 def prune(common: Common, args: Namespace) -> Answer:
     """Choose heads, write the model without them, and load the result."""
-    texts = Texts.of(args)
-    pairs = _read_pairs(texts.input)[: texts.lines]
+    pairs, file = _read_pairs(args)
+    pairs = pairs[: args.lines]
     if args.output.exists():
         raise FileExistsError(errno.EEXIST, "the folder exists: name another one", str(args.output))
     aligner = load_aligner(common)
@@ -259,58 +259,32 @@ def prune(common: Common, args: Namespace) -> Answer:
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise ModelError(f"{aligner.forward.recorder.name}: heads can be taken out of fairseq models only")
     request = common.request
-    folder = find_model(request.name, request.options)
-    before = Ablation(aligner, pairs, file=_files_shown(texts.input))
+    folder = find_model(request.name, request.model.options)
+    before = Ablation(aligner, pairs, file=file)
     heads = least_needed(before, args.heads, args.order)
     write_pruned(folder, recorder, heads, args.output)
     smaller = replace(request, model=ModelArgs(str(args.output)))
     pruned = load_aligner(replace(common, request=smaller), whole=False)
-    written = find_model(smaller.name, smaller.options)
+    written = find_model(smaller.name, smaller.model.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
         "pruned": size_of(Ablation(pruned, pairs), written.checkpoint),
     }
-    return pruning(heads, sizes), {
-        "model": aligner.forward.recorder.name,
-        "text": _names_of(texts.input),
-        "n": len(pairs),
-        "order": args.order,
-        "pruned": pruned.forward.recorder.name,
-    }
+    parts: dict[str, Any] = {"model": recorder.name, "text": names_of(*text_of(args).files), "n": len(pairs)}
+    return pruning(heads, sizes), {**parts, "order": args.order, "pruned": pruned.forward.recorder.name}
 
 
-def _read_pairs(text: Input) -> list[Pair]:
-    """Read all pairs of a text.
+def _read_pairs(args: Namespace) -> tuple[list[Pair], str]:
+    """Read all pairs of a text; return them with the names of its files for errors.
 
     Raises:
         DataError: the text has one side only.
     """
-    if text.one_side:
+    files = text_of(args)
+    if files.one_side:
         raise need_target("a loss needs a text's other side")
-    with open_text(text) as pairs:
-        return list(pairs)
-
-
-def _names_of(text: Input) -> str:
-    """Join the names of a text's files without folders, for the signature."""
-    return "+".join(Path(name_shown(name)).name for name in text.files)
-
-
-def _files_shown(text: Input) -> str:
-    return " and ".join(map(name_shown, text.files))
-
-
-class Ticker:
-    """Callback that reports progress every `REPORT_EVERY` seconds, unless quiet."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._reported = quiet, time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Report the number of measurements done, if a report is due."""
-        if not self._quiet and time.monotonic() - self._reported > REPORT_EVERY:
-            self._reported = time.monotonic()
-            say(f"{PROGRAM}: {done:,} of {total:,} measurements")
+    with open_text(files) as pairs:
+        return list(pairs), " and ".join(map(name_shown, files.files))
 
 
 # Adversaries.
@@ -332,7 +306,7 @@ def adversary(common: Common, args: Namespace) -> Answer:
         torch.set_num_threads(common.request.run.threads)
     learning = Learning(epochs=args.epochs, seed=args.seed)
     finding = exclusive(
-        train, test, args.lambdas, args.divergence, args.seeds, args.threshold, learning, _progress(common)
+        train, test, args.lambdas, args.divergence, args.seeds, args.threshold, learning, progress_of(common)
     )
     return finding, {
         "train": f"{Path(args.train).name}({len(train)})",
@@ -367,16 +341,10 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
 
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
-    finding = moved(
-        recorder,
-        tuning[: args.pairs],
-        tuning[args.pairs :],
-        text,
-        gold.pairs,
-        Asked(args.lambdas, args.divergence, args.move, args.updates, seed=args.seed),
-        _progress(common),
-        " and ".join(map(name_shown, files)),
-    )
+    options = Asked(args.lambdas, args.divergence, args.move, args.updates, seed=args.seed)
+    halves = tuning[: args.pairs], tuning[args.pairs :]
+    file = " and ".join(map(name_shown, files))
+    finding = moved(recorder, *halves, text, gold.pairs, options, progress_of(common), file)
     return finding, {
         "model": recorder.name,
         "tuned": f"{Path(files[0]).name}({args.pairs})",
@@ -390,8 +358,3 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
         "updates": args.updates,
         "seed": args.seed,
     }
-
-
-def _progress(common: Common) -> Callable[[str], None]:
-    """Return a callback that reports progress, unless quiet."""
-    return (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from align.cli.args import MethodArgs, ModelArgs, RunArgs, check_files, tables_format
 from align.cli.common import open_output, say
 from align.cli.loading import LANGUAGES, Request, load_models
-from align.cli.options import add_group, file_prefix, option, read_group
+from align.cli.options import file_prefix, option, read_group
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.core.errors import DataError, KindError, ModelError, plural
@@ -62,55 +62,32 @@ class Common:
         return self.request.run.quiet
 
 
-def add_common_options(parser: Parser) -> None:
-    """Add the options of the model and of the output."""
-    add_group(parser, TableArgs)
-    add_group(parser, ModelArgs, only=("model", "source_lang", "target_lang"))
-    add_group(parser, RunArgs, only=("device", "threads", "quiet"))
-
-
 def common_options(args: argparse.Namespace) -> Common:
-    """Read the options of `add_common_options`."""
+    """Read the options of the model and of the output."""
     method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args, workers=1)
     return Common(Request(read_group(ModelArgs, args), method, run), read_group(TableArgs, args))
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The text to analyse.
+def text_of(args: argparse.Namespace) -> Input:
+    """Return the files of the text to analyse, after `check_text`."""
+    files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
+    return Input(files, args.target is not None, not args.input and args.target is None)
 
-    Attributes:
-        input: its files.
-        lines: number of lines to read; None for all.
-        parts: parts of the model to read; empty for all that the text is sufficient for.
+
+def parts_of(model: Inspected, parts: Sequence[Part], one_side: bool) -> list[Part]:
+    """Return the parts of the model to read; if none is asked for, all that the text is sufficient for.
+
+    Raises:
+        DataError: the model does not have the part, or the text lacks the target side for it.
     """
-
-    input: Input
-    lines: int | None
-    parts: tuple[Part, ...]
-
-    @classmethod
-    def of(cls, args: argparse.Namespace) -> Texts:
-        """Read the options of `text_group`, after `check_text`."""
-        files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
-        one_side = not args.input and args.target is None
-        return cls(Input(files, args.target is not None, one_side), args.lines, args.parts)
-
-    def parts_of(self, model: Inspected) -> list[Part]:
-        """Return the parts to read.
-
-        Raises:
-            DataError: the model does not have the part, or the text lacks the target side for it.
-        """
-        paired = not self.input.one_side
-        parts = self.parts or [part for part in model.shape if paired or part == "encoder"]
-        for part in parts:
-            if part not in model.shape:
-                there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
-                raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
-            if part != "encoder" and not paired:
-                raise need_target(f"{ATTENTION[part]} needs a text's other side")
-        return list(parts)
+    parts = parts or [part for part in model.shape if part == "encoder" or not one_side]
+    for part in parts:
+        if part not in model.shape:
+            there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
+            raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
+        if part != "encoder" and one_side:
+            raise need_target(f"{ATTENTION[part]} needs a text's other side")
+    return list(parts)
 
 
 def need_target(text: str) -> DataError:
@@ -126,29 +103,25 @@ def check_text(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("give FILEs of both sides, or -s, and -t where there is another side")
     if args.input and args.source is not None:
         parser.error("either FILEs of both sides, or -s and -t")
-    check_files(parser, Texts.of(args).input.files, None)
+    check_files(parser, text_of(args).files, None)
 
 
 def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:
     """Run an analysis, print the tables, and draw the figures.
 
     Args:
-        common: options of the output.
         command: name of the command in the signature.
         work: runs the analysis; returns its result and further parts of the signature.
     """
-    if common.output.plots:
+    plots, output = common.output.plots, common.output
+    if plots:
         need("matplotlib", "figures")
-        common.output.plots.parent.mkdir(parents=True, exist_ok=True)
+        plots.parent.mkdir(parents=True, exist_ok=True)
     finding, parts = work()
     sign = signature({"name": command, **parts}, "analysis")
-    drawn = (
-        draw_figures(finding, common.output.plots) if common.output.plots else []
-    )  # before anything is written to stdout
+    drawn = draw_figures(finding, plots) if plots else []  # before anything is written to stdout
     with open_output(None) as stdout:
-        stdout.write(
-            write_tables(finding.tables, sign, format=common.output.format, wide=common.output.wide).encode() + b"\n"
-        )
+        stdout.write(write_tables(finding.tables, sign, format=output.format, wide=output.wide).encode() + b"\n")
     if not common.quiet:
         for path in drawn:
             say(f"{PROGRAM}: {path}")
@@ -158,21 +131,41 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
 
 
 def load_inspected(common: Common) -> Layered:
-    """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one."""
-    if folder := _encoder_folder(common):
-        keep_freed_memory()
-        return _load_encoder(folder, common)
-    try:
-        aligner = load_aligner(common)
-    except KindError as error:
-        from align.analysis.models.pretrained import KINDS
+    """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one.
 
-        hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
-        raise ModelError(error.what, file=error.file, hint=hint) from None
-    from align.analysis.models.translation import TranslationModel
+    Raises:
+        ModelError: an option of translation models is set for an encoder.
+    """
+    folder = _encoder_folder(common)
+    if folder is None:
+        try:
+            aligner = load_aligner(common)
+        except KindError as error:
+            from align.analysis.models.pretrained import KINDS
 
-    recorder: Any = aligner.forward.recorder  # its type depends on the backend
-    return TranslationModel(recorder)
+            hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
+            raise ModelError(error.what, file=error.file, hint=hint) from None
+        from align.analysis.models.translation import TranslationModel
+
+        recorder: Any = aligner.forward.recorder  # its type depends on the backend
+        return TranslationModel(recorder)
+    keep_freed_memory()
+    import torch
+
+    from align.analysis.models.encoder import load_encoder
+    from align.models.load import pick_device
+
+    if option := next((name for name in LANGUAGES if getattr(common.request.model, name) is not None), None):
+        hint = f"leave ‹{option}› out"
+        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), hint=hint)
+    if common.request.run.threads:
+        torch.set_num_threads(common.request.run.threads)
+    device = pick_device(common.request.run.device)
+    model = load_encoder(folder, device)
+    if not common.quiet:
+        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
+        say(f"{PROGRAM}: {model.name} on {device}{threads}")
+    return model
 
 
 def load_aligner(common: Common, whole: bool = True) -> Aligner:
@@ -195,11 +188,8 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     recorder: Any = aligner.forward.recorder  # its type depends on the backend
     if isinstance(recorder, CausalRecorder):
         raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.request.name)
-    if (
-        whole
-        and recorder.backend == "fairseq"
-        and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True))
-    ):
+    checked = whole and recorder.backend == "fairseq"
+    if checked and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True)):
         message = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(message, file=common.request.name)
     return aligner
@@ -212,27 +202,3 @@ def _encoder_folder(common: Common) -> Path | None:
     from align.analysis.models.pretrained import is_encoder
 
     return folder if is_encoder(folder) else None
-
-
-def _load_encoder(folder: Path, common: Common) -> Layered:
-    """Load a BERT-like encoder, which accepts no option of translation models.
-
-    Raises:
-        ModelError: an option of translation models is set.
-    """
-    import torch
-
-    from align.analysis.models.encoder import load_encoder
-    from align.models.load import pick_device
-
-    if option := next((name for name in LANGUAGES if getattr(common.request.model, name) is not None), None):
-        hint = f"leave ‹{option}› out"
-        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), hint=hint)
-    if common.request.run.threads:
-        torch.set_num_threads(common.request.run.threads)
-    device = pick_device(common.request.run.device)
-    model = load_encoder(folder, device)
-    if not common.quiet:
-        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
-        say(f"{PROGRAM}: {model.name} on {device}{threads}")
-    return model

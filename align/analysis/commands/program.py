@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +13,12 @@ from align.analysis.commands import answers
 from align.analysis.commands.common import (
     PROGRAM,
     Common,
-    add_common_options,
+    TableArgs,
     check_text,
     common_options,
     publish,
 )
-from align.cli.args import MAX_BEAM, check_files
+from align.cli.args import MAX_BEAM, ModelArgs, RunArgs, check_files
 from align.cli.common import run, show_warnings
 from align.cli.gold_args import GoldArgs
 from align.cli.loading import LANGUAGES
@@ -41,10 +41,8 @@ SAFE = "distance of predictions up to which attention has moved safely"
 ORDER = "which go first: those on whose gates the loss depends least, or those without which it rises least"
 LAMBDAS = "how much it counts that attention moves, of an adversary each"
 DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
+OTHER_SEEDS = "of taggers to compare with"
 MOVE = "what is to move: attention by weight, or by norm"
-
-NOT_FOR_PRUNE = ("parts", "plots")
-NOT_FOR_ADVERSARY = ("model", "device", *LANGUAGES)
 
 
 class Command(NamedTuple):
@@ -57,7 +55,8 @@ class Command(NamedTuple):
         answer: computes tables, figures and parts of the signature.
         check: rejects invalid combinations of options.
         files: options that name files to read.
-        hidden: options of all commands that this one rejects.
+        without: options of all commands that this one does not have.
+        changes: settings of shared options that differ.
     """
 
     summary: str
@@ -66,7 +65,8 @@ class Command(NamedTuple):
     answer: Callable[[Common, argparse.Namespace], answers.Answer]
     check: Callable[[Parser, argparse.Namespace], None] = lambda parser, args: None
     files: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    changes: Mapping[str, Any] = {}
 
 
 def option(*names: str, **settings: Any) -> Argument:
@@ -84,9 +84,9 @@ def seed(help: str, default: int = 1) -> Argument:
     return option("--seed", type=seed_number, default=default, metavar="N", help=help)
 
 
-def file(name: str, help: str, *names: str, required: bool | None = None) -> Argument:
+def file(name: str, help: str, *names: str, required: bool = False) -> Argument:
     """Describe an argument that names a file."""
-    settings = {} if required is None else {"required": required}
+    settings = {"required": True} if required else {}
     return option(name, *names, metavar="FILE", help=help, **settings)
 
 
@@ -95,17 +95,20 @@ def threshold(parse: Callable[[str], float | None], metavar: str, default: float
     return option("--threshold", type=parse, default=default, metavar=metavar, help=help)
 
 
-def text(target: str, one_side: bool = True) -> Arguments:
-    """Describe the text whose attention is read; `target` is the help of -t."""
-    all_parts = "all that it has; without -t the encoder" if one_side else "all"
-    parts = f"of the model: {', '.join(PARTS)} (default: {all_parts})"
+def parts(default: str) -> Argument:
+    """Describe the parts of the model whose attention is read."""
+    help = f"of the model: {', '.join(PARTS)} (default: {default})"
+    return option("--attention", dest="parts", type=part_names, default=(), metavar="PART,PART", help=help)
+
+
+def text(target: str) -> Arguments:
+    """Describe the text that is read; `target` is the help of -t."""
     return (
         f"text {FILES}",
         option("input", nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"),
         file("-s", "sentences, one a line", "--source"),
         file("-t", target, "--target"),
         number("--lines", 1, None, "read the first N lines only"),
-        option("--attention", dest="parts", type=part_names, default=(), metavar="PART,PART", help=parts),
     )
 
 
@@ -146,12 +149,6 @@ def learning_rate(text: str) -> float:
     return rate
 
 
-def check_probes(parser: Parser, args: argparse.Namespace) -> None:
-    """Check the options of `syntax`."""
-    if args.vectors and args.no_probes:
-        parser.error("--vectors are for probes: leave out --no-probes")
-
-
 def check_layers(parser: Parser, args: argparse.Namespace) -> None:
     """Check the options of `layers`."""
     if (args.train is None) != (args.test is None):
@@ -169,7 +166,10 @@ def check_seeds(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("--other-seeds takes others than --seed")
 
 
-READ_BY_DECODER = text("their translations, which the decoder reads")
+READ_BY_DECODER = (
+    *text("their translations, which the decoder reads"),
+    parts("all that it has; without -t the encoder"),
+)
 
 COMMANDS: dict[str, Command] = {
     "mixing": Command(
@@ -213,7 +213,6 @@ COMMANDS: dict[str, Command] = {
             seed("of halves, folds and draws"),
         ),
         answers.syntax,
-        check_probes,
         files=("input", "vectors"),
     ),
     "coreference": Command(
@@ -291,7 +290,8 @@ COMMANDS: dict[str, Command] = {
   extract-align analyse ablate -s test.de -t test.en --bleu-lines 0 --attention cross
 """,
         (
-            *text("their translations, whose loss is measured", one_side=False),
+            *text("their translations, whose loss is measured"),
+            parts("all"),
             GoldArgs,
             "measuring",
             number("--bleu-lines", 0, 100, "sentences to translate; 0: none"),
@@ -309,7 +309,7 @@ COMMANDS: dict[str, Command] = {
   extract-align analyse prune -s valid.de -t valid.en --heads 9 -o smaller   which extract-align -m smaller reads
 """,
         (
-            *text("their translations, whose loss decides", one_side=False),
+            *text("their translations, whose loss decides"),
             "pruning",
             option("--heads", type=whole_number(1), required=True, metavar="N", help="how many heads are to go"),
             option("--rank-by", dest="order", choices=("importance", "effect"), default="importance", help=ORDER),
@@ -317,7 +317,7 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.prune,
         check_text,
-        hidden=NOT_FOR_PRUNE,
+        without=("plots",),
     ),
     "adversary": Command(
         "Is attention exclusive? Taggers of chunks that say the same and attend elsewhere",
@@ -333,20 +333,13 @@ COMMANDS: dict[str, Command] = {
             *adversaries("0.02,0.05,0.2,1,3"),
             number("--epochs", 1, 6, "passes over what they learn from"),
             seed("of the original; adversaries: the next"),
-            option(
-                "--other-seeds",
-                dest="seeds",
-                type=seed_list,
-                default="2,3",
-                metavar="N,N",
-                help="of taggers to compare with",
-            ),
+            option("--other-seeds", dest="seeds", type=seed_list, default="2,3", metavar="N,N", help=OTHER_SEEDS),
             threshold(number_up_to(1, "seeds"), "TVD", None, f"{SAFE} (default: the mean of the other seeds')"),
         ),
         answers.adversary,
         check_seeds,
         files=("train", "test"),
-        hidden=NOT_FOR_ADVERSARY,
+        without=("model", "device", *LANGUAGES),
     ),
     "adversary-translation": Command(
         "How far can a translation model's cross-attention move, and how do its links change?",
@@ -369,8 +362,16 @@ COMMANDS: dict[str, Command] = {
         ),
         answers.adversary_translation,
         files=("tune_source", "tune_target", "source", "target", "gold"),
+        changes={"gold": {"required": True}},
     ),
 }
+
+COMMON = (
+    (TableArgs, ("format", "wide", "plots")),
+    (ModelArgs, ("model", *LANGUAGES)),
+    (RunArgs, ("device", "threads", "quiet")),
+)
+"""Groups of options of all commands, and which of them."""
 
 EXAMPLES = """examples:
   extract-align analyse mixing -s text.de -t text.en   norms against weights, by kind of piece
@@ -394,11 +395,12 @@ def build_command(name: str) -> Parser:
         if isinstance(argument, str):
             group = parser.add_argument_group(argument)
         elif isinstance(argument, type):
-            add_group(parser, argument)
+            add_group(parser, argument, **command.changes)
         else:
             argument(group)
-    add_common_options(parser)
-    parser.hide(command.hidden)
+    for kind, names in COMMON:
+        if only := [name for name in names if name not in command.without]:
+            add_group(parser, kind, only=only)
     return parser
 
 
@@ -427,9 +429,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser, command = build_command(name), COMMANDS[name]
     args = parser.parse_command(words[1:])
     common = common_options(args)
-    for action in parser._actions:
-        if action.dest in command.hidden and getattr(args, action.dest) != action.default:
-            parser.error(f"{action.option_strings[-1]} has no effect here")
     command.check(parser, args)
     check_files(parser, [getattr(args, file) for file in command.files], None)
     show_warnings(PROGRAM, TextWarning)
