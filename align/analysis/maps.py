@@ -48,14 +48,12 @@ class Maps:
         columns: the S pieces that are attended to; in self-attention the same.
         weights: attention weights a `[L, H, T, S]`.
         vectors: norms of transformed vectors, `||f(x)||` `[L, H, S]`.
-        together: norm of all heads' sum, `||sum_h a_h f_h(x)||` `[L, T, S]` (Kobayashi et al. 2020, eq. 5).
     """
 
     rows: Tokens
     columns: Tokens
     weights: Numbers
     vectors: Numbers
-    together: Numbers
 
     @cached_property
     def norms(self) -> Numbers:
@@ -86,7 +84,7 @@ class States(NamedTuple):
 
 
 class Inspected(Protocol):
-    """A model that provides all its attention.
+    """A model that provides all its attention, and the vectors of its encoder.
 
     Attributes:
         name: name in the signature, with a fingerprint.
@@ -106,16 +104,8 @@ class Inspected(Protocol):
         """
         ...
 
-
-class Layered(Inspected, Protocol):
-    """A model that also provides the vectors of its encoder."""
-
     def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments.
-
-        Args:
-            pairs: as for `read`.
-        """
+        """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments."""
         ...
 
 

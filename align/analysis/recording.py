@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from align.core.errors import ModelError
-from align.core.scores import gram, head_products, source_norms, vector_norms
+from align.core.scores import gram, head_products, source_norms
 from align.core.types import PARTS, Part
 from align.models.engine.forward import Layer, Layout, Padded, SelfAttention, Transformer
 
 
-@dataclass(frozen=True, slots=True)
-class LayerAttention:
+class LayerAttention(NamedTuple):
     """Attention of one layer in a batch, from T rows to S columns.
 
     Attributes:
@@ -23,29 +22,23 @@ class LayerAttention:
         layer: number of the layer, from 1.
         weights: a `[B, H, T, S]`; padded rows are meaningless, padded columns are 0.
         vectors: norm of each head's transformed vector, `||f(x)||` `[B, H, S]`.
-        together: norm of all heads' sum, `||sum_h a_h f_h(x)||` `[B, T, S]` (Kobayashi et al. 2020, eq. 5).
     """
 
     part: Part
     layer: int
     weights: Tensor
     vectors: Tensor
-    together: Tensor
 
 
 def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor]) -> LayerAttention:
     """Return a layer's attention with its norms.
 
     Args:
-        part: part of the model.
-        layer: number of the layer, from 1.
         weights: `[B, H, T, S]`.
         values: value vectors with their bias `[B, H, S, d]`.
         products: the output projection's `head_products`.
     """
-    inner = gram(values, products)  # [B, S, H, H]
-    vectors, together = source_norms(inner), vector_norms(weights, inner)
-    return LayerAttention(part, layer, weights, vectors, together)
+    return LayerAttention(part, layer, weights, source_norms(gram(values, products)))
 
 
 def split_heads(weight: Tensor, heads: int) -> Tensor:
@@ -69,7 +62,8 @@ class Inside:
         }
         return {**own, "cross": (own["decoder"][0], self._transformer.heads)}
 
-    def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> Iterator[LayerAttention]:
+    @torch.inference_mode()
+    def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:
         """Return the attention of all layers of some parts; the pass stops once those are computed.
 
         Args:
@@ -77,28 +71,6 @@ class Inside:
             steps: input of the decoder `[B, T]`, on the model's device; None to run the encoder only.
             parts: parts to record.
         """
-        return iter(self._record(source, steps, parts))
-
-    @torch.inference_mode()
-    def states(self, source: Padded) -> Tensor:
-        """Return the encoder's vectors: input of the first layer, and output of each layer `[B, L+1, S, D]`.
-
-        The last is the encoder's output, after its final norm if it has one; vectors of padding are meaningless.
-
-        Args:
-            source: input of the encoder `[B, S]`, on the model's device.
-        """
-        columns = Layout.of(source.kept)
-        stack = self._transformer.encoder
-        states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
-        for layer in stack.layers:
-            states.append(layer.feed(layer.attend(states[-1], columns)))
-        if stack.norm:
-            states[-1] = stack.norm(states[-1])
-        return torch.stack([columns.pad(state) for state in states], 1)
-
-    @torch.inference_mode()
-    def _record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:
         columns = Layout.of(source.kept)
         stack = self._transformer.encoder
         x = stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)
@@ -136,3 +108,18 @@ class Inside:
             self._products[part, number] = head_products(out_proj)
         recorded.append(with_norms(part, number, weights, values, self._products[part, number]))
         return layer.attention_block.leave(layer.attention.context(weights, values, layout), x)
+
+    @torch.inference_mode()
+    def states(self, source: Padded) -> Tensor:
+        """Return the encoder's vectors: input of the first layer, and output of each layer `[B, L+1, S, D]`.
+
+        The last is the encoder's output, after its final norm if it has one; vectors of padding are meaningless.
+        """
+        columns = Layout.of(source.kept)
+        stack = self._transformer.encoder
+        states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
+        for layer in stack.layers:
+            states.append(layer.feed(layer.attend(states[-1], columns)))
+        if stack.norm:
+            states[-1] = stack.norm(states[-1])
+        return torch.stack([columns.pad(state) for state in states], 1)

@@ -13,10 +13,16 @@ import torch
 from align import Aligner, Gold, Pair, load
 from align.analysis.ablation.question import Ablation, Measured, Study, by_layer, pruning_order, study
 from align.analysis.ablation.tables import aer_change, bleu_scores, loss_change, rank_correlation, report
-from align.analysis.models.forced import sentence_losses
-from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
-from align.analysis.models.masking import gate_heads, without_heads
-from align.analysis.models.native import own_model
+from align.analysis.models.heads import (
+    AttentionBlock,
+    AttentionHead,
+    all_heads,
+    attention_blocks,
+    gate_heads,
+    masked,
+    without_heads,
+)
+from align.analysis.models.native import own_model, sentence_losses
 from align.analysis.recording import Inside
 from align.core.scores import collate
 from align.core.types import PARTS, Pieces, Search
@@ -75,7 +81,6 @@ def assert_same_attention(one: Any, other: Any, recorder: Any) -> None:
         assert (found.part, found.layer) == (expected.part, expected.layer)
         torch.testing.assert_close(found.weights, expected.weights)
         torch.testing.assert_close(found.vectors, expected.vectors)
-        torch.testing.assert_close(found.together, expected.together)
 
 
 @pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts"])

@@ -81,7 +81,7 @@ def test_attention_that_words_receive() -> None:
 def test_even_attention_is_one() -> None:
     side = Tokens(("a", "b"), (0, 2), ("a", "nothing", "b"))
     even = np.full((1, 1, 2, 2), 0.5, np.float32)
-    maps = Maps(side, side, even, np.ones((1, 1, 2), np.float32), np.ones((1, 2, 2), np.float32))
+    maps = Maps(side, side, even, np.ones((1, 1, 2), np.float32))
     values, there = received(maps)
     assert there.tolist() == [True, False, True]
     assert values[:, there] == pytest.approx(1)

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from align import Pair, load
-from align.analysis.models.forced import sentence_losses
-from align.analysis.models.heads import AttentionHead, attention_blocks
-from align.analysis.models.masking import without_heads
+from align.analysis.models.heads import AttentionHead, attention_blocks, without_heads
 from align.analysis.models.native import own_model
 from align.analysis.pruned_model import prune_checkpoint, write_pruned
 from align.analysis.recording import Inside
@@ -64,8 +62,6 @@ def test_a_pruned_model_is_the_masked_one(shape: str, old: bool, tmp_path: Path)
             torch.testing.assert_close(found.weights[:, there], expected.weights[:, there])
             assert not found.values[:, [n for n in range(whole.heads) if n not in there]].any()
             torch.testing.assert_close(found.out_proj, expected.out_proj)
-        losses = [sentence_losses(one, [one.encode(pair) for pair in PAIRS]) for one in (small, whole)]
-        torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-5)
         assert_same_norms(small, whole)
 
 
@@ -78,7 +74,6 @@ def assert_same_norms(small: Any, masked: Any) -> None:
     source, steps = small.padded(batch_of(small))
     recorded = [list(Inside(one.transformer).record(source, steps, PARTS)) for one in (small, masked)]
     for found, expected in zip(*recorded, strict=True):
-        torch.testing.assert_close(found.together, expected.together)
         vectors = expected.vectors
         if found.part != "cross":  # whose pruned heads are zeros, as masked ones are; others are not there
             vectors = vectors[:, remaining(found.part, found.layer, vectors.shape[1])]

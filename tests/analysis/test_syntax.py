@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import SPECIAL, Maps, States, Tokens, name_candidates
+from align.analysis.maps import SPECIAL, Maps, Tokens, name_candidates
 from align.analysis.syntax.attachment import Sentence, attach, both_directions, distances
 from align.analysis.syntax.question import attend, find, predict, syntax
 from align.analysis.syntax.word_pairs import NONE, classify, distance_vectors, draw_pairs, vectors
 from align.core.errors import DataError
-from align.core.types import Pair
 from tests.analysis.made import MadeModel
 
 pytest.importorskip("sklearn")
@@ -48,20 +47,12 @@ def planted(tree: Tree, numbers: np.random.Generator) -> Maps:
     weights[:, :, -1] = 2  # most of all goes to </s>
     side = Tokens(("x",) * len(part_of), tuple(int(word) for word in part_of), tree.words)
     vectors = np.ones((*SHAPE, len(part_of)), np.float32)
-    together = np.zeros((SHAPE[0], *weights.shape[1:]), np.float32)
-    return Maps(side, side, weights.reshape(*SHAPE, *weights.shape[1:]).astype(np.float32), vectors, together)
-
-
-class Treebank(MadeModel):
-    """A model of made maps, whose vectors nobody asks for."""
-
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        raise AssertionError("is not asked for")
+    return Maps(side, side, weights.reshape(*SHAPE, *weights.shape[1:]).astype(np.float32), vectors)
 
 
 NUMBERS = np.random.default_rng(1)
 TREES = [random_tree(NUMBERS, int(NUMBERS.integers(3, 9))) for _ in range(40)]
-MODEL = Treebank([{"encoder": planted(tree, NUMBERS)} for tree in TREES], SHAPE)
+MODEL = MadeModel([{"encoder": planted(tree, NUMBERS)} for tree in TREES], SHAPE)
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
@@ -114,7 +105,7 @@ def test_names_of_candidates() -> None:
 
 
 def test_sentences_that_the_model_cannot_read_are_left_out() -> None:
-    model = Treebank(MODEL._maps, SHAPE)
+    model = MadeModel(MODEL._maps, SHAPE)
     model._maps = [{}, *MODEL._maps[1:]]
     finding = syntax(model, TREES, probes=False)
     assert finding.tables["relations"].notes[-1].startswith("39 sentences; 1 left out")
@@ -216,7 +207,7 @@ def test_all_tables_with_a_file_of_vectors(tmp_path: Any) -> None:
 )
 def test_too_little_to_go_by(trees: list[Tree], probes: bool, message: str) -> None:
     numbers = np.random.default_rng(1)
-    model = Treebank([{"encoder": planted(tree, numbers)} for tree in trees], SHAPE)
+    model = MadeModel([{"encoder": planted(tree, numbers)} for tree in trees], SHAPE)
     with pytest.raises(DataError) as error:
         syntax(model, trees, probes=probes)
     assert str(error.value).startswith(message)
@@ -225,4 +216,4 @@ def test_too_little_to_go_by(trees: list[Tree], probes: bool, message: str) -> N
 def test_a_model_without_an_encoder() -> None:
     maps = planted(TREES[0], NUMBERS)
     with pytest.raises(DataError, match="has no attention of the encoder: there is decoder"):
-        syntax(Treebank([{"decoder": maps}], SHAPE), TREES[:1])
+        syntax(MadeModel([{"decoder": maps}], SHAPE), TREES[:1])

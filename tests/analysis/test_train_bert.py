@@ -67,14 +67,14 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
 
     from transformers import AutoTokenizer, BertForPreTraining
 
-    from align.analysis.models.pretrained import load_module
+    from align.analysis.models.pretrained import load_model
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     pieces = tokenizer("the house", "is old")
     assert tokenizer.convert_ids_to_tokens(pieces.input_ids)[0] == "[CLS]"
     assert tokenizer.convert_ids_to_tokens(pieces.input_ids).count("[SEP]") == 2
     weights = BertForPreTraining.from_pretrained(model).bert.state_dict()
-    own = load_module(model).model.state_dict()
+    own = load_model(model)[0].state_dict()
     assert all(np.array_equal(weight, weights[name]) for name, weight in own.items())
 
     other: Result = run_main(main, *arguments(folder, 32))  # type: ignore[operator]

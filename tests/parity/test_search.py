@@ -15,8 +15,7 @@ import pytest
 import torch
 
 from align import Search, TextWarning, load
-from align.analysis.models.forced import log_probabilities
-from align.analysis.models.native import own_model
+from align.analysis.models.native import log_probabilities, own_model
 from align.core.types import Pair
 from align.models.engine.forward import Padded
 from tests import hugging, toy

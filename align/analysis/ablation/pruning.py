@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from align.analysis.ablation.question import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
+from align.models.engine.weights import stored_numbers
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.view.findings import Finding, make_table
 
@@ -39,14 +40,12 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
     return pruning_order(ablation.blocks, effects)[:number]
 
 
-def size_of(ablation: Ablation, checkpoint: Path) -> Size:
-    """Return the size of a fairseq model, and its loss with all of its heads."""
-    losses = ablation.measure(complete=False).losses
-    stored = {  # each number once, even if several weights share it
-        weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() // weight.element_size()
-        for weight in load_checkpoint(checkpoint)["model"].values()
-    }
-    return Size(len(all_heads(ablation.blocks)), sum(stored.values()), float(losses.sum() / ablation.pieces.sum()))
+def size_of(ablation: Ablation, checkpoint: Path, pruned: Sequence[AttentionHead] = ()) -> Size:
+    """Return the size of a fairseq model in a checkpoint, and the loss of the whole model without its pruned heads."""
+    losses = ablation.measure(pruned, complete=False).losses
+    weights = stored_numbers(load_checkpoint(checkpoint)["model"])
+    heads = len(all_heads(ablation.blocks)) - len(pruned)
+    return Size(heads, weights, float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:

@@ -18,10 +18,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.analysis.models.forced import sentence_losses
-from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
-from align.analysis.models.masking import without_heads
-from align.analysis.models.native import own_model
+from align.analysis.models.heads import (
+    AttentionBlock,
+    AttentionHead,
+    all_heads,
+    attention_blocks,
+    gradients_of,
+    without_heads,
+)
+from align.analysis.models.native import own_model, sentence_losses
 from align.core.aligner import Aligner, align_encoded
 from align.core.backend import Translator
 from align.core.errors import DataError

@@ -6,7 +6,7 @@ import errno
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from align.models.folder import find_model
 from align.view.findings import Finding
 
 if TYPE_CHECKING:
-    from align.analysis.maps import Inspected, Reading
+    from align.analysis.maps import Inspected
 
 Answer = tuple[Finding, Parts]
 
@@ -50,27 +50,6 @@ def progress_of(common: Common) -> Callable[[str], None]:
 # Attention to a text.
 
 
-class Counted:
-    """A model that counts the pairs without attention, blank or too long, and those that are too long.
-
-    See `align.analysis.maps.Inspected`.
-    """
-
-    def __init__(self, model: Inspected) -> None:
-        self._model = model
-        self.name, self.shape = model.name, model.shape
-        self.left_out = self.too_long = 0
-
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """Yield the attention of each pair."""
-        for reading in self._model.read(pairs, parts):
-            if not reading.maps:
-                words = reading.pair.source and (reading.pair.target or set(parts) == {"encoder"})
-                self.left_out += 1
-                self.too_long += bool(words)
-            yield reading
-
-
 def _ask(
     common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding], **more: Any
 ) -> Answer:
@@ -79,7 +58,7 @@ def _ask(
     Args:
         more: further parts of the signature.
     """
-    model, files = Counted(load_inspected(common)), text_of(args)
+    model, files = load_inspected(common), text_of(args)
     with open_text(files) as text:
         finding = question(model, islice(text, args.lines), parts_of(model, args.parts, files.one_side))
         if model.too_long:
@@ -244,7 +223,7 @@ def ablate(common: Common, args: Namespace) -> Answer:
 
 
 def prune(common: Common, args: Namespace) -> Answer:
-    """Choose heads, write the model without them, and load the result."""
+    """Choose heads, write the model without them, and load the result, which checks it."""
     pairs, file = _read_pairs(args)
     pairs = pairs[: args.lines]
     if args.output.exists():
@@ -268,7 +247,7 @@ def prune(common: Common, args: Namespace) -> Answer:
     written = find_model(smaller.name, smaller.model.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
-        "pruned": size_of(Ablation(pruned, pairs), written.checkpoint),
+        "pruned": size_of(before, written.checkpoint, heads),
     }
     parts: dict[str, Any] = {"model": recorder.name, "text": names_of(*text_of(args).files), "n": len(pairs)}
     return pruning(heads, sizes), {**parts, "order": args.order, "pruned": pruned.forward.recorder.name}

@@ -22,7 +22,8 @@ from align.io.signature import Parts, signature
 from align.view.findings import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
-    from align.analysis.maps import Inspected, Layered
+    from align.analysis.maps import Inspected
+    from align.analysis.models.stream import BatchedModel
     from align.core.aligner import Aligner
 
 PROGRAM = "extract-align analyse"
@@ -130,7 +131,7 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
 # Models.
 
 
-def load_inspected(common: Common) -> Layered:
+def load_inspected(common: Common) -> BatchedModel[Any]:
     """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one.
 
     Raises:

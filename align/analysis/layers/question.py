@@ -30,7 +30,7 @@ from align.analysis.layers.probes import (
     split,
     tell,
 )
-from align.analysis.maps import Layered, Numbers, membership
+from align.analysis.maps import Inspected, Numbers, membership
 from align.analysis.plots import curves
 from align.analysis.resampling import middle, percents
 from align.core.errors import DataError
@@ -57,7 +57,7 @@ class Bank(NamedTuple):
         return [int(n) for n in np.flatnonzero(self.starts >= 0)]
 
 
-def read_words(model: Layered, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
+def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
     """Return words' vectors: the mean over their pieces; zeros for a word without a piece.
 
     Raises:
@@ -123,7 +123,7 @@ def _task(
     return Task(name, measure, labels, bank.states, words, gold, sentences, places, fold(sentences), count, share)
 
 
-def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
+def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
     """Return the tasks of parts of speech and of dependency relations, with cross-validation.
 
     Args:
@@ -154,7 +154,7 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int,
 
 
 def chunk_task(
-    model: Layered, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
+    model: Inspected, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
 ) -> Task:
     """Return the task of chunking, one tag per word, with F1 of chunks as its score.
 

@@ -1,9 +1,9 @@
-"""BERT-like encoders as `Inspected`; for one that can be trained see `align.analysis.models.pretrained.load_module`."""
+"""BERT-like encoders as `Inspected`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.analysis.maps import SPECIAL, Reading, States, Tokens
+from align.analysis.maps import SPECIAL, Maps, Numbers, Tokens
 from align.analysis.models.pretrained import KINDS, load_model, load_tokenizer, weights_file
-from align.analysis.models.stream import Encoded, in_order, sentence_maps
+from align.analysis.models.stream import BatchedModel, Encoded, sentence_maps
 from align.analysis.recording import LayerAttention, split_heads, with_norms
 from align.core.errors import ModelError, PairError
 from align.core.scores import head_products
-from align.core.stream import BATCH_TOKENS
 from align.core.types import Pair, Part
 from align.models.huggingface.files import weight_files
 from align.models.recorder import fingerprint
 
 
-class EncoderModel:
+class EncoderModel(BatchedModel[Any]):
     """An encoder that provides its attention; see `Inspected`.
 
     A pair is one or two segments of text. In the tokens, the second segment's words follow the first's. Pieces like
@@ -35,53 +34,38 @@ class EncoderModel:
         kind: a key of `KINDS`.
         max_pieces: maximum number of pieces in the model's input.
         name: name in the signature.
-        batch_tokens: pieces in a batch.
-
-    Attributes:
-        model: transformers' module.
     """
 
-    def __init__(
-        self, model: Any, tokenizer: Any, kind: str, max_pieces: int, name: str, batch_tokens: int = BATCH_TOKENS
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, kind: str, max_pieces: int, name: str) -> None:
         self.model, self.name = model, name
-        self._tokenizer, self._most, self._batch_tokens = tokenizer, max_pieces, batch_tokens
+        self._tokenizer, self._max_pieces = tokenizer, max_pieces
         layers = model.get_submodule(KINDS[kind].layers)
         self._values = [layer.get_submodule(KINDS[kind].value) for layer in layers]
         self._heads: int = model.config.num_attention_heads
         outs = [layer.get_submodule(KINDS[kind].out) for layer in layers]
         self._products = [head_products(split_heads(out.weight.detach(), self._heads)) for out in outs]
-        self.shape: Mapping[Part, tuple[int, int]] = {"encoder": (len(outs), self._heads)}
+        self.shape = {"encoder": (len(outs), self._heads)}
 
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """See `Inspected.read`."""
+    def read_batch(self, batch: Sequence[Encoded[Any]], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
+        """See `BatchedModel`."""
+        recorded = self.record(*self._padded(batch))
+        for n, tokens in enumerate(map(_tokens, batch)):
+            yield {"encoder": sentence_maps(recorded, n, tokens, tokens)}
 
-        def run(batch: Sequence[Encoded[Any]]) -> Iterator[Reading]:
-            recorded = self.record(*self._padded(batch))
-            for n, encoded in enumerate(batch):
-                tokens = _tokens(encoded)
-                yield Reading(encoded.pair, {"encoder": sentence_maps(recorded, n, tokens, tokens)})
-
-        return in_order(pairs, self._encode, run, lambda pair: Reading(pair, {}), self._batch_tokens)
-
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """See `Layered.states`."""
-
-        def run(batch: Sequence[Encoded[Any]]) -> Iterator[States]:
-            with torch.inference_mode():
-                hidden = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
-            states = torch.stack(hidden).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
-            for n, encoded in enumerate(batch):
-                yield States(encoded.pair, _tokens(encoded), states[n, :, : len(encoded.input.ids)])
-
-        return in_order(pairs, self._encode, run, lambda pair: States(pair, None, None), self._batch_tokens)
+    def batch_states(self, batch: Sequence[Encoded[Any]]) -> Iterator[tuple[Tokens, Numbers]]:
+        """See `BatchedModel`."""
+        with torch.inference_mode():
+            hidden = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
+        states = torch.stack(hidden).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
+        for tokens, layers in zip(map(_tokens, batch), states, strict=True):
+            yield tokens, layers[:, : len(tokens)]
 
     def record(self, ids: Tensor, mask: Tensor, segments: Tensor) -> list[LayerAttention]:
         """Return the attention of all layers.
 
         Args:
             ids: `[B, S]`, on the model's device.
-            kept: False for padding `[B, S]`.
+            mask: False for padding `[B, S]`.
             segments: segment of each piece `[B, S]`.
         """
         values: list[Tensor] = []  # of each layer [B, S, H d]
@@ -98,15 +82,15 @@ class EncoderModel:
 
     def pieces(self, words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
         """Return the ids of a segment with special pieces, and the word of each; None if it is blank or too long."""
-        encoded = self._encode(Pair(tuple(words), (), 0))
+        encoded = self.encode(Pair(tuple(words), (), 0))
         return (encoded.input.ids, _tokens(encoded).words) if encoded else None
 
     def _forward(self, ids: Tensor, mask: Tensor, segments: Tensor, **outputs: bool) -> Any:
         named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
         return self.model(input_ids=ids, attention_mask=mask.long(), **named, **outputs)
 
-    def _encode(self, pair: Pair) -> Encoded[Any] | None:
-        """Return the pieces of a pair; None if there are none or too many for the model."""
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded[Any] | None:
+        """See `BatchedModel`."""
         if not pair.source:
             return None
         second = list(pair.target) or None
@@ -118,7 +102,7 @@ class EncoderModel:
             if re.search("[\ud800-\udfff]", " ".join((*pair.source, *pair.target))):
                 raise PairError("a word has half a character, a surrogate", line=pair.id) from None
             raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None
-        if len(encoding.ids) > self._most or all(word is None for word in encoding.word_ids):
+        if len(encoding.ids) > self._max_pieces or all(word is None for word in encoding.word_ids):
             return None
         return Encoded(pair, encoding, (len(encoding.ids), 0))
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
-from align.models.engine.builder import KEPT
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.folder import ModelFolder
 from align.training.compat import install
@@ -24,10 +23,6 @@ from align.training.compat import install
 
 def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = "cpu", dtype: Dtype = "float32") -> Any:
     """Load a checkpoint into fairseq's own modules.
-
-    Args:
-        languages: the source's and the target's, for their dictionaries.
-        dtype: precision: "bfloat16", or anything else for float32.
 
     Raises:
         ValueError: the file is damaged, or its architecture is not one that fairseq can be trusted to build.
@@ -56,29 +51,13 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
     task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
     try:
         model = models.build_model(settings, task)
-        pruned = {name: weight for name, weight in weights.items() if name.endswith(f".{KEPT}")}
-        for name, heads in pruned.items():
-            _prune(model, name.rpartition(".")[0], len(heads))
-        rest = {name: weight for name, weight in weights.items() if name not in pruned}
-        model.load_state_dict(rest, strict=True, model_cfg=settings)
+        model.load_state_dict(weights, strict=True, model_cfg=settings)
     except Exception as error:  # unusual settings make fairseq raise any exception
         if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
             raise
         message = f"fairseq cannot build this model ({settings.arch}): {one_line(error)}"
         raise ModelError(message, file=str(checkpoint)) from None
     return model
-
-
-def _prune(model: Any, name: str, heads: int) -> None:
-    """Remove heads from an attention module, by fairseq's own methods, which none of its settings call."""
-    attention = model.get_submodule(name)
-    attention._adaptive_prune_heads([(n * attention.head_dim, (n + 1) * attention.head_dim) for n in range(heads)])
-    attention._set_skip_embed_dim_check()
-    layer = model.get_submodule(name.rpartition(".")[0])
-    if hasattr(layer, "in_proj_weight"):  # fairseq 0.12 has copies of an encoder layer's weights
-        layer.in_proj_weight = nn.Parameter(layer.in_proj_weight[: 3 * attention.embed_dim])
-        layer.in_proj_bias = nn.Parameter(layer.in_proj_bias[: 3 * attention.embed_dim])
-        layer.out_proj_weight = nn.Parameter(layer.out_proj_weight[:, : attention.embed_dim])
 
 
 def _model_class(architecture: str | None) -> type | None:

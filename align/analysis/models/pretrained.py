@@ -1,4 +1,4 @@
-"""BERT-like encoders saved by transformers, as its native modules; `load_module` returns one that can be trained.
+"""BERT-like encoders saved by transformers, as its native modules.
 
 A folder has config.json, model.safetensors and tokenizer.json. None of them is trusted: settings are selected by name
 and checked against the weights, weights are safetensors, and no code from a folder is run.
@@ -69,18 +69,6 @@ SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 SAVE_AGAIN = "load it with transformers and save it again with save_pretrained, model and fast tokenizer"
 
 
-class Module(NamedTuple):
-    """An encoder to train, and its tokenizer.
-
-    Attributes:
-        model: transformers' module without a task head, in evaluation mode and float32; its parameters can be trained.
-        tokenizer: transformers' own, which pads; pass words with `is_split_into_words=True`.
-    """
-
-    model: nn.Module
-    tokenizer: Any
-
-
 def is_encoder(folder: Path) -> bool:
     """Tell whether a folder contains a BERT-like encoder, according to its config.json."""
     path = folder / "config.json"
@@ -88,30 +76,6 @@ def is_encoder(folder: Path) -> bool:
         return path.is_file() and Config(read_json(path), str(path)).kind in KINDS
     except ModelError:
         return False
-
-
-def load_module(folder: str | Path) -> Module:
-    """Load a pretrained encoder and its tokenizer, for fine-tuning.
-
-    Args:
-        folder: written by `save_pretrained`: config.json, model.safetensors and tokenizer.json.
-
-    Raises:
-        ModelError: a file is missing, damaged, or from another model.
-        ModuleNotFoundError: transformers 5 or later is not installed.
-    """
-    hf = import_transformers("a BERT-like encoder")
-    root = Path(folder)
-    model, max_pieces = load_model(root)
-    tokenizer = load_tokenizer(root, model.config)
-    pad = tokenizer.id_to_token(model.config.pad_token_id)
-    names = ["input_ids", "attention_mask"]
-    if hasattr(model.config, "type_vocab_size"):
-        names.append("token_type_ids")
-    wrapped = hf.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=pad, model_max_length=max_pieces, model_input_names=names
-    )
-    return Module(model, wrapped)
 
 
 def read_config(folder: Path) -> Config:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import torch
 
-from align.analysis.maps import Layered, Numbers, membership
+from align.analysis.maps import Inspected, Numbers, membership
 from align.analysis.models.translation import TranslationModel
 from align.core.errors import DataError, LineError, show_value
 from align.core.types import Pair
@@ -77,7 +77,7 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
     return vectors, sum(known) / len(known)
 
 
-def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
+def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
     """Return the mean of the embeddings of each source word's pieces, before the first layer.
 
     Embeddings of a translation model exclude positions; those of an encoder like BERT are the input of the first layer.

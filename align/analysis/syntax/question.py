@@ -18,7 +18,6 @@ from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import (
     MEASURES,
     Inspected,
-    Layered,
     Numbers,
     between_words,
     has_piece,
@@ -136,7 +135,7 @@ def find(parsed: Sequence[Parsed], fewest: int) -> Found:
 
 
 def syntax(
-    model: Layered,
+    model: Inspected,
     trees: Sequence[Tree],
     fewest: int = 20,
     seed: int = 1,
@@ -211,7 +210,9 @@ def _relation_table(counts: Found, second: NDArray[np.bool_], draws: Draws, shap
     )
 
 
-def _attachment_table(model: Layered, parsed: Sequence[Parsed], draws: Draws, vectors: str | None, seed: int) -> Table:
+def _attachment_table(
+    model: Inspected, parsed: Sequence[Parsed], draws: Draws, vectors: str | None, seed: int
+) -> Table:
     """Tabulate unlabelled attachment scores of probes and baselines."""
     heads = []  # of each word, ROOT for words that are not scored
     for tree in (sentence.tree for sentence in parsed):
