@@ -27,19 +27,12 @@ KEPT = (1.0, 0.5, 0.25, 0.0)
 
 @dataclass
 class Answers:
-    """The candidate that each head takes in each paragraph.
+    """The candidate that each head takes in each paragraph."""
 
-    Attributes:
-        paragraphs: the N paragraphs, as they were read.
-        taken: by measure, N arrays `[2C]`: 0 for A, 1 for B.
-        cut: number of paragraphs that were read in part.
-        too_long: number of paragraphs that are too long for the model even when cut.
-    """
-
-    paragraphs: list[Paragraph]
-    taken: dict[str, list[Counts]]
-    cut: int = 0
-    too_long: int = 0
+    paragraphs: list[Paragraph]  # the N paragraphs, as they were read
+    taken: dict[str, list[Counts]]  # by measure, N arrays `[2C]`: 0 for A, 1 for B
+    cut: int = 0  # number of paragraphs that were read in part
+    too_long: int = 0  # number of paragraphs that are too long for the model even when cut
 
     def right(self, kind: str) -> Counts:
         """Return which candidates are right, in both directions `[N, 2C]`."""
@@ -77,7 +70,6 @@ def take(attention: Numbers, paragraph: Paragraph) -> Counts:
 
     Args:
         attention: between words `[C, n, n]`.
-        paragraph: of n words.
 
     Returns:
         `[2C]`: from the pronoun to the candidates, then from the candidates to the pronoun.
@@ -133,10 +125,7 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     """Measure how often the best head is right, compared with baselines that need no model.
 
     Args:
-        model: a model with an encoder.
         paragraphs: paragraphs where neither candidate is right are skipped.
-        seed: seed of the halves and the bootstrap.
-        file: name of the paragraphs' file for errors.
 
     Raises:
         DataError: the model has no encoder, or accepts no paragraph.

@@ -23,17 +23,11 @@ SPECIAL = -1
 
 
 class Tokens(NamedTuple):
-    """A model's input on one side of a sentence.
+    """A model's input on one side of a sentence."""
 
-    Attributes:
-        pieces: the pieces in the model's spelling.
-        words: the word of each piece, from 0; SPECIAL for pieces that belong to no word.
-        text: the user's words.
-    """
-
-    pieces: tuple[str, ...]
-    words: tuple[int, ...]
-    text: tuple[str, ...]
+    pieces: tuple[str, ...]  # the pieces in the model's spelling
+    words: tuple[int, ...]  # the word of each piece, from 0; SPECIAL for pieces that belong to no word
+    text: tuple[str, ...]  # the user's words
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -41,19 +35,12 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Maps:
-    """Attention of one part of a model in one sentence, in all layers and heads.
+    """Attention of one part of a model in one sentence, in all layers and heads."""
 
-    Attributes:
-        rows: the T pieces that attend.
-        columns: the S pieces that are attended to; in self-attention the same.
-        weights: attention weights a `[L, H, T, S]`.
-        vectors: norms of transformed vectors, `||f(x)||` `[L, H, S]`.
-    """
-
-    rows: Tokens
-    columns: Tokens
-    weights: Numbers
-    vectors: Numbers
+    rows: Tokens  # the T pieces that attend
+    columns: Tokens  # the S pieces that are attended to; in self-attention the same
+    weights: Numbers  # attention weights a `[L, H, T, S]`
+    vectors: Numbers  # norms of transformed vectors, `||f(x)||` `[L, H, S]`
 
     @cached_property
     def norms(self) -> Numbers:
@@ -70,29 +57,19 @@ class Reading:
 
 
 class States(NamedTuple):
-    """Vectors of a sentence in all layers of an encoder.
+    """Vectors of a sentence in all layers of an encoder."""
 
-    Attributes:
-        pair: the input.
-        tokens: its pieces; None if the sentence is blank or too long for the model.
-        layers: input of the first layer, and output of each layer `[L+1, S, D]`; None if `tokens` is None.
-    """
-
-    pair: Pair
-    tokens: Tokens | None
+    pair: Pair  # the input
+    tokens: Tokens | None  # its pieces; None if the sentence is blank or too long for the model
+    # input of the first layer, and output of each layer `[L+1, S, D]`; None if `tokens` is None
     layers: Numbers | None
 
 
 class Inspected(Protocol):
-    """A model that provides all its attention, and the vectors of its encoder.
+    """A model that provides all its attention, and the vectors of its encoder."""
 
-    Attributes:
-        name: name in the signature, with a fingerprint.
-        shape: number of layers and of heads per layer, by part.
-    """
-
-    name: str
-    shape: Mapping[Part, tuple[int, int]]
+    name: str  # name in the signature, with a fingerprint
+    shape: Mapping[Part, tuple[int, int]]  # number of layers and of heads per layer, by part
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
         """Yield the attention of each pair, in input order, one reading per pair; reads a buffer at a time.
@@ -133,13 +110,7 @@ def measured(maps: Maps) -> dict[str, Numbers]:
 
 
 def name_candidates(numbers: Sequence[int], shape: tuple[int, int], directions: tuple[str, str]) -> str:
-    """Return the names of candidates without repetition: layer-head and direction, e.g. `3-1 d>h`.
-
-    Args:
-        numbers: numbers of candidates.
-        shape: number of layers, and of heads per layer.
-        directions: names of the two directions.
-    """
+    """Return the names of candidates without repetition: layer-head and direction, e.g. `3-1 d>h`."""
     names = []
     for number in numbers:
         direction, head = divmod(number, shape[0] * shape[1])
@@ -151,14 +122,10 @@ class WordMaps(NamedTuple):
     """Attention between words: attention to a word's pieces is summed, attention from them is averaged (Clark 2019).
 
     Special pieces belong to no word: attention to them is stored separately, and attention from them is left out.
-
-    Attributes:
-        words: from J words to I words `[..., J, I]`; 0 from and to a word without a piece.
-        special: from J words to all special pieces together `[..., J]`.
     """
 
-    words: Numbers
-    special: Numbers
+    words: Numbers  # from J words to I words `[..., J, I]`; 0 from and to a word without a piece
+    special: Numbers  # from J words to all special pieces together `[..., J]`
 
 
 def membership(words: Sequence[int], count: int) -> Numbers:

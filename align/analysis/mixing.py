@@ -117,21 +117,15 @@ class Sample:
 
 @dataclass
 class PartMixing:
-    """Measurements in one part of a model.
-
-    Attributes:
-        sums: by category.
-        samples: of (a, ||f(x)||), by category, and of ALL.
-        counts: how often each piece was attended to.
-        by_piece: for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows.
-    """
+    """Measurements in one part of a model."""
 
     part: Part
     shape: tuple[int, int]
     seed: int = 1
-    sums: dict[str, _Sums] = field(default_factory=dict)
-    samples: dict[str, Sample] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
+    sums: dict[str, _Sums] = field(default_factory=dict)  # by category
+    samples: dict[str, Sample] = field(default_factory=dict)  # of (a, ||f(x)||), by category, and of ALL
+    counts: Counter[str] = field(default_factory=Counter)  # how often each piece was attended to
+    # for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows
     by_piece: dict[str, Doubles] = field(default_factory=lambda: defaultdict(lambda: np.zeros(len(FACTORS))))
 
     def add(self, maps: Maps) -> None:
@@ -194,9 +188,6 @@ def spearman(a: Doubles, b: Doubles) -> float:
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
     """Measure the factors in a text.
-
-    Args:
-        seed: seed of the samples for correlations.
 
     Raises:
         ValueError: the text has nothing to attend to.

@@ -59,17 +59,11 @@ LONGEST_SHOWN = 25
 
 
 class Scores(NamedTuple):
-    """Attention to some cells above chance; at most 1, for each head `[L, H]`.
+    """Attention to some cells above chance; at most 1, for each head `[L, H]`."""
 
-    Attributes:
-        stripes: the columns with the most attention.
-        band: the diagonal.
-        blocks: within segments; 0 if there is only one segment.
-    """
-
-    stripes: Doubles
-    band: Doubles
-    blocks: Doubles
+    stripes: Doubles  # the columns with the most attention
+    band: Doubles  # the diagonal
+    blocks: Doubles  # within segments; 0 if there is only one segment
 
 
 def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Scores:
@@ -136,19 +130,15 @@ def typical(scores: Scores) -> Doubles:
 
 @dataclass
 class PartPatterns:
-    """Patterns of one part of a model.
-
-    Attributes:
-        names: indices into PATTERNS for each text, by measure, N arrays `[L, H]`.
-        examples: by pattern, how typical the most typical map by weights is, its layer and head, and the text's maps.
-        short: number of texts that were skipped as too short.
-    """
+    """Patterns of one part of a model."""
 
     part: Part
     threshold: float
+    # indices into PATTERNS for each text, by measure, N arrays `[L, H]`
     names: dict[str, list[NDArray[np.int64]]] = field(default_factory=lambda: {measure: [] for measure in MEASURES})
+    # by pattern, how typical the most typical map by weights is, its layer and head, and the text's maps
     examples: dict[int, tuple[float, tuple[int, int], Maps]] = field(default_factory=dict)
-    short: int = 0
+    short: int = 0  # number of texts that were skipped as too short
 
     def add(self, reading: Reading) -> None:
         """Classify the maps of a text."""
@@ -199,7 +189,6 @@ def patterns(
 
     Args:
         threshold: see the module.
-        seed: seed of the bootstrap.
 
     Raises:
         DataError: no text has at least SHORTEST pieces and is readable for the model.

@@ -104,7 +104,6 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
 
     Args:
         panels: `[layers, H]` by name, NaN where a layer lacks that head.
-        rows: names of the layers.
     """
     across = min(2, len(panels))
     down = -(-len(panels) // across)
@@ -133,7 +132,6 @@ def bars(
     """Draw groups of bars with intervals, with one bar of each series in a group.
 
     Args:
-        names: names of the G groups.
         series: heights of G bars, by series.
         ends: intervals of G bars as (low, high) or None, by series; a series without intervals may be missing.
     """
@@ -158,7 +156,6 @@ def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]
 
     Args:
         points: `[N, 2]` by kind.
-        names: names of the N points, by kind.
     """
     import matplotlib
 

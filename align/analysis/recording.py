@@ -15,19 +15,12 @@ from align.models.engine.forward import Layer, Layout, Padded, SelfAttention, Tr
 
 
 class LayerAttention(NamedTuple):
-    """Attention of one layer in a batch, from T rows to S columns.
+    """Attention of one layer in a batch, from T rows to S columns."""
 
-    Attributes:
-        part: part of the model.
-        layer: number of the layer, from 1.
-        weights: a `[B, H, T, S]`; padded rows are meaningless, padded columns are 0.
-        vectors: norm of each head's transformed vector, `||f(x)||` `[B, H, S]`.
-    """
-
-    part: Part
-    layer: int
-    weights: Tensor
-    vectors: Tensor
+    part: Part  # part of the model
+    layer: int  # number of the layer, from 1
+    weights: Tensor  # a `[B, H, T, S]`; padded rows are meaningless, padded columns are 0
+    vectors: Tensor  # norm of each head's transformed vector, `||f(x)||` `[B, H, S]`
 
 
 def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor]) -> LayerAttention:
@@ -69,7 +62,6 @@ class Inside:
         Args:
             source: input of the encoder `[B, S]`, on the model's device.
             steps: input of the decoder `[B, T]`, on the model's device; None to run the encoder only.
-            parts: parts to record.
         """
         columns = Layout.of(source.kept)
         stack = self._transformer.encoder

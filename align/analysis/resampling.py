@@ -36,11 +36,7 @@ def percents(values: NDArray[Any]) -> Interval | None:
 
 
 class Draws:
-    """Bootstrap samples of sentences, the same for all shares that are compared.
-
-    Args:
-        sentences: number N of sentences.
-    """
+    """Bootstrap samples of sentences, the same for all shares that are compared."""
 
     def __init__(self, sentences: int, seed: int, samples: int = SAMPLES) -> None:
         # exact as far as it counts, and in half of the memory
@@ -60,15 +56,10 @@ class Draws:
 
 
 class Chosen(NamedTuple):
-    """The best of C candidates on each half, and its right answers in the other half.
+    """The best of C candidates on each half, and its right answers in the other half."""
 
-    Attributes:
-        candidates: chosen on the first and on the second half.
-        right: count of right answers in each sentence `[N]`.
-    """
-
-    candidates: tuple[int, int]
-    right: Counts
+    candidates: tuple[int, int]  # chosen on the first and on the second half
+    right: Counts  # count of right answers in each sentence `[N]`
 
 
 def halve(sentences: int, seed: int) -> NDArray[np.bool_]:

@@ -60,17 +60,11 @@ def divergences(values: NDArray[np.float32]) -> Doubles:
 
 @dataclass
 class Distances:
-    """Mean divergences of a part's heads over all rows of a text.
+    """Mean divergences of a part's heads over all rows of a text."""
 
-    Attributes:
-        shape: number of layers, and of heads per layer.
-        total: sums over rows by measure `[C, C]`.
-        rows: number of rows.
-    """
-
-    shape: tuple[int, int]
-    total: dict[str, Doubles]
-    rows: int = 0
+    shape: tuple[int, int]  # number of layers, and of heads per layer
+    total: dict[str, Doubles]  # sums over rows by measure `[C, C]`
+    rows: int = 0  # number of rows
 
     def mean(self, measure: str) -> Doubles:
         """Return the mean divergence of each two heads `[C, C]`, in bits."""
@@ -129,11 +123,7 @@ def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part]) -> d
 
 
 def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
-    """Return tables of the similarity of heads and of each head's nearest head, and a map of heads; see `measure`.
-
-    Args:
-        seed: seed of the map.
-    """
+    """Return tables of how similar heads are and of the nearest of each, and a map of heads; see `measure`."""
     by_layer, by_head, figures = [], [], {}
     sizes = []
     for part, heads in measure(model, pairs, parts).items():

@@ -1,17 +1,115 @@
-"""Selects the heads that a translation model needs least, and reports size and loss without them."""
+"""Removal of the heads that a fairseq model needs least: a smaller, faster model with the output of the masked one.
+
+fairseq's settings have one number of heads for all layers, so fairseq itself cannot load the result. The remaining
+projections of an attention keep their usual names, and an added entry (`KEPT`) lists the remaining heads, which keep
+their numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+import shutil
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
 
 from align.analysis.ablation.question import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
+from align.core.types import Part
+from align.models.engine.builder import KEPT
 from align.models.engine.weights import stored_numbers
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.architecture import upgraded
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
+from align.models.folder import ModelFolder
+from align.models.recorder import ModelRecorder
 from align.view.findings import Finding, make_table
+
+ATTENTION: Mapping[Part, str] = {
+    "encoder": "encoder.layers.{}.self_attn",
+    "decoder": "decoder.layers.{}.self_attn",
+    "cross": "decoder.layers.{}.encoder_attn",
+}
+"""Parameter prefixes in fairseq, with layers from 0."""
+
+COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
+"""Duplicate parameters that fairseq 0.12 saves, and recreates when it loads a model."""
+
+FILES = {"sentencepiece": "{}.spm", "subword-nmt": "codes.{}", "subword-nmt-vocabulary": "codes.{}"}
+"""Names of subword files in a model folder, by kind."""
+
+
+def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int, int]]) -> dict[str, Any]:
+    """Return a checkpoint without some heads and without the optimiser's state.
+
+    Args:
+        state: the result of `load_checkpoint`.
+        heads: part, layer and head of each head to remove, layers and heads from 1.
+
+    Raises:
+        ValueError: a head does not exist, a layer would have no head left, or heads have been pruned before.
+    """
+    weights = {name: weight for name, weight in upgraded(state["model"]).items() if not COPIES.fullmatch(name)}
+    settings = model_settings(saved_settings(state), weights)
+    if is_pruned(state):
+        raise ValueError("heads have been pruned from it before: begin with the whole model")
+    for part, layer in sorted({head[:2] for head in heads}):
+        count: int = getattr(settings, f"{'encoder' if part == 'encoder' else 'decoder'}_attention_heads")
+        removed = {head for of, n, head in heads if (of, n) == (part, layer)}
+        name = ATTENTION[part].format(layer - 1)
+        if f"{name}.out_proj.weight" not in weights or not removed <= set(range(1, count + 1)):
+            raise ValueError(f"there is no head {part} {layer}.{max(removed)}")
+        remaining = [n for n in range(count) if n + 1 not in removed]
+        if not remaining:
+            raise ValueError(f"{part} layer {layer} would have no head left")
+        weights |= _prune(weights, name, remaining, count)
+    return {**state, "model": weights, "last_optimizer_state": None}
+
+
+def is_pruned(state: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint lacks heads."""
+    return any(name.endswith(f".{KEPT}") for name in state["model"])
+
+
+def _prune(weights: Mapping[str, Tensor], name: str, remaining: list[int], count: int) -> dict[str, Tensor]:
+    """Return one attention's weights for the remaining heads."""
+    pruned = {f"{name}.{KEPT}": torch.tensor(remaining)}
+    for part in "qkv":
+        for kind in ("weight", "bias"):
+            full = weights[f"{name}.{part}_proj.{kind}"]  # [H d, D] or [H d]
+            pruned[f"{name}.{part}_proj.{kind}"] = full.reshape(count, -1, *full.shape[1:])[remaining].flatten(0, 1)
+    out = weights[f"{name}.out_proj.weight"]  # [D, H d]
+    pruned[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, remaining].flatten(1)
+    return pruned
+
+
+def write_pruned(
+    folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tuple[Part, int, int]], path: Path
+) -> None:
+    """Write a model folder without some heads, including its text processing and calibration."""
+    state = prune_checkpoint(load_checkpoint(folder.checkpoint), heads)
+    content = io.BytesIO()  # torch raises its own errors when a disk is full
+    torch.save(state, content)
+    path.mkdir(parents=True)
+    (path / "checkpoint.pt").write_bytes(content.getvalue())
+    for side in recorder.sides:
+        language, subwords = side.rules.language, side.rules.subword_file
+        shutil.copyfile(folder.dictionary(language), path / f"dict.{language}.txt")
+        if subwords:
+            shutil.copyfile(subwords, path / FILES[side.rules.subwords].format(language))
+    rules = recorder.sides[0].rules
+    lines = [f'source = "{recorder.languages[0]}"', f'target = "{recorder.languages[1]}"', "", "[text]"]
+    lines += [f'{key} = "{getattr(rules, key)}"' for key in ("case", "tokenizer", "subwords")]
+    for (score, position), cell in folder.calibration(recorder.languages).items():
+        if ("cross", cell.layer, cell.head) not in heads:  # a calibrated head that is removed is none
+            head = cell.head if cell.head != "all" else '"all"'
+            lines += ["", f"[calibration.{position}.{score}]", f"layer = {cell.layer}", f"head = {head}"]
+    (path / "model.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
 
 Order = Literal["importance", "effect"]
 """By the gradient of each head's gate, or by the loss with only that head masked."""

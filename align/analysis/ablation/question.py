@@ -42,21 +42,14 @@ Tick = Callable[[int, int], None]
 
 
 class Measured(NamedTuple):
-    """Loss, links and translations of a model with some heads masked.
+    """Loss, links and translations of a model with some heads masked."""
 
-    Attributes:
-        losses: loss of each sentence that the model can read, in nats `[N]`.
-        counts: counts of the links at the whole model's layer and head, for each line of the text `[lines, 4]`.
-        place: layer and head chosen for the masked model.
-        rechosen: counts of the links at that layer and head `[lines, 4]`.
-        translations: of the first sentences.
-    """
-
-    losses: Doubles
+    losses: Doubles  # loss of each sentence that the model can read, in nats `[N]`
+    # counts of the links at the whole model's layer and head, for each line of the text `[lines, 4]`
     counts: Counts | None = None
-    place: Choice | None = None
-    rechosen: Counts | None = None
-    translations: Sequence[str] = ()
+    place: Choice | None = None  # layer and head chosen for the masked model
+    rechosen: Counts | None = None  # counts of the links at that layer and head `[lines, 4]`
+    translations: Sequence[str] = ()  # of the first sentences
 
 
 class Ablation:
@@ -66,7 +59,6 @@ class Ablation:
         aligner: aligner with the model; its settings decide how links are read.
         pairs: the text; lines that the model cannot read have no loss and no link.
         translator: translates so many `lines` with the model; None for no BLEU.
-        file: name of the text in errors.
 
     Attributes:
         blocks: all attention blocks of the model.
@@ -76,8 +68,6 @@ class Ablation:
 
     Raises:
         DataError: there is no line that the model can read.
-        ValueError: the framework cannot build the model.
-        ModuleNotFoundError: the framework is not installed.
     """
 
     def __init__(
@@ -151,22 +141,14 @@ class Ablation:
 
 @dataclass
 class Study:
-    """A model measured without each of its heads, and with more and more heads pruned.
+    """A model measured without each of its heads, and with more and more heads pruned."""
 
-    Attributes:
-        whole: with all heads.
-        heads: the H heads that were studied.
-        masked: without each of these heads.
-        alone: without all other heads of its layer.
-        importance: `I_h` `[H]`.
-        curves: by the name of an order, the heads in the order of pruning, each with the measurement after it.
-    """
-
-    whole: Measured
-    heads: list[AttentionHead]
-    masked: list[Measured]
-    alone: list[Measured]
-    importance: Doubles
+    whole: Measured  # with all heads
+    heads: list[AttentionHead]  # the H heads that were studied
+    masked: list[Measured]  # without each of these heads
+    alone: list[Measured]  # without all other heads of its layer
+    importance: Doubles  # `I_h` `[H]`
+    # by the name of an order, the heads in the order of pruning, each with the measurement after it
     curves: dict[str, list[tuple[AttentionHead, Measured]]] = field(default_factory=dict)
 
 

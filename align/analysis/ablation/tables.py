@@ -36,7 +36,6 @@ def loss_change(masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samp
     Args:
         masked: loss of each sentence without the masked heads `[N]`; `whole`: with all heads.
         pieces: number of pieces of each sentence `[N]`.
-        samples: number of bootstrap samples; 0 for no interval.
     """
     changes = masked - whole
     value = float(changes.sum() / pieces.sum())
@@ -97,12 +96,7 @@ AER is read at the whole model's layer and head, and "anew" at those chosen for 
 
 
 def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding:
-    """Return the tables and figures of a study.
-
-    Args:
-        samples: number of samples of the bootstraps.
-        seed: seed of those of loss and AER.
-    """
+    """Return the tables and figures of a study."""
     whole, pieces = study.whole, ablation.pieces
     score, bleu, signature = None, [Change(None) for _ in study.heads], ""
     if ablation.references:

@@ -130,14 +130,11 @@ def exclusive(
     """Train a chunker and its adversaries, and measure how far attention can move.
 
     Args:
-        train: text to train on.
-        test: text to measure on.
         weights: lambda of each adversary.
         divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
         seeds: seeds of taggers that are otherwise the same as the original.
         threshold: total variation distance of the safe point; None for the mean of the other seeds'.
         learning: settings of all trainings; its seed is the original's.
-        say: receives a message after each model.
     """
 
     def report(model: Model) -> Model:

@@ -49,7 +49,6 @@ def adversarial_loss(
     Args:
         logits: log-probabilities of the adversary `[N, K]`; `original`: those of the original.
         attention: logarithms of the adversary's weights `[N, H, S]`; `original_attention`: those of the original.
-        weight: lambda.
         divergence: a key of DIVERGENCES.
     """
     likelihood = -(original.exp() * logits).sum(-1).mean()
@@ -65,21 +64,16 @@ class Sentence(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """Distance of a model from the original, as means over words.
+    """Distance of a model from the original, as means over words."""
 
-    Attributes:
-        tvd: total variation distance of predictions.
-        js: Jensen-Shannon divergence of attention, each head compared with the original's head of the same number.
-        matched: Jensen-Shannon divergence with heads matched to the original's so that the mean is lowest.
-        ranks: Spearman's correlation of a row of attention with the original's; constant rows are left out.
-        heads: `js` of each head `[H]`.
-    """
-
-    tvd: float
+    tvd: float  # total variation distance of predictions
+    # Jensen-Shannon divergence of attention, each head compared with the original's head of the same number
     js: float
+    # Jensen-Shannon divergence with heads matched to the original's so that the mean is lowest
     matched: float
+    # Spearman's correlation of a row of attention with the original's; constant rows are left out
     ranks: float
-    heads: Doubles
+    heads: Doubles  # `js` of each head `[H]`
 
 
 def distance(original: Iterable[Sentence], adversary: Iterable[Sentence]) -> Distance:

@@ -40,19 +40,12 @@ FEATURES: tuple[tuple[Callable[[str], str], int], ...] = (
 
 
 class Batch(NamedTuple):
-    """Sentences of similar length.
+    """Sentences of similar length."""
 
-    Attributes:
-        features: ids `[B, T, F]`.
-        tags: ids `[B, T]`.
-        mask: mask of words that are not padding `[B, T]`.
-        numbers: indices of the sentences in their text, from 0.
-    """
-
-    features: Tensor
-    tags: Tensor
-    mask: Tensor
-    numbers: list[int]
+    features: Tensor  # ids `[B, T, F]`
+    tags: Tensor  # ids `[B, T]`
+    mask: Tensor  # mask of words that are not padding `[B, T]`
+    numbers: list[int]  # indices of the sentences in their text, from 0
 
 
 class Vocabulary:
@@ -114,21 +107,14 @@ class Tagged(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """Settings of the training.
-
-    Attributes:
-        width: D.
-        rate: peak learning rate; it rises over the first tenth of updates, and falls to 0.
-        drop: dropout.
-        seed: seed of weights, dropout, and the order of batches.
-    """
+    """Settings of the training."""
 
     heads: int = 4
-    width: int = 128
+    width: int = 128  # D
     epochs: int = 6
-    rate: float = 4e-3
-    drop: float = 0.2
-    seed: int = 1
+    rate: float = 4e-3  # peak learning rate; it rises over the first tenth of updates, and falls to 0
+    drop: float = 0.2  # dropout
+    seed: int = 1  # seed of weights, dropout, and the order of batches
 
     def seeded(self, seed: int) -> Learning:
         """Return the same settings with another seed."""

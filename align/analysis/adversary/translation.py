@@ -40,25 +40,15 @@ LEAST = 1e-30
 
 
 class Asked(NamedTuple):
-    """Settings of the experiment.
+    """Settings of the experiment."""
 
-    Attributes:
-        weights: lambda of each adversary.
-        divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
-        moved: score whose attention moves: weights, or norms as shares of their row's sum.
-        updates: updates of each adversary.
-        rate: initial learning rate; it falls to 0.
-        batch_tokens: maximum number of pieces in a batch.
-        seed: seed of the order of batches.
-    """
-
-    weights: Sequence[float]
-    divergence: str = "js"
-    moved: Score = "weight"
-    updates: int = 200
-    rate: float = 3e-3
-    batch_tokens: int = 1000
-    seed: int = 1
+    weights: Sequence[float]  # lambda of each adversary
+    divergence: str = "js"  # a key of `align.analysis.adversary.losses.DIVERGENCES`
+    moved: Score = "weight"  # score whose attention moves: weights, or norms as shares of their row's sum
+    updates: int = 200  # updates of each adversary
+    rate: float = 3e-3  # initial learning rate; it falls to 0
+    batch_tokens: int = 1000  # maximum number of pieces in a batch
+    seed: int = 1  # seed of the order of batches
 
 
 class Forced(NamedTuple):
@@ -199,20 +189,14 @@ def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") ->
 
 
 class Measured(NamedTuple):
-    """Measurements of a model, the original or an adversary.
-
-    Attributes:
-        weight: lambda; None for the original.
-        loss: loss on held-out text.
-        distances: distances from the original, by the score that attention is measured by; empty for the original.
-        sweep: links at every layer and head.
-    """
+    """Measurements of a model, the original or an adversary."""
 
     name: str
-    weight: float | None
-    loss: float
+    weight: float | None  # lambda; None for the original
+    loss: float  # loss on held-out text
+    # distances from the original, by the score that attention is measured by; empty for the original
     distances: Mapping[Score, Distance]
-    sweep: Sweep
+    sweep: Sweep  # links at every layer and head
 
 
 def chosen(swept: Sweep, score: int) -> tuple[int, int]:
@@ -238,9 +222,6 @@ def moved(
     Args:
         tuning: text that adversaries learn from.
         held_out: text for losses and distances.
-        text: text to align, of which `gold` are the links.
-        say: receives a message after each model.
-        file: name in errors of the text of `tuning` and `held_out`.
     """
     original = own_model(recorder)
     training_batches = forced(recorder, tuning, options.batch_tokens, file)

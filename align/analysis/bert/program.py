@@ -66,8 +66,6 @@ def train(args: Namespace, settings: Settings, command: str) -> None:
 
     Raises:
         ValueError: the text cannot be used, the folder contains work on another model, or the device does not exist.
-        OSError: a file cannot be read or written.
-        ModuleNotFoundError: transformers 5 or later is not installed.
     """
     work = args.folder / "work"  # all files that do not belong to the model
     with locked_folder(args.folder):

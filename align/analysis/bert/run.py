@@ -32,29 +32,19 @@ VALIDATION_SEED = 1
 
 
 class Point(NamedTuple):
-    """A point of the learning curve.
-
-    Attributes:
-        loss: mean training loss since the last point, hidden pieces and following segments together.
-        valid: validation loss in nats per hidden piece.
-        told: share of hidden pieces that the model predicts correctly.
-        follows: share of pairs for which the model correctly predicts whether the second segment follows; NaN without
-            pairs.
-    """
+    """A point of the learning curve."""
 
     updates: int
-    loss: float
-    valid: float
-    told: float
+    loss: float  # mean training loss since the last point, hidden pieces and following segments together
+    valid: float  # validation loss in nats per hidden piece
+    told: float  # share of hidden pieces that the model predicts correctly
+    # share of pairs for which the model correctly predicts whether the second segment follows; NaN without
+    # pairs
     follows: float
 
 
 def build(settings: Settings, vocabulary: int) -> Any:
-    """Return a model with random weights: transformers' `BertForPreTraining`.
-
-    Raises:
-        ModuleNotFoundError: transformers 5 or later is not installed.
-    """
+    """Return a model with random weights: transformers' `BertForPreTraining`."""
     hf = import_transformers("training a BERT")
     torch.manual_seed(settings.seed)
     config = hf.BertConfig(
@@ -115,10 +105,7 @@ def train(
     """Train a model, the result of `build`, to the end, or from its last checkpoint on, and return the learning curve.
 
     Args:
-        valid: text to validate on.
-        checkpoint: file of the last checkpoint.
         every: updates between two checkpoints, each with a validation.
-        tell: receives progress messages.
     """
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     rest = [weight for weight in model.parameters() if weight.dim() <= 1]

@@ -37,19 +37,12 @@ READ_AHEAD = 8000
 
 @dataclass(frozen=True)
 class Text:
-    """A text in pieces.
+    """A text in pieces."""
 
-    Attributes:
-        ids: ids of all lines, one after another `[N]`.
-        starts: start of each line in `ids`, and the end of the last `[lines + 1]`.
-        begins: by id, whether a piece begins a word `[V]`.
-        ends: by id, whether a piece ends a sentence `[V]`.
-    """
-
-    ids: NDArray[np.uint16]
-    starts: Ids
-    begins: NDArray[np.bool_]
-    ends: NDArray[np.bool_]
+    ids: NDArray[np.uint16]  # ids of all lines, one after another `[N]`
+    starts: Ids  # start of each line in `ids`, and the end of the last `[lines + 1]`
+    begins: NDArray[np.bool_]  # by id, whether a piece begins a word `[V]`
+    ends: NDArray[np.bool_]  # by id, whether a piece ends a sentence `[V]`
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -71,21 +64,13 @@ class Example(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch of padded examples.
+    """A batch of padded examples."""
 
-    Attributes:
-        ids: input ids, hidden pieces replaced `[B, S]`.
-        segments: segment of each piece `[B, S]`.
-        unpadded: mask of pieces that are not padding `[B, S]`.
-        pieces: ids of the hidden pieces, NOT_ASKED elsewhere `[B, S]`.
-        second: see `Example` `[B]`.
-    """
-
-    ids: Ids
-    segments: Ids
-    unpadded: NDArray[np.bool_]
-    pieces: Ids
-    second: Ids
+    ids: Ids  # input ids, hidden pieces replaced `[B, S]`
+    segments: Ids  # segment of each piece `[B, S]`
+    unpadded: NDArray[np.bool_]  # mask of pieces that are not padding `[B, S]`
+    pieces: Ids  # ids of the hidden pieces, NOT_ASKED elsewhere `[B, S]`
+    second: Ids  # see `Example` `[B]`
 
 
 def cut(line: Ids, text: Text, random: Random) -> int:

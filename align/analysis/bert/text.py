@@ -25,7 +25,6 @@ def read_texts(paths: Sequence[Path]) -> Iterator[str]:
 
     Raises:
         DataError: a file is not UTF-8; names the line.
-        OSError: a file cannot be read.
     """
     for path in paths:
         with open_lines(str(path)) as stream:

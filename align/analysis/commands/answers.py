@@ -53,11 +53,7 @@ def progress_of(common: Common) -> Callable[[str], None]:
 def _ask(
     common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding], **more: Any
 ) -> Answer:
-    """Run an analysis of a text, warn about lines that are too long, and sign with the number of lines read.
-
-    Args:
-        more: further parts of the signature.
-    """
+    """Run an analysis of a text, warn about lines that are too long, and sign with the number of lines read."""
     model, files = load_inspected(common), text_of(args)
     with open_text(files) as text:
         finding = question(model, islice(text, args.lines), parts_of(model, args.parts, files.one_side))
@@ -229,9 +225,8 @@ def prune(common: Common, args: Namespace) -> Answer:
     if args.output.exists():
         raise FileExistsError(errno.EEXIST, "the folder exists: name another one", str(args.output))
     aligner = load_aligner(common)
-    from align.analysis.ablation.pruning import least_needed, pruning, size_of
+    from align.analysis.ablation.pruning import least_needed, pruning, size_of, write_pruned
     from align.analysis.ablation.question import Ablation
-    from align.analysis.pruned_model import write_pruned
     from align.models.recorder import ModelRecorder
 
     recorder = aligner.forward.recorder

@@ -111,7 +111,6 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
     """Run an analysis, print the tables, and draw the figures.
 
     Args:
-        command: name of the command in the signature.
         work: runs the analysis; returns its result and further parts of the signature.
     """
     plots, output = common.output.plots, common.output
@@ -182,7 +181,7 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     if folder := _encoder_folder(common):
         raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
     (aligner,) = load_models(PROGRAM, common.request)
-    from align.analysis.pruned_model import is_pruned
+    from align.analysis.ablation.pruning import is_pruned
     from align.models.causal.model import CausalRecorder
     from align.models.fairseq.checkpoint import load_checkpoint
 

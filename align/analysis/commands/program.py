@@ -46,27 +46,19 @@ MOVE = "what is to move: attention by weight, or by norm"
 
 
 class Command(NamedTuple):
-    """A command of `extract-align analyse`.
+    """A command of `extract-align analyse`."""
 
-    Attributes:
-        summary: a sentence or a question for the help.
-        examples: command lines for the help.
-        arguments: its options; a string starts a group with this title, a class is a group of shared options.
-        answer: computes tables, figures and parts of the signature.
-        check: rejects invalid combinations of options.
-        files: options that name files to read.
-        without: options of all commands that this one does not have.
-        changes: settings of shared options that differ.
-    """
-
-    summary: str
-    examples: str
+    summary: str  # a sentence or a question for the help
+    examples: str  # command lines for the help
+    # its options; a string starts a group with this title, a class is a group of shared options
     arguments: Arguments
+    # computes tables, figures and parts of the signature
     answer: Callable[[Common, argparse.Namespace], answers.Answer]
+    # rejects invalid combinations of options
     check: Callable[[Parser, argparse.Namespace], None] = lambda parser, args: None
-    files: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    changes: Mapping[str, Any] = {}
+    files: tuple[str, ...] = ()  # options that name files to read
+    without: tuple[str, ...] = ()  # options of all commands that this one does not have
+    changes: Mapping[str, Any] = {}  # settings of shared options that differ
 
 
 def option(*names: str, **settings: Any) -> Argument:

@@ -39,11 +39,7 @@ class Span(NamedTuple):
 def read_sentences(name: str) -> list[Sentence]:
     """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
 
-    Args:
-        name: name of the file; `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
-
     Raises:
-        OSError: the file cannot be opened.
         DataError: a line does not have these three fields, or there is no sentence; names file and line.
     """
     with open_lines(name) as stream:

@@ -25,25 +25,15 @@ GENDERS = {
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, split into words at spaces and at both ends of each mention.
+    """A paragraph, split into words at spaces and at both ends of each mention."""
 
-    Attributes:
-        words: the words of the paragraph.
-        pronoun: begin and end of the pronoun, in words.
-        candidates: begin and end of A and of B, in words.
-        right: the candidate that the pronoun refers to, 0 or 1; None for neither.
-        gender: gender of the pronoun.
-        title: words of the title of the paragraph's page.
-        line: line number in the file.
-    """
-
-    words: tuple[str, ...]
-    pronoun: Span
-    candidates: tuple[Span, Span]
-    right: int | None
-    gender: str
-    title: frozenset[str]
-    line: int
+    words: tuple[str, ...]  # the words of the paragraph
+    pronoun: Span  # begin and end of the pronoun, in words
+    candidates: tuple[Span, Span]  # begin and end of A and of B, in words
+    right: int | None  # the candidate that the pronoun refers to, 0 or 1; None for neither
+    gender: str  # gender of the pronoun
+    title: frozenset[str]  # words of the title of the paragraph's page
+    line: int  # line number in the file
 
     def window(self, limit: int) -> Paragraph:
         """Return the paragraph cut to the mentions and a limited number of words around them, half on each side.
@@ -97,10 +87,6 @@ def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[S
 def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
     """Yield the paragraphs of a file.
 
-    Args:
-        lines: lines of the file, without line ends; the first names the columns.
-        name: name of the file for errors.
-
     Raises:
         LineError: a line is not in GAP's format; names the file and the line.
     """
@@ -119,12 +105,7 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
 def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
     """Read the paragraphs of a file; see `read_gap`.
 
-    Args:
-        file: `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
-        limit: maximum number of paragraphs; None for all.
-
     Raises:
-        OSError: the file cannot be opened.
         DataError: the file is not in GAP's format, or has no paragraph.
     """
     with open_lines(file) as stream:

@@ -27,25 +27,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Document(NamedTuple):
-    """A text in sentences.
+    """A text in sentences."""
 
-    Attributes:
-        split: one of SPLITS.
-        sentences: words of each sentence.
-        phrases: words of each keyphrase, case-folded, without duplicates.
-    """
-
-    split: str
-    sentences: tuple[tuple[str, ...], ...]
-    phrases: tuple[Phrase, ...]
+    split: str  # one of SPLITS
+    sentences: tuple[tuple[str, ...], ...]  # words of each sentence
+    phrases: tuple[Phrase, ...]  # words of each keyphrase, case-folded, without duplicates
 
 
 def read_keyphrases(name: str, label: str) -> list[Document]:
     """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between).
-
-    Args:
-        name: name of the file.
-        label: name of the file for errors.
 
     Raises:
         DataError: a line is invalid, or a part of the data is missing; names the file and the line.
@@ -116,7 +106,6 @@ def runs(document: Document, marks: Marks) -> set[Phrase]:
     """Return the phrases that marked words form: each run of marked words in a sentence, case-folded.
 
     Args:
-        document: of N words.
         marks: which words are marked `[N]`.
     """
     phrases: set[Phrase] = set()
@@ -138,7 +127,6 @@ class Corpus:
 
     Args:
         documents: in order.
-        file: name of their file for errors.
 
     Attributes:
         documents: the documents.

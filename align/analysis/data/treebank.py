@@ -23,21 +23,13 @@ _OTHER = re.compile(r"([0-9]{1,9})-([0-9]{1,9})|[0-9]+\.[0-9]+")
 
 
 class Tree(NamedTuple):
-    """A sentence and its tree.
+    """A sentence and its tree."""
 
-    Attributes:
-        words: forms; a space within a form is replaced with a no-break space.
-        tags: universal parts of speech, UPOS.
-        heads: head of each word, from 0; ROOT for words without one.
-        relations: relations to heads, DEPREL, with their subtypes.
-        line: line number of the first word.
-    """
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    heads: tuple[int, ...]
-    relations: tuple[str, ...]
-    line: int
+    words: tuple[str, ...]  # forms; a space within a form is replaced with a no-break space
+    tags: tuple[str, ...]  # universal parts of speech, UPOS
+    heads: tuple[int, ...]  # head of each word, from 0; ROOT for words without one
+    relations: tuple[str, ...]  # relations to heads, DEPREL, with their subtypes
+    line: int  # line number of the first word
 
     def pair(self) -> Pair:
         """Return the input of an encoder."""
@@ -54,10 +46,6 @@ class _Row(NamedTuple):
 
 def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Yield the sentences of a treebank.
-
-    Args:
-        lines: lines of the file, without line ends.
-        name: name of the file for errors.
 
     Raises:
         LineError: a line is not in CoNLL-U, or heads do not form a tree; names the file and the line.
@@ -84,12 +72,7 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
 def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
     """Read the sentences of a file; see `read_conllu`.
 
-    Args:
-        file: `.gz`, `.xz` and `.zst` are unpacked, `-` is stdin.
-        limit: maximum number of sentences; None for all.
-
     Raises:
-        OSError: the file cannot be opened.
         DataError: the file is not a treebank, or has no sentence.
     """
     with open_lines(file) as stream:

@@ -29,19 +29,12 @@ TINY = 1e-12
 
 
 class Received(NamedTuple):
-    """Attention that each word receives within its sentence, as a multiple of an even share.
+    """Attention that each word receives within its sentence, as a multiple of an even share."""
 
-    Attributes:
-        values: by weights and by norms `[2, N, C]`; 0 for words that the model did not read.
-        sentences: positions of the words of each sentence.
-        documents: the document of each sentence.
-        read: words that the model has read `[N]`.
-    """
-
-    values: Doubles
-    sentences: list[slice]
-    documents: list[int]
-    read: Marks
+    values: Doubles  # by weights and by norms `[2, N, C]`; 0 for words that the model did not read
+    sentences: list[slice]  # positions of the words of each sentence
+    documents: list[int]  # the document of each sentence
+    read: Marks  # words that the model has read `[N]`
 
 
 def received(maps: Maps) -> tuple[Doubles, Marks]:
@@ -101,19 +94,12 @@ def cross_entropy(values: Doubles, key: Marks) -> Doubles:
 
 
 class HeadSums(NamedTuple):
-    """Sums over the sentences of each of D documents that have both key words and other words.
+    """Sums over the sentences of each of D documents that have both key words and other words."""
 
-    Attributes:
-        relative: sums of `relative_attention` `[2, D, C]`.
-        entropy: sums of `cross_entropy` `[2, D, C]`.
-        even: sums of the cross-entropy of attention spread evenly over all words `[D]`.
-        sentences: number of these sentences `[D]`.
-    """
-
-    relative: Doubles
-    entropy: Doubles
-    even: Doubles
-    sentences: Doubles
+    relative: Doubles  # sums of `relative_attention` `[2, D, C]`
+    entropy: Doubles  # sums of `cross_entropy` `[2, D, C]`
+    even: Doubles  # sums of the cross-entropy of attention spread evenly over all words `[D]`
+    sentences: Doubles  # number of these sentences `[D]`
 
 
 def sum_heads(corpus: Corpus, received: Received, split: str) -> HeadSums:

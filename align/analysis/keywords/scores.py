@@ -13,21 +13,13 @@ from align.evaluation.tables import Interval
 
 
 class Plan(NamedTuple):
-    """Settings of the measurement.
+    """Settings of the measurement."""
 
-    Attributes:
-        samples: bootstrap samples of documents; 0 for no intervals.
-        seed: seed of the bootstrap, of fine-tuning and of random orders.
-        epochs: epochs of fine-tuning; 0 for none.
-        rate: peak learning rate.
-        orders: random orders in which heads are masked.
-    """
-
-    samples: int = 1000
-    seed: int = 1
-    epochs: int = 3
-    rate: float = 3e-4
-    orders: int = 5
+    samples: int = 1000  # bootstrap samples of documents; 0 for no intervals
+    seed: int = 1  # seed of the bootstrap, of fine-tuning and of random orders
+    epochs: int = 3  # epochs of fine-tuning; 0 for none
+    rate: float = 3e-4  # peak learning rate
+    orders: int = 5  # random orders in which heads are masked
 
 
 class Score(NamedTuple):

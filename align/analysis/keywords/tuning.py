@@ -30,38 +30,25 @@ BATCH_TOKENS = 2000
 
 
 class Sentence(NamedTuple):
-    """A sentence as the pieces of an encoder.
+    """A sentence as the pieces of an encoder."""
 
-    Attributes:
-        ids: ids of the pieces.
-        words: the word of each piece, from 0; SPECIAL for special pieces.
-        place: positions of its words in the corpus.
-    """
-
-    ids: Sequence[int]
-    words: Sequence[int]
-    place: slice
+    ids: Sequence[int]  # ids of the pieces
+    words: Sequence[int]  # the word of each piece, from 0; SPECIAL for special pieces
+    place: slice  # positions of its words in the corpus
 
 
 Read = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int]] | None]
 
 
 class Encoder(NamedTuple):
-    """An encoder that can be trained.
+    """An encoder that can be trained."""
 
-    Attributes:
-        module: the framework's own module, which contains the encoder.
-        read: returns the pieces of a sentence and the word of each; None if the model cannot take them.
-        vectors: returns the module's output `[B, S, D]` for ids `[B, S]` and a mask of non-padding pieces `[B, S]`.
-        size: D.
-        pad: id of padding.
-    """
-
-    module: Any
-    read: Read
+    module: Any  # the framework's own module, which contains the encoder
+    read: Read  # returns the pieces of a sentence and the word of each; None if the model cannot take them
+    # returns the module's output `[B, S, D]` for ids `[B, S]` and a mask of non-padding pieces `[B, S]`
     vectors: Callable[[Any, Tensor, Tensor], Tensor]
-    size: int
-    pad: int
+    size: int  # D
+    pad: int  # id of padding
 
 
 def own_encoder(model: Inspected) -> Encoder:
@@ -69,7 +56,6 @@ def own_encoder(model: Inspected) -> Encoder:
 
     Raises:
         ValueError: the framework cannot build it.
-        ModuleNotFoundError: the framework is not installed.
     """
 
     def run_transformers(encoder: Any, ids: Tensor, mask: Tensor) -> Any:
@@ -164,7 +150,6 @@ def tune(
         marker: the model, changed in place.
         gold: key words of the corpus `[N]`.
         rate: peak learning rate.
-        seed: seed of the order of batches; dropout uses torch's global random numbers.
 
     Yields:
         The mean loss of each epoch, after the epoch.
@@ -204,23 +189,15 @@ STEPS = 6
 
 
 class Tuned(NamedTuple):
-    """Results of fine-tuning, and F1 of the model without some heads.
+    """Results of fine-tuning, and F1 of the model without some heads."""
 
-    Attributes:
-        epochs: loss on the training part and F1 on the development part, for each epoch.
-        judged: scores of the best epoch's marks on the test part.
-        removed: numbers of masked heads, from none to all.
-        worst: F1 on the test part, with the worst heads masked first.
-        best: F1 on the test part, with the best heads masked first.
-        random: F1 on the test part, with heads masked in R random orders `[R, steps]`.
-    """
-
+    # loss on the training part and F1 on the development part, for each epoch
     epochs: list[tuple[float, float]]
-    judged: Judged
-    removed: list[int]
-    worst: list[float]
-    best: list[float]
-    random: Doubles
+    judged: Judged  # scores of the best epoch's marks on the test part
+    removed: list[int]  # numbers of masked heads, from none to all
+    worst: list[float]  # F1 on the test part, with the worst heads masked first
+    best: list[float]  # F1 on the test part, with the best heads masked first
+    random: Doubles  # F1 on the test part, with heads masked in R random orders `[R, steps]`
 
 
 def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan) -> Tuned:

@@ -42,34 +42,21 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """Labels to predict from words' vectors.
+    """Labels to predict from words' vectors."""
 
-    Attributes:
-        name: name of the task.
-        measure: name of the score.
-        labels: all labels.
-        states: vectors of words in each layer `[W, L+1, D]`; float16 to save memory.
-        words: words of each example, as places in `states` `[N, K]`.
-        gold: label of each example, as a place in `labels` `[N]`.
-        sentences: sentence of each example, from 0 `[N]`.
-        places: positions of its words in their sentence, from 0 `[N, K]`.
-        folds: every predicted example is in the test part of one of them.
-        count: maps predicted labels `[N]`, negative for unpredicted ones, to counts of each sentence that can be summed
-            `[S, C]`.
-        score: maps sums of these `[..., C]` to a score from 0 to 1 `[...]`.
-    """
-
-    name: str
-    measure: str
-    labels: tuple[str, ...]
-    states: Tensor
-    words: Whole
-    gold: Whole
-    sentences: Whole
-    places: Whole
-    folds: Sequence[Fold]
+    name: str  # name of the task
+    measure: str  # name of the score
+    labels: tuple[str, ...]  # all labels
+    states: Tensor  # vectors of words in each layer `[W, L+1, D]`; float16 to save memory
+    words: Whole  # words of each example, as places in `states` `[N, K]`
+    gold: Whole  # label of each example, as a place in `labels` `[N]`
+    sentences: Whole  # sentence of each example, from 0 `[N]`
+    places: Whole  # positions of its words in their sentence, from 0 `[N, K]`
+    folds: Sequence[Fold]  # every predicted example is in the test part of one of them
+    # maps predicted labels `[N]`, negative for unpredicted ones, to counts of each sentence that can be
+    # summed `[S, C]`
     count: Callable[[Whole], Whole]
-    score: Callable[[Whole], Doubles]
+    score: Callable[[Whole], Doubles]  # maps sums of these `[..., C]` to a score from 0 to 1 `[...]`
 
 
 class Settings(NamedTuple):
@@ -146,23 +133,15 @@ def _vectors(task: Task, examples: Whole, top: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Told:
-    """Predictions of the probes of a task.
+    """Predictions of the probes of a task."""
 
-    Attributes:
-        task: the task.
-        best: the most probable label of each example, by probes of layers 0 to l `[L+1, N]`; -1 for unused examples.
-        sure: its probability `[L+1, N]`.
-        gold: probability of the gold label `[L+1, N]`.
-        shares: weights s of all layers, of each fold's probe `[folds, L+1]`.
-        gammas: their factors `[folds]`.
-    """
-
-    task: Task
+    task: Task  # the task
+    # the most probable label of each example, by probes of layers 0 to l `[L+1, N]`; -1 for unused examples
     best: Whole
-    sure: Doubles
-    gold: Doubles
-    shares: Doubles
-    gammas: Doubles
+    sure: Doubles  # its probability `[L+1, N]`
+    gold: Doubles  # probability of the gold label `[L+1, N]`
+    shares: Doubles  # weights s of all layers, of each fold's probe `[folds, L+1]`
+    gammas: Doubles  # their factors `[folds]`
 
     def counts(self) -> Whole:
         """Return each sentence's counts for the score, by probes of layers 0 to l `[L+1, S, C]`."""

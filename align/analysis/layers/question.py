@@ -128,8 +128,6 @@ def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: in
 
     Args:
         parts: parts of the cross-validation.
-        seed: seed of the partition.
-        file: name of the treebank's file for errors.
 
     Raises:
         DataError: the model can read fewer sentences than there are parts.

@@ -33,7 +33,6 @@ class EncoderModel(BatchedModel[Any]):
         tokenizer: a tokenizer of the library tokenizers.
         kind: a key of `KINDS`.
         max_pieces: maximum number of pieces in the model's input.
-        name: name in the signature.
     """
 
     def __init__(self, model: Any, tokenizer: Any, kind: str, max_pieces: int, name: str) -> None:
@@ -134,13 +133,8 @@ def _tokens(encoded: Encoded[Any]) -> Tokens:
 def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
     """Load an encoder that was saved by transformers, with its tokenizer.
 
-    Args:
-        folder: folder with config.json, model.safetensors and tokenizer.json.
-        device: a device name of torch, e.g. "cpu" or "cuda".
-
     Raises:
         ModelError: a file is missing, damaged, or from another model.
-        ModuleNotFoundError: transformers 5 or later is not installed.
     """
     model, max_pieces = load_model(folder)
     tokenizer = load_tokenizer(folder, model.config)

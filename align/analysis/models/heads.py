@@ -54,19 +54,12 @@ class AttentionHead(NamedTuple):
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """Multi-head attention of one layer.
+    """Multi-head attention of one layer."""
 
-    Attributes:
-        part: part of the model.
-        layer: number of the layer, from 1.
-        heads: number of heads, H.
-        projection: the module whose weight is the output projection `[D, H d]`.
-    """
-
-    part: Part
-    layer: int
-    heads: int
-    projection: Any
+    part: Part  # part of the model
+    layer: int  # number of the layer, from 1
+    heads: int  # number of heads, H
+    projection: Any  # the module whose weight is the output projection `[D, H d]`
 
     @property
     def columns(self) -> Tensor:

@@ -25,7 +25,6 @@ def own_model(recorder: ModelRecorder) -> Any:
 
     Raises:
         ValueError: there is no such module, or the framework cannot build it.
-        ModuleNotFoundError: the framework is not installed.
     """
     if recorder not in _modules:
         folder, device, dtype = recorder.origin

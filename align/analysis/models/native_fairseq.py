@@ -26,7 +26,6 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
 
     Raises:
         ValueError: the file is damaged, or its architecture is not one that fairseq can be trusted to build.
-        ModuleNotFoundError: fairseq is not installed.
     """
     install()
     import fairseq  # noqa: F401  (first: if it is missing, nothing else matters)

@@ -56,7 +56,6 @@ def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "flo
 
     Args:
         folder: folder of a model that a recorder was loaded from, which has checked most of the files.
-        device: device to run on.
         dtype: precision: "bfloat16", or anything else for float32.
 
     Returns:
@@ -64,7 +63,6 @@ def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "flo
 
     Raises:
         ModelError: settings and weights do not fit each other.
-        ModuleNotFoundError: transformers 5 or later is not installed.
     """
     hf = import_transformers("analysing Hugging Face models")
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
@@ -92,14 +90,7 @@ def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "flo
 
 
 def import_transformers(purpose: str) -> Any:
-    """Import and return transformers.
-
-    Args:
-        purpose: what needs it, for the message.
-
-    Raises:
-        ModuleNotFoundError: it is not installed, or an earlier version is.
-    """
+    """Import and return transformers."""
     try:
         import transformers
     except ModuleNotFoundError as error:

@@ -23,25 +23,15 @@ from align.models.huggingface.tokenizer_json import read_tokenizer
 
 
 class Kind(NamedTuple):
-    """Names in transformers for the parts of an encoder.
+    """Names in transformers for the parts of an encoder."""
 
-    Attributes:
-        config: class of its settings.
-        model: class of its module.
-        layers: module that holds the layers.
-        value: in a layer, the projection to value vectors.
-        out: in a layer, the projection of the heads' output.
-        options: arguments of the module's constructor.
-        before: whether positions start after the padding id, as in RoBERTa.
-    """
-
-    config: str
-    model: str
-    layers: str = "encoder.layer"
-    value: str = "attention.self.value"
-    out: str = "attention.output.dense"
-    options: Mapping[str, bool] = {"add_pooling_layer": False}
-    before: bool = False
+    config: str  # class of its settings
+    model: str  # class of its module
+    layers: str = "encoder.layer"  # module that holds the layers
+    value: str = "attention.self.value"  # in a layer, the projection to value vectors
+    out: str = "attention.output.dense"  # in a layer, the projection of the heads' output
+    options: Mapping[str, bool] = {"add_pooling_layer": False}  # arguments of the module's constructor
+    before: bool = False  # whether positions start after the padding id, as in RoBERTa
 
 
 KINDS = {
@@ -109,7 +99,6 @@ def load_model(folder: Path) -> tuple[Any, int]:
 
     Raises:
         ModelError: a file is missing or damaged, or settings and weights do not match.
-        ModuleNotFoundError: transformers 5 or later is not installed.
     """
     hf = import_transformers("a BERT-like encoder")
     config, checkpoint = read_config(folder), weights_file(folder)
@@ -141,12 +130,6 @@ def load_model(folder: Path) -> tuple[Any, int]:
 def _check_fit(model: nn.Module, report: Mapping[str, Any], kind: Kind, file: str) -> None:
     """Check that all weights of a module came from its file, and that no weight of the file's encoder is unused.
 
-    Args:
-        model: the module.
-        found: transformers' report of loading it.
-        kind: kind of the model.
-        file: file of the weights, for messages.
-
     Raises:
         ModelError: a weight is missing, unused, of another shape, or not finite.
     """
@@ -167,11 +150,6 @@ def _check_fit(model: nn.Module, report: Mapping[str, Any], kind: Kind, file: st
 def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collection[str]) -> dict[str, Any]:
     """Return the settings for transformers, limited by the sizes of the weights, so that nothing large is allocated.
 
-    Args:
-        config: settings of the folder.
-        weights: weights by name.
-        functions: activations that transformers knows.
-
     Raises:
         ModelError: a setting has another type, an unknown value, or is larger than every weight.
     """
@@ -189,10 +167,6 @@ def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collecti
 
 def load_tokenizer(folder: Path, config: Any) -> Any:
     """Load the tokenizer of a folder with the library tokenizers, for text that is already split into words.
-
-    Args:
-        folder: folder of tokenizer.json.
-        config: transformers' settings of the model.
 
     Raises:
         ModelError: the tokenizer is missing or damaged, lacks a padding piece, or has a piece that the model lacks.

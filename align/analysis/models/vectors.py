@@ -19,7 +19,6 @@ def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dic
 
     Args:
         lines: a word and its numbers, separated by spaces; word2vec's first line, two numbers, is skipped.
-        name: name of the file for errors.
         words: the words; lines of other words are only checked for length.
 
     Returns:
@@ -57,16 +56,8 @@ def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dic
 def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list[Numbers], float]:
     """Return the vectors of all words of each sentence `[n, E]`: as spelled, else in lower case, else 0.
 
-    Args:
-        file: `.gz`, `.xz` and `.zst` are unpacked.
-        sentences: words of each sentence.
-
     Returns:
         The vectors, and the share of words that have one.
-
-    Raises:
-        OSError: the file cannot be opened.
-        DataError: see `read_vectors`.
     """
     forms = {form for words in sentences for word in words for form in (word, word.lower())}
     with open_lines(file) as stream:

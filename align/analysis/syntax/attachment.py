@@ -33,17 +33,11 @@ FARTHEST = 10
 
 @dataclass(frozen=True)
 class Sentence:
-    """Features of a sentence, and its gold heads.
+    """Features of a sentence, and its gold heads."""
 
-    Attributes:
-        features: of word i and its possible head j `[K, n, n]`.
-        heads: head of each word, from 0; ROOT for words that are not attached `[n]`.
-        vectors: embeddings of the words `[n, E]`; None for a probe without embeddings.
-    """
-
-    features: Numbers
-    heads: Counts
-    vectors: Numbers | None = None
+    features: Numbers  # of word i and its possible head j `[K, n, n]`
+    heads: Counts  # head of each word, from 0; ROOT for words that are not attached `[n]`
+    vectors: Numbers | None = None  # embeddings of the words `[n, E]`; None for a probe without embeddings
 
 
 def both_directions(attention: Numbers) -> Numbers:
@@ -91,11 +85,7 @@ class Probe(torch.nn.Module):
 
 
 def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
-    """Predict the heads `[n]` of each sentence, with a probe trained on the folds that do not contain it.
-
-    Args:
-        seed: seed of the folds and of the order of sentences.
-    """
+    """Predict the heads `[n]` of each sentence, with a probe trained on the folds that do not contain it."""
     predicted: dict[int, Counts] = {}
     numbers = folds(len(sentences), FOLDS, seed)
     for fold in range(FOLDS):

@@ -54,16 +54,11 @@ ALL = "all"
 
 
 class Parsed(NamedTuple):
-    """A sentence with its tree and the encoder's attention between its words.
-
-    Attributes:
-        attention: attention from each word to each word, by measure `[C, n, n]`.
-        there: words that have a piece, and so can attend and be attended to `[n]`.
-    """
+    """A sentence with its tree and the encoder's attention between its words."""
 
     tree: Tree
-    attention: Mapping[str, Numbers]
-    there: NDArray[np.bool_]
+    attention: Mapping[str, Numbers]  # attention from each word to each word, by measure `[C, n, n]`
+    there: NDArray[np.bool_]  # words that have a piece, and so can attend and be attended to `[n]`
 
 
 def attend(model: Inspected, trees: Sequence[Tree]) -> Iterator[Parsed]:
@@ -95,16 +90,11 @@ def predict(attention: Numbers, there: NDArray[np.bool_]) -> Counts:
 
 
 class Found(NamedTuple):
-    """Number of words of each relation whose heads are predicted correctly.
+    """Number of words of each relation whose heads are predicted correctly."""
 
-    Attributes:
-        relations: R names: ALL, then the most frequent first.
-        total: number of words of each relation in each sentence `[N, R]`.
-        right: number of words whose head each candidate predicts, by measure `[N, R, 2C]`, and by "offset" `[N, R, O]`.
-    """
-
-    relations: Sequence[str]
-    total: Counts
+    relations: Sequence[str]  # R names: ALL, then the most frequent first
+    total: Counts  # number of words of each relation in each sentence `[N, R]`
+    # number of words whose head each candidate predicts, by measure `[N, R, 2C]`, and by "offset" `[N, R, O]`
     right: Mapping[str, Counts]
 
 
@@ -147,10 +137,8 @@ def syntax(
 
     Args:
         fewest: minimum number of words of a relation that has its own row.
-        seed: seed of halves, folds and draws.
         vectors: file of embeddings; None for the model's own.
         probes: whether to train probes, which takes most of the time.
-        file: name of the treebank in errors.
 
     Raises:
         DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder.

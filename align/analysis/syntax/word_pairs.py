@@ -72,7 +72,6 @@ def classify(features: Numbers | None, labels: Sequence[str], sentences: Counts,
         features: `[P, F]`, standardised before the regression, whose L2 penalty is scikit-learn's default; None to
             predict the most frequent label.
         sentences: sentence of each pair `[P]`.
-        seed: seed of the folds.
     """
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
