@@ -58,7 +58,7 @@ def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
             answers.paragraphs.append(paragraph)
             answers.cut += share < 1
             for name, values in measured(maps).items():
-                words = between_words(values, maps.rows, maps.columns).words
+                words = between_words(values, maps.rows, maps.columns)
                 answers.taken[name].append(take(words.reshape(-1, *words.shape[2:]), paragraph))
         remaining = longer
     answers.too_long = len(remaining)
@@ -169,8 +169,8 @@ def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> list[list[obje
         for name, baseline in BASELINES.items()
     }
     for name, symbol in MEASURES.items():
-        chosen = choose(answers.right(name), second)
-        methods[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
+        candidates, right = choose(answers.right(name), second)
+        methods[f"most attended, {symbol}"] = name_candidates(candidates, shape, DIRECTIONS), right
     genders = np.array([paragraph.gender for paragraph in paragraphs])
     rows: list[list[object]] = []
     for name, (head, right) in methods.items():

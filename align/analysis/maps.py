@@ -87,11 +87,7 @@ class Inspected(Protocol):
 
 
 def need_encoder(model: Inspected) -> tuple[int, int]:
-    """Return the number of layers of a model's encoder, and of heads in each.
-
-    Raises:
-        DataError: it has none.
-    """
+    """Return the number of layers of a model's encoder, and of heads in each."""
     if "encoder" not in model.shape:
         raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
     return model.shape["encoder"]
@@ -118,36 +114,29 @@ def name_candidates(numbers: Sequence[int], shape: tuple[int, int], directions: 
     return " ".join(dict.fromkeys(names))
 
 
-class WordMaps(NamedTuple):
-    """Attention between words: attention to a word's pieces is summed, attention from them is averaged (Clark 2019).
-
-    Special pieces belong to no word: attention to them is stored separately, and attention from them is left out.
-    """
-
-    words: Numbers  # from J words to I words `[..., J, I]`; 0 from and to a word without a piece
-    special: Numbers  # from J words to all special pieces together `[..., J]`
-
-
 def membership(words: Sequence[int], count: int) -> Numbers:
-    """Return which of P pieces is part of which of N words, with special pieces in the last column `[P, N+1]`."""
-    columns = np.append(np.arange(count), SPECIAL)
-    part_of: Numbers = (np.asarray(words)[:, None] == columns).astype(np.float32)
+    """Return which of P pieces is part of which of N words `[P, N]`."""
+    part_of: Numbers = (np.asarray(words)[:, None] == np.arange(count)).astype(np.float32)
     return part_of
 
 
-def between_words(values: NDArray[np.float32], rows: Tokens, columns: Tokens) -> WordMaps:
-    """Merge attention between pieces into attention between words.
+def between_words(values: Numbers, rows: Tokens, columns: Tokens) -> Numbers:
+    """Merge attention between pieces into attention between words (Clark et al. 2019).
+
+    Attention to a word's pieces is summed, attention from them is averaged. Special pieces belong to no word.
 
     Args:
         values: weights or norms, `[..., T, S]`.
         rows: the T pieces that attend, of J words.
         columns: the S pieces that are attended to, of I words.
+
+    Returns:
+        From J words to I words `[..., J, I]`; 0 from and to a word without a piece.
     """
-    to_words = values @ membership(columns.words, len(columns.text))  # [..., T, I+1]
-    part_of = membership(rows.words, len(rows.text))[:, :-1]  # [T, J]
+    part_of = membership(rows.words, len(rows.text))  # [T, J]
     part_of /= np.maximum(part_of.sum(0), 1)
-    merged = part_of.T @ to_words  # [..., J, I+1]
-    return WordMaps(merged[..., :-1], merged[..., -1])
+    merged: Numbers = part_of.T @ (values @ membership(columns.words, len(columns.text)))  # [..., J, I]
+    return merged
 
 
 def has_piece(tokens: Tokens) -> NDArray[np.bool_]:

@@ -187,11 +187,7 @@ def spearman(a: Doubles, b: Doubles) -> float:
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
-    """Measure the factors in a text.
-
-    Raises:
-        ValueError: the text has nothing to attend to.
-    """
+    """Measure the factors in a text."""
     mixed = {part: PartMixing(part, model.shape[part], seed) for part in parts}
     for reading in model.read(pairs, parts):
         for part, maps in reading.maps.items():

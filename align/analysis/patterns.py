@@ -189,9 +189,6 @@ def patterns(
 
     Args:
         threshold: see the module.
-
-    Raises:
-        DataError: no text has at least SHORTEST pieces and is readable for the model.
     """
     by_part = {part: PartPatterns(part, threshold) for part in parts}
     for reading in model.read(pairs, parts):

@@ -5,7 +5,7 @@ Letters: N sentences, C candidates, R samples of the bootstrap.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,28 +55,24 @@ class Draws:
         return percent(value), percents(drawn)
 
 
-class Chosen(NamedTuple):
-    """The best of C candidates on each half, and its right answers in the other half."""
-
-    candidates: tuple[int, int]  # chosen on the first and on the second half
-    right: Counts  # count of right answers in each sentence `[N]`
-
-
 def halve(sentences: int, seed: int) -> NDArray[np.bool_]:
     """Split N sentences at random; return which are in the second half `[N]`."""
     half: NDArray[np.bool_] = folds(sentences, 2, seed) == 1
     return half
 
 
-def choose(right: Counts, second: NDArray[np.bool_]) -> Chosen:
+def choose(right: Counts, second: NDArray[np.bool_]) -> tuple[tuple[int, int], Counts]:
     """Choose the best candidate on each half, the first on ties, and score it on the other half.
 
     Args:
         right: count of right answers of each candidate in each sentence `[N, C]`.
         second: which sentences are in the second half `[N]`.
+
+    Returns:
+        The candidates of the first and of the second half, and right answers in each sentence `[N]`.
     """
     candidates = int(right[~second].sum(0).argmax()), int(right[second].sum(0).argmax())
-    return Chosen(candidates, np.where(second, right[:, candidates[0]], right[:, candidates[1]]))
+    return candidates, np.where(second, right[:, candidates[0]], right[:, candidates[1]])
 
 
 def folds(sentences: int, count: int, seed: int) -> Counts:

@@ -100,11 +100,7 @@ def embed(distances: Doubles, seed: int) -> Doubles:
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part]) -> dict[Part, Distances]:
-    """Return mean divergences over a text.
-
-    Raises:
-        DataError: a part has only one head, or the text has no readable line.
-    """
+    """Return mean divergences over a text."""
     for part in parts:
         if np.prod(model.shape[part]) < 2:
             raise DataError(f"the {part} of {model.name} has one head, which no other is like")

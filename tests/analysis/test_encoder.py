@@ -15,8 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align.analysis.maps import SPECIAL
-from align.analysis.models.encoder import EncoderModel, load_encoder
-from align.analysis.models.pretrained import KINDS, is_encoder, load_model, load_tokenizer
+from align.analysis.models.encoder import KINDS, EncoderModel, is_encoder, load_encoder, load_model, load_tokenizer
 from align.core.errors import ModelError, PairError
 from align.core.types import Pair
 from tests.hugging_encoders import save_encoder

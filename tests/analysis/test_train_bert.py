@@ -67,7 +67,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
 
     from transformers import AutoTokenizer, BertForPreTraining
 
-    from align.analysis.models.pretrained import load_model
+    from align.analysis.models.encoder import load_model
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     pieces = tokenizer("the house", "is old")

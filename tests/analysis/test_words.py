@@ -24,18 +24,19 @@ def test_sums_to_and_means_from_words_as_loops_make_them(rows: Tokens, columns: 
     for layer, head in np.ndindex(2, 3):
         for j in range(5):
             attending = [t for t, word in enumerate(rows.words) if word == j]
-            for i in (*range(5), SPECIAL):
+            for i in range(5):
                 attended = [s for s, word in enumerate(columns.words) if word == i]
                 sums = [sum(values[layer, head, t, s] for s in attended) for t in attending]
                 mean = sum(sums) / len(sums) if sums else 0.0
-                there = found.special[layer, head, j] if i == SPECIAL else found.words[layer, head, j, i]
-                assert there == pytest.approx(mean, abs=1e-5)
+                assert found[layer, head, j, i] == pytest.approx(mean, abs=1e-5)
 
 
-def test_rows_of_weights_still_sum_to_one() -> None:
+def test_rows_of_weights_sum_to_what_goes_to_words() -> None:
     side = tokens([SPECIAL, 0, 0, 1, 3, SPECIAL], 4)
     weights = np.random.default_rng(1).dirichlet(np.ones(6), (1, 2, 6)).astype(np.float32)
-    words, special = between_words(weights, side, side)
-    np.testing.assert_allclose((words.sum(-1) + special)[..., [0, 1, 3]], 1, rtol=1e-5)
+    words = between_words(weights, side, side)
+    expected = weights[..., [1, 2, 3, 4], 1:5].sum(-1)  # of the pieces of words
+    np.testing.assert_allclose(words[..., 0, :].sum(-1), expected[..., :2].mean(-1), rtol=1e-5)
+    np.testing.assert_allclose(words[..., [1, 3], :].sum(-1), expected[..., 2:], rtol=1e-5)
     assert not words[..., 2, :].any()
     assert list(has_piece(side)) == [True, True, False, True]

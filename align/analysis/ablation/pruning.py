@@ -49,9 +49,6 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
     Args:
         state: the result of `load_checkpoint`.
         heads: part, layer and head of each head to remove, layers and heads from 1.
-
-    Raises:
-        ValueError: a head does not exist, a layer would have no head left, or heads have been pruned before.
     """
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not COPIES.fullmatch(name)}
     settings = model_settings(saved_settings(state), weights)
@@ -124,11 +121,7 @@ class Size(NamedTuple):
 
 
 def least_needed(ablation: Ablation, number: int, order: Order) -> list[AttentionHead]:
-    """Return the heads to prune, the least important first; one head per layer is never among them.
-
-    Raises:
-        DataError: the model cannot spare that number of heads.
-    """
+    """Return the heads to prune, the least important first; one head per layer is never among them."""
     spare = len(all_heads(ablation.blocks)) - len(ablation.blocks)
     if number > spare:
         raise DataError(f"{number:,} heads cannot go: the model can spare {spare:,}, for each layer keeps one")

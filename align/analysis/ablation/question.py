@@ -65,9 +65,6 @@ class Ablation:
         choice: layer and head of the whole model.
         pieces: number of target pieces of each readable sentence, `</s>` included `[N]`.
         references: of the sentences that are translated.
-
-    Raises:
-        DataError: there is no line that the model can read.
     """
 
     def __init__(

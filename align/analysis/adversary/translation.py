@@ -68,11 +68,7 @@ class Told(NamedTuple):
 
 
 def forced(recorder: ModelRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
-    """Return a text in batches of at most so many tokens, without pairs that are blank, or too long for the model.
-
-    Raises:
-        DataError: there is no pair left.
-    """
+    """Return a text in batches of at most so many tokens, without pairs that are blank, or too long for the model."""
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
     batches = []
     for _, pieces in cut(encoded, tokens):

@@ -63,9 +63,6 @@ def train(args: Namespace, settings: Settings, command: str) -> None:
 
     Args:
         command: the command line, for the model's README.
-
-    Raises:
-        ValueError: the text cannot be used, the folder contains work on another model, or the device does not exist.
     """
     work = args.folder / "work"  # all files that do not belong to the model
     with locked_folder(args.folder):
@@ -102,11 +99,7 @@ def tell(message: str) -> None:
 
 
 def prepare(folder: Path, texts: Sequence[Path], settings: Settings) -> Text:
-    """Return the text in pieces; write it and its tokenizer to the work folder, unless they are there.
-
-    Raises:
-        ValueError: the work folder contains another text or other settings, or the text is too short.
-    """
+    """Return the text in pieces; write it and its tokenizer to the work folder, unless they are there."""
     from align.analysis.bert.text import learn_tokenizer, load_text, number, read_texts, save_text
 
     work = folder / "work"

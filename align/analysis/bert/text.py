@@ -21,11 +21,7 @@ AT_ONCE = 10_000
 
 
 def read_texts(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the non-blank lines of files.
-
-    Raises:
-        DataError: a file is not UTF-8; names the line.
-    """
+    """Yield the non-blank lines of files."""
     for path in paths:
         with open_lines(str(path)) as stream:
             for line in read_lines(stream, str(path)):
@@ -61,11 +57,7 @@ def learn_tokenizer(lines: Iterator[str], pieces: int, lower: bool) -> Any:
 
 
 def number(lines: Iterator[str], tokenizer: Any) -> Text:
-    """Convert a text to pieces; lines without a piece are skipped.
-
-    Raises:
-        ValueError: no line has a piece, or there are more pieces than two bytes can number.
-    """
+    """Convert a text to pieces; lines without a piece are skipped."""
     names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     if len(names) > 1 << 16:
         raise ValueError(f"{len(names):,} pieces are more than {1 << 16:,}")

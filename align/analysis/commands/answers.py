@@ -249,11 +249,7 @@ def prune(common: Common, args: Namespace) -> Answer:
 
 
 def _read_pairs(args: Namespace) -> tuple[list[Pair], str]:
-    """Read all pairs of a text; return them with the names of its files for errors.
-
-    Raises:
-        DataError: the text has one side only.
-    """
+    """Read all pairs of a text; return them with the names of its files for errors."""
     files = text_of(args)
     if files.one_side:
         raise need_target("a loss needs a text's other side")
@@ -295,11 +291,7 @@ def adversary(common: Common, args: Namespace) -> Answer:
 
 
 def adversary_translation(common: Common, args: Namespace) -> Answer:
-    """Train translation models with the same predictions and different attention.
-
-    Raises:
-        DataError: no text is left to measure on, or the model is not a fairseq model.
-    """
+    """Train translation models with the same predictions and different attention."""
     files = (args.tune_source, args.tune_target)
     with open_text(Input(files, parallel=True)) as lines:
         tuning = list(islice(lines, args.pairs + args.held_out))

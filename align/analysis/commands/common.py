@@ -76,11 +76,7 @@ def text_of(args: argparse.Namespace) -> Input:
 
 
 def parts_of(model: Inspected, parts: Sequence[Part], one_side: bool) -> list[Part]:
-    """Return the parts of the model to read; if none is asked for, all that the text is sufficient for.
-
-    Raises:
-        DataError: the model does not have the part, or the text lacks the target side for it.
-    """
+    """Return the parts of the model to read; if none is asked for, all that the text is sufficient for."""
     parts = parts or [part for part in model.shape if part == "encoder" or not one_side]
     for part in parts:
         if part not in model.shape:
@@ -131,17 +127,13 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
 
 
 def load_inspected(common: Common) -> BatchedModel[Any]:
-    """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one.
-
-    Raises:
-        ModelError: an option of translation models is set for an encoder.
-    """
+    """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one."""
     folder = _encoder_folder(common)
     if folder is None:
         try:
             aligner = load_aligner(common)
         except KindError as error:
-            from align.analysis.models.pretrained import KINDS
+            from align.analysis.models.encoder import KINDS
 
             hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
             raise ModelError(error.what, file=error.file, hint=hint) from None
@@ -199,6 +191,6 @@ def _encoder_folder(common: Common) -> Path | None:
     """Return the model's folder if it contains a BERT-like encoder."""
     if not (folder := Path(common.request.name)).is_dir():
         return None
-    from align.analysis.models.pretrained import is_encoder
+    from align.analysis.models.encoder import is_encoder
 
     return folder if is_encoder(folder) else None

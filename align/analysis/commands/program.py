@@ -37,7 +37,7 @@ FILES = "(UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
 VECTORS = "embeddings for probes, a word and its numbers a line, as GloVe has them"
 KEYPHRASES = 'JSON lines with "split" (train, dev or test), "sentences" (lists of words) and "keyphrases"'
 THRESHOLD_HELP = "how far above chance attention to a pattern's cells has to be, from 0 to 1"
-SAFE = "distance of predictions up to which attention has moved safely"
+SAFE = "distance of predictions up to which attention has moved safely (default: the mean of the other seeds')"
 ORDER = "which go first: those on whose gates the loss depends least, or those without which it rises least"
 LAMBDAS = "how much it counts that attention moves, of an adversary each"
 DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
@@ -80,11 +80,6 @@ def file(name: str, help: str, *names: str, required: bool = False) -> Argument:
     """Describe an argument that names a file."""
     settings = {"required": True} if required else {}
     return option(name, *names, metavar="FILE", help=help, **settings)
-
-
-def threshold(parse: Callable[[str], float | None], metavar: str, default: float | None, help: str) -> Argument:
-    """Describe a threshold."""
-    return option("--threshold", type=parse, default=default, metavar=metavar, help=help)
 
 
 def parts(default: str) -> Argument:
@@ -181,7 +176,7 @@ COMMANDS: dict[str, Command] = {
   extract-align analyse patterns -s text.de --threshold 0.4   a rule that asks for less; the encoder alone
 """,
         (
-            threshold(number_up_to(1), "N", 0.5, THRESHOLD_HELP),
+            option("--threshold", type=number_up_to(1), metavar="N", default=0.5, help=THRESHOLD_HELP),
             seed("of the bootstrap"),
             *READ_BY_DECODER,
         ),
@@ -326,7 +321,7 @@ COMMANDS: dict[str, Command] = {
             number("--epochs", 1, 6, "passes over what they learn from"),
             seed("of the original; adversaries: the next"),
             option("--other-seeds", dest="seeds", type=seed_list, default="2,3", metavar="N,N", help=OTHER_SEEDS),
-            threshold(number_up_to(1, "seeds"), "TVD", None, f"{SAFE} (default: the mean of the other seeds')"),
+            option("--threshold", type=number_up_to(1, "seeds"), metavar="TVD", help=SAFE),
         ),
         answers.adversary,
         check_seeds,

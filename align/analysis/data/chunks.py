@@ -88,11 +88,7 @@ def spans(tags: Iterable[str]) -> set[Span]:
 
 
 def count_chunks(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> Counts:
-    """Count correct, predicted and gold chunks of N sentences `[N, 3]`; correct are those with the right ends and kind.
-
-    Raises:
-        ValueError: the numbers of sentences differ, or the numbers of words in a sentence.
-    """
+    """Count correct, predicted and gold chunks of N sentences `[N, 3]`; the correct have the right ends and kind."""
     rows = []
     for gold_tags, found_tags in zip(gold, predicted, strict=True):
         if len(gold_tags) != len(found_tags):

@@ -63,9 +63,6 @@ def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[S
 
     Args:
         spans: in characters of the text, without spaces at their ends.
-
-    Raises:
-        ValueError: a span contains no word.
     """
     ends = sorted({0, len(text), *(place for span in spans for place in span)})
     words: list[str] = []
@@ -103,11 +100,7 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
 
 
 def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
-    """Read the paragraphs of a file; see `read_gap`.
-
-    Raises:
-        DataError: the file is not in GAP's format, or has no paragraph.
-    """
+    """Read the paragraphs of a file; see `read_gap`."""
     with open_lines(file) as stream:
         paragraphs = list(islice(read_gap(read_lines(stream, file), file), limit))
     if not paragraphs:

@@ -36,12 +36,8 @@ class Tree(NamedTuple):
         return Pair(self.words, (), self.line)
 
 
-class _Row(NamedTuple):
-    line: int
-    word: str
-    tag: str
-    head: int
-    relation: str
+_Row = tuple[int, str, str, int, str]
+"""Line, word, tag, head and relation."""
 
 
 def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
@@ -70,11 +66,7 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 
 def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
-    """Read the sentences of a file; see `read_conllu`.
-
-    Raises:
-        DataError: the file is not a treebank, or has no sentence.
-    """
+    """Read the sentences of a file; see `read_conllu`."""
     with open_lines(file) as stream:
         trees = list(islice(read_conllu(read_lines(stream, file), file), limit))
     if not trees:
@@ -100,30 +92,24 @@ def _row(line: str, number: int, expected: int) -> _Row | None:
         raise ValueError(f"word {ordinal} has no {'relation (DEPREL)' if word else 'form'}")
     if not re.fullmatch("[0-9]{1,9}", head):
         raise ValueError(f"the head of word {ordinal} is {shorten(head, 40)!r}, not a number of a word")
-    return _Row(number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation)
+    return number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation
 
 
 def _tree(rows: Sequence[_Row]) -> Tree:
-    """Build a tree, and check that every word leads to a root.
-
-    Raises:
-        LineError: a word does not lead to a root.
-    """
-    heads = [row.head for row in rows]
-    for n, row in enumerate(rows, 1):
-        if row.head >= len(rows):
-            message = f"the head of word {n} is {row.head + 1}: the sentence has {len(rows)} words"
-            raise LineError(message, line=row.line)
+    """Build a tree, and check that every word leads to a root."""
+    lines, words, tags, heads, relations = zip(*rows, strict=True)
+    for n, (line, head) in enumerate(zip(lines, heads, strict=True), 1):
+        if head >= len(rows):
+            raise LineError(f"the head of word {n} is {head + 1}: the sentence has {len(rows)} words", line=line)
     if ROOT not in heads:
-        raise LineError("the sentence has no root: no word's head is 0", line=rows[0].line)
+        raise LineError("the sentence has no root: no word's head is 0", line=lines[0])
     rooted = {ROOT}
-    for n, row in enumerate(rows):
+    for n, line in enumerate(lines):
         path: set[int] = set()
         while n not in rooted:
             if n in path:
-                raise LineError(f"word {n + 1} is its own head, directly or by way of others", line=row.line)
+                raise LineError(f"word {n + 1} is its own head, directly or by way of others", line=line)
             path.add(n)
             n = heads[n]
         rooted |= path
-    _, words, tags, _, relations = zip(*rows, strict=True)
-    return Tree(words, tags, tuple(heads), relations, rows[0].line)
+    return Tree(words, tags, heads, relations, lines[0])

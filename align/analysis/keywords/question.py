@@ -49,7 +49,7 @@ def received(maps: Maps) -> tuple[Doubles, Marks]:
     there = has_piece(maps.columns)
     measures = []
     for values in (maps.weights, norms):
-        words = between_words(values, maps.rows, maps.columns).words  # [L, H, W, W]
+        words = between_words(values, maps.rows, maps.columns)  # [L, H, W, W]
         mean = words[:, :, there].mean(2)  # [L, H, W]
         measures.append(mean.reshape(-1, len(there)).T * there.sum())
     return np.array(measures, float), there

@@ -52,11 +52,7 @@ class Encoder(NamedTuple):
 
 
 def own_encoder(model: Inspected) -> Encoder:
-    """Return a copy of a model's encoder as its framework's own module.
-
-    Raises:
-        ValueError: the framework cannot build it.
-    """
+    """Return a copy of a model's encoder as its framework's own module."""
 
     def run_transformers(encoder: Any, ids: Tensor, mask: Tensor) -> Any:
         return encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state

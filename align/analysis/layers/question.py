@@ -58,11 +58,7 @@ class Bank(NamedTuple):
 
 
 def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
-    """Return words' vectors: the mean over their pieces; zeros for a word without a piece.
-
-    Raises:
-        DataError: the model can read none of the sentences.
-    """
+    """Return words' vectors: the mean over their pieces; zeros for a word without a piece."""
     parts: list[NDArray[np.float16]] = []
     starts = np.full(len(sentences), -1)
     place = 0
@@ -88,7 +84,7 @@ def word_means(layers: Numbers, words: Sequence[int], count: int) -> NDArray[np.
     Returns:
         `[J, L+1, D]`.
     """
-    share = membership(words, count)[:, :-1].T  # [J, S]
+    share = membership(words, count).T  # [J, S]
     share /= share.sum(1, keepdims=True).clip(1)
     means: NDArray[np.float16] = np.einsum("js,lsd->jld", share, layers, optimize=True).astype(np.float16)
     return means
@@ -128,9 +124,6 @@ def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: in
 
     Args:
         parts: parts of the cross-validation.
-
-    Raises:
-        DataError: the model can read fewer sentences than there are parts.
     """
     bank = read_words(model, [tree.words for tree in trees], file)
     if len(bank.read) < parts:
@@ -154,11 +147,7 @@ def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: in
 def chunk_task(
     model: Inspected, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
 ) -> Task:
-    """Return the task of chunking, one tag per word, with F1 of chunks as its score.
-
-    Raises:
-        DataError: the model can read no sentence of `train` or none of `test`; names their files.
-    """
+    """Return the task of chunking, one tag per word, with F1 of chunks as its score."""
     both = [*train, *test]
     bank = read_words(model, [sentence.words for sentence in both], " and ".join(filter(None, files)))
     examples = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(both[n].tags)]

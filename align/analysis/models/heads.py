@@ -104,11 +104,7 @@ def all_heads(blocks: Sequence[AttentionBlock]) -> list[AttentionHead]:
 
 @contextmanager
 def masked(blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]) -> Iterator[None]:
-    """Set the output of some heads to zero within the context; the exit restores the weights exactly.
-
-    Raises:
-        ValueError: the module does not have the head.
-    """
+    """Set the output of some heads to zero within the context; the exit restores the weights exactly."""
     if unknown := set(heads) - set(all_heads(blocks)):
         raise ValueError(f"there is no head {min(unknown)}")
     numbers_by_block = [

@@ -22,11 +22,7 @@ from align.training.compat import install
 
 
 def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = "cpu", dtype: Dtype = "float32") -> Any:
-    """Load a checkpoint into fairseq's own modules.
-
-    Raises:
-        ValueError: the file is damaged, or its architecture is not one that fairseq can be trusted to build.
-    """
+    """Load a checkpoint into fairseq's own modules."""
     install()
     import fairseq  # noqa: F401  (first: if it is missing, nothing else matters)
     from fairseq.data import Dictionary

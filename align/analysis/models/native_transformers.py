@@ -60,9 +60,6 @@ def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "flo
 
     Returns:
         The module; `config.max_position_embeddings` is the maximum number of pieces on either side.
-
-    Raises:
-        ModelError: settings and weights do not fit each other.
     """
     hf = import_transformers("analysing Hugging Face models")
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))

@@ -39,14 +39,13 @@ def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dic
         if len(parts) != size + 1 or size < 2:
             raise LineError(f"no word and {size or 'its'} numbers with spaces between", file=name, line=number)
         if parts[0] in words:
+            shown = show_value(parts[0])
             try:
                 vector = np.array(parts[1:], np.float32)
             except ValueError:
-                raise LineError(
-                    f"the vector of {show_value(parts[0])} is not all numbers", file=name, line=number
-                ) from None
+                raise LineError(f"the vector of {shown} is not all numbers", file=name, line=number) from None
             if not np.isfinite(vector).all():
-                raise LineError(f"the vector of {show_value(parts[0])} is not finite", file=name, line=number)
+                raise LineError(f"the vector of {shown} is not finite", file=name, line=number)
             vectors.setdefault(parts[0], vector)
     if not vectors:
         raise DataError("no word of the text has a vector", file=name)
@@ -69,36 +68,25 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
 
 
 def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
-    """Return the mean of the embeddings of each source word's pieces, before the first layer.
+    """Return the mean embeddings of each source word's pieces `[n, E]`, before the first layer, and their origin.
 
     Embeddings of a translation model exclude positions; those of an encoder like BERT are the input of the first layer.
-
-    Args:
-        pairs: pairs of one segment each that the model can read.
-
-    Returns:
-        `[n, E]` for each sentence, and a description of the vectors.
+    The pairs are of one segment each that the model can read; a word without a piece has the vector 0.
     """
-    if isinstance(model, TranslationModel):
-        embedding = model.recorder.transformer.encoder.embedding
-        device = embedding.pieces.device
-        encoded = ((pair, model.recorder.encode(pair)) for pair in pairs)
-        return [
-            _by_word(
-                embedding.vectors(torch.tensor(pieces.source, device=device)).numpy(force=True),
-                pieces.source_words,
-                len(pair.source),
-            )
-            for pair, pieces in encoded
-        ], "the model's own"
-    states = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
-    return [
-        _by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in states
-    ], "the model's own, with positions"
 
+    def by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:
+        shares = membership(words, count)  # [S, n]
+        means: Numbers = (shares / np.maximum(shares.sum(0), 1)).T @ vectors
+        return means
 
-def _by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:
-    """Average vectors `[S, E]` over the pieces of each of n words `[n, E]`; 0 for a word without a piece."""
-    shares = membership(words, count)[:, :-1]  # [S, n]
-    means: Numbers = (shares / np.maximum(shares.sum(0), 1)).T @ vectors
-    return means
+    if not isinstance(model, TranslationModel):
+        states = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
+        means = [by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in states]
+        return means, "the model's own, with positions"
+    embedding = model.recorder.transformer.encoder.embedding
+    means = []
+    for pair in pairs:
+        pieces = model.recorder.encode(pair)
+        vectors = embedding.vectors(torch.tensor(pieces.source, device=embedding.pieces.device))
+        means.append(by_word(vectors.numpy(force=True), pieces.source_words, len(pair.source)))
+    return means, "the model's own"

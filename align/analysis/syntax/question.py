@@ -67,7 +67,7 @@ def attend(model: Inspected, trees: Sequence[Tree]) -> Iterator[Parsed]:
         if maps := reading.maps.get("encoder"):
             n = len(tree.words)
             attention = {
-                name: between_words(values, maps.rows, maps.columns).words.reshape(-1, n, n)
+                name: between_words(values, maps.rows, maps.columns).reshape(-1, n, n)
                 for name, values in measured(maps).items()
             }
             yield Parsed(tree, attention, has_piece(maps.rows))
@@ -171,15 +171,15 @@ def _relation_table(counts: Found, second: NDArray[np.bool_], draws: Draws, shap
     rows = []
     for r, relation in enumerate(counts.relations):
         total = counts.total[:, r]
-        offset = choose(counts.right["offset"][:, r], second)
+        offsets, right_by_offset = choose(counts.right["offset"][:, r], second)
         row: list[object] = [relation, int(total.sum())]
         gains: list[object] = []
         for kind in MEASURES:
-            best = choose(counts.right[kind][:, r], second)
-            row += [name_candidates(best.candidates, shape, DIRECTIONS), *draws.share(best.right, total)]
-            gains += draws.share(best.right - offset.right, total)
-        offsets = " ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in offset.candidates))
-        rows.append([*row, offsets, *draws.share(offset.right, total), *gains])
+            candidates, right = choose(counts.right[kind][:, r], second)
+            row += [name_candidates(candidates, shape, DIRECTIONS), *draws.share(right, total)]
+            gains += draws.share(right - right_by_offset, total)
+        row.append(" ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in offsets)))
+        rows.append([*row, *draws.share(right_by_offset, total), *gains])
     of_measures = " | ".join(
         f"{name}_head: best by {symbol} | {name}: % .1 | {name}_interval: interval by {symbol} .1 +"
         for name, symbol in MEASURES.items()
