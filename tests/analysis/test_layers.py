@@ -12,17 +12,22 @@ import torch
 
 from align.analysis.data.chunks import Sentence, spans
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.layers.probes import (
+from align.analysis.layers import (
     Probe,
     Settings,
     Task,
     centre_of_gravity,
+    chunk_task,
     drawn_scores,
+    examples,
     expected_layer,
+    layers,
+    read_words,
     split,
     tell,
+    treebank_tasks,
+    word_means,
 )
-from align.analysis.layers.question import chunk_task, examples, layers, read_words, treebank_tasks, word_means
 from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
 from align.analysis.models.native import own_model
 from align.analysis.resampling import middle

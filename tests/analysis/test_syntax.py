@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import SPECIAL, Maps, Tokens, name_candidates
-from align.analysis.syntax.attachment import Sentence, attach, both_directions, distances
+from align.analysis.syntax.probes import (
+    NONE,
+    Sentence,
+    attach,
+    both_directions,
+    classify,
+    distance_vectors,
+    distances,
+    draw_pairs,
+    vectors_of_pairs,
+)
 from align.analysis.syntax.question import attend, find, predict, syntax
-from align.analysis.syntax.word_pairs import NONE, classify, distance_vectors, draw_pairs, vectors
 from align.core.errors import DataError
 from tests.analysis.made import MadeModel
 
@@ -176,7 +185,7 @@ def test_pairs_are_classified_by_what_is_planted() -> None:
     pairs = draw_pairs(TREES, seed=1)
     labels = [str(pair.relation != NONE) for pair in pairs]
     sentences = np.array([pair.sentence for pair in pairs])
-    features = vectors([one.attention["weight"] for one in parsed], pairs)
+    features = vectors_of_pairs([one.attention["weight"] for one in parsed], pairs)
     assert features.shape == (len(pairs), 8)
     n, i, j, _ = pairs[3]
     np.testing.assert_array_equal(features[3, :4], parsed[n].attention["weight"][:, i, j])

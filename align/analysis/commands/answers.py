@@ -151,8 +151,7 @@ def layers(common: Common, args: Namespace) -> Answer:
     model = load_inspected(common)
     from align.analysis.data.chunks import read_sentences
     from align.analysis.data.treebank import read_treebank
-    from align.analysis.layers.probes import Settings, Task
-    from align.analysis.layers.question import chunk_task, examples, layers, treebank_tasks
+    from align.analysis.layers import Settings, Task, chunk_task, examples, layers, treebank_tasks
 
     tasks: list[Task] = []
     texts: list[Sequence[Sequence[str]]] = []  # of each task

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ Phrase = tuple[str, ...]
 TRAIN, DEV, TEST = "train", "dev", "test"
 SPLITS = (TRAIN, DEV, TEST)
 """Parts of the data: for training, for choosing, and for testing."""
+
+KEYS = ("split", "sentences", "keyphrases")
+EXPECTED = '"split" (train, dev or test), "sentences" (lists of words) and "keyphrases" (texts)'
+"""Members of a line."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -59,27 +63,16 @@ def _parse(line: str) -> Document:
         record = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError(f"not JSON: {shorten(line, 40)!r}") from None
-    if not isinstance(record, dict):
-        raise ValueError('not an object with "split", "sentences" and "keyphrases"')
-    for key in ("split", "sentences", "keyphrases"):
-        if key not in record:
-            raise ValueError(f'no "{key}"')
-    split, sentences, phrases = record["split"], record["sentences"], record["keyphrases"]
-    if split not in SPLITS:
-        raise ValueError(f'"split" is {show_value(split)}, and none of {", ".join(SPLITS)}')
-    if not isinstance(sentences, list) or not all(map(_are_words, sentences)):
-        raise ValueError('"sentences" is not a list of lists of words')
-    if not _are_words(phrases):
-        raise ValueError('"keyphrases" is not a list of texts')
-    for text in (*(word for words in sentences for word in words), *phrases):
-        if _SURROGATE.search(text):
-            raise ValueError(f"half a character, \\ud800 to \\udfff without its other half: {show_value(text)}")
+    members: list[Any] = [record.get(key) if isinstance(record, dict) else None for key in KEYS]
+    split, sentences, phrases = members
+    lists = [*sentences, phrases] if isinstance(sentences, list) else [None]
+    words: list[Any] = [word for words in lists for word in (words if isinstance(words, list) else [None])]
+    if split not in SPLITS or not all(isinstance(word, str) and word.strip() for word in words):
+        raise ValueError(f"expected {EXPECTED}; got {shorten(line, 40)!r}")
+    if bad := next((word for word in words if _SURROGATE.search(word)), None):
+        raise ValueError(f"half a character, \\ud800 to \\udfff without its other half: {show_value(bad)}")
     folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
     return Document(split, tuple(tuple(words) for words in sentences if words), tuple(filter(None, folded)))
-
-
-def _are_words(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(word, str) and word.strip() for word in value)
 
 
 def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:

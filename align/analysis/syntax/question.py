@@ -28,9 +28,19 @@ from align.analysis.maps import (
 from align.analysis.models.vectors import own_vectors, vectors_of_file
 from align.analysis.plots import bars
 from align.analysis.resampling import Counts, Draws, choose, halve
-from align.analysis.syntax import attachment, word_pairs
-from align.analysis.syntax.attachment import Sentence, attach, both_directions
-from align.analysis.syntax.word_pairs import NONE
+from align.analysis.syntax.probes import (
+    FARTHEST,
+    FOLDS,
+    NONE,
+    Sentence,
+    attach,
+    both_directions,
+    classify,
+    distance_vectors,
+    distances,
+    draw_pairs,
+    vectors_of_pairs,
+)
 from align.core.errors import DataError, plural
 from align.view.findings import Finding, Table, make_table
 
@@ -39,9 +49,6 @@ PUNCTUATION = "punct"
 
 FEWEST_OF_A_CLASS = 20
 """Minimum number of pairs of a relation that is a class."""
-
-FARTHEST = 10
-"""Maximum distance in words of the distance baselines; larger distances are clipped."""
 
 DIRECTIONS = ("d>h", "h>d")
 """Direction of attention: from dependent to head, or from head to dependent."""
@@ -148,9 +155,9 @@ def syntax(
     counts = find(parsed, fewest) if parsed else None
     if not counts or not counts.total.any():
         raise DataError("no sentence with a dependency that the model can read", file=file)
-    if probes and len(parsed) < attachment.FOLDS:
+    if probes and len(parsed) < FOLDS:
         hint = "‹no_probes=True› does without"
-        message = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
+        message = f"probes need {FOLDS} sentences: the model can read {len(parsed)}"
         raise DataError(message, file=file, hint=hint)
     draws = Draws(len(parsed), seed)
     left_out = len(trees) - len(parsed)
@@ -221,12 +228,12 @@ def _attachment_table(
     def attention(name: str, with_words: bool) -> list[Counts]:
         return probe([both_directions(sentence.attention[name]) for sentence in parsed], with_words)
 
-    distances = [attachment.distances(len(gold)) for gold in heads]
+    by_distance = [distances(len(gold)) for gold in heads]
     guesses: dict[str, Callable[[], list[Counts]]] = {
         "the word before": lambda: [np.arange(len(gold)) - 1 for gold in heads],
         "the word behind": lambda: [np.arange(len(gold)) + 1 for gold in heads],
-        "distance": lambda: probe(distances, False),
-        "distance + embeddings": lambda: probe(distances, True),
+        "distance": lambda: probe(by_distance, False),
+        "distance + embeddings": lambda: probe(by_distance, True),
         "attention, a": lambda: attention("weight", False),
         "attention, ‖af‖": lambda: attention("norm", False),
         "attention, a + embeddings": lambda: attention("weight", True),
@@ -241,14 +248,14 @@ def _attachment_table(
     return make_table(
         "method: heads by | uas: UAS, % .1 | uas_interval: interval .1",
         rows,
-        f"{total.sum():,} words, without roots and punctuation; {attachment.FOLDS}-fold cross-validation",
+        f"{total.sum():,} words, without roots and punctuation; {FOLDS}-fold cross-validation",
         f"embeddings: {origin}",
     )
 
 
 def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
     """Tabulate how well pairs of words are classified: by existence of a dependency, and by relation."""
-    drawn = word_pairs.draw_pairs([sentence.tree for sentence in parsed], seed)
+    drawn = draw_pairs([sentence.tree for sentence in parsed], seed)
     counts = Counter(pair.relation for pair in drawn)
     classes = [pair for pair in drawn if pair.relation != NONE and counts[pair.relation] >= FEWEST_OF_A_CLASS]
     rows = []
@@ -260,12 +267,12 @@ def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
             continue
         sentences = np.array([pair.sentence for pair in pairs])
         total = np.bincount(sentences, minlength=len(parsed))
-        features = {"most frequent class": None, "distance": word_pairs.distance_vectors(pairs, FARTHEST)}
+        features = {"most frequent class": None, "distance": distance_vectors(pairs, FARTHEST)}
         for name, symbol in MEASURES.items():
             attention = [sentence.attention[name] for sentence in parsed]
-            features[f"attention, {symbol}"] = word_pairs.vectors(attention, pairs)
+            features[f"attention, {symbol}"] = vectors_of_pairs(attention, pairs)
         for name, values in features.items():
-            right = word_pairs.classify(values, labels, sentences, seed)
+            right = classify(values, labels, sentences, seed)
             by_sentence = np.bincount(sentences, right, len(parsed)).astype(np.int64)
             rows.append([task, name, len(set(labels)), len(pairs), *draws.share(by_sentence, total)])
     return make_table(
