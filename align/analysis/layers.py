@@ -142,7 +142,7 @@ def _vectors(task: Task, examples: Whole, top: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Told:
+class Predictions:
     """Predictions of the probes of a task."""
 
     task: Task  # the task
@@ -158,7 +158,7 @@ class Told:
         return np.stack([self.task.count(best) for best in self.best])
 
 
-def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Told:
+def predict(task: Task, settings: Settings, progress: Callable[[str], None]) -> Predictions:
     """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part."""
     layers, size = task.states.shape[1], len(task.gold)
     best = np.full((layers, size), -1)
@@ -173,7 +173,7 @@ def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Tol
             gold[top, fold.test] = predicted[np.arange(len(predicted)), task.gold[fold.test]]
         progress(f"{task.name}: part {n + 1} of {len(task.folds)} told, by {layers} probes")
         shares[n], gammas[n] = probe.shares().numpy(force=True), float(probe.gamma.detach())  # of all layers
-    return Told(task, best, sure, gold, shares, gammas)
+    return Predictions(task, best, sure, gold, shares, gammas)
 
 
 def expected_layer(scores: Doubles) -> Doubles:
@@ -195,7 +195,7 @@ def centre_of_gravity(shares: Doubles) -> Doubles:
     return centre
 
 
-def drawn_scores(predictions: Told, seed: int) -> Doubles:
+def drawn_scores(predictions: Predictions, seed: int) -> Doubles:
     """Return the scores of bootstrap samples of the sentences `[SAMPLES, L+1]`."""
     counts = predictions.counts()  # [L+1, S, C]
     times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
@@ -346,9 +346,9 @@ def chunk_task(
 
 def layers(
     tasks: Sequence[Task], settings: Settings, progress: Callable[[str], None] = lambda _: None
-) -> tuple[Finding, list[Told]]:
+) -> tuple[Finding, list[Predictions]]:
     """Return tables and figures of each layer's gain in each task and of the layer weights, and the predictions."""
-    predictions = [tell(task, settings, progress) for task in tasks]
+    predictions = [predict(task, settings, progress) for task in tasks]
     by_task, by_layer, weights, added = [], [], {}, {}
     for predicted in predictions:
         task, shares = predicted.task, predicted.shares.mean(0)
@@ -393,7 +393,7 @@ def layers(
     return Finding(tables, figures), predictions
 
 
-def examples(predictions: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
+def examples(predictions: Predictions, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
     """Yield the predictions for each example, as records of a file of JSON lines.
 
     `sentence` counts from 1, `places` of words from 0. Lists have a probability or a label for each layer l, from the

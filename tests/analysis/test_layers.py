@@ -22,9 +22,9 @@ from align.analysis.layers import (
     examples,
     expected_layer,
     layers,
+    predict,
     read_words,
     split,
-    tell,
     treebank_tasks,
     word_means,
 )
@@ -88,7 +88,7 @@ SETTINGS = Settings(hidden=0, epochs=250)
 def test_probes_find_the_layer_where_it_is() -> None:
     where = 2
     for task in treebank_tasks(Planted(where), trees(), 2, 1):
-        told = tell(task, SETTINGS, lambda _: None)
+        told = predict(task, SETTINGS, lambda _: None)
         scores = task.score(told.counts().sum(1))
         assert scores[where] > 0.95
         assert scores[where - 1] < 0.6
@@ -140,7 +140,7 @@ def test_chunks_are_scored_as_chunks() -> None:
     best[61] = task.labels.index("B-NP")  # a chunk of two words becomes two
     assert task.count(best).tolist() == [[1, 3, 2], [0, 0, 0]]
     assert task.score(task.count(best).sum(0)) == pytest.approx(2 / 5)
-    told = tell(task, SETTINGS, lambda _: None)
+    told = predict(task, SETTINGS, lambda _: None)
     assert task.score(told.counts().sum(1))[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
     assert spans(("I-NP",)) == {(0, 1, "NP")}
     for part in ([], test[2:]):
@@ -199,7 +199,7 @@ def test_the_same_seed_gives_the_same(tags: Task) -> None:
 
 
 def test_intervals_are_over_sentences(tags: Task) -> None:
-    told = tell(tags, Settings(0, 1), lambda _: None)
+    told = predict(tags, Settings(0, 1), lambda _: None)
     always = replace(told, best=np.tile(tags.gold, (4, 1)))
     assert (drawn_scores(always, 1) == 1).all()
     drawn = drawn_scores(told, 1)

@@ -133,7 +133,7 @@ def test_the_same_seed_learns_the_same() -> None:
     batches = vocabulary.batches(TRAIN, 300)
     learning = SMALL._replace(epochs=1, drop=0.3)
     before = torch.random.get_rng_state()
-    one, other, third = (learn(Tagger, vocabulary, batches, learning.seeded(seed)) for seed in (1, 1, 2))
+    one, other, third = (learn(Tagger, vocabulary, batches, learning._replace(seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     assert not torch.equal(one.query.weight, third.query.weight)

@@ -67,7 +67,7 @@ class Chunking:
 
     def other_seed(self, seed: int) -> Model:
         """Train a tagger with another seed."""
-        tagger = learn(Tagger, self._vocabulary, self._train, self._learning.seeded(seed))
+        tagger = learn(Tagger, self._vocabulary, self._train, self._learning._replace(seed=seed))
         return self._model(f"seed {seed}", tagger, read(tagger, self._test))
 
     def with_uniform_attention(self) -> Model:
@@ -87,7 +87,7 @@ class Chunking:
             tags, original_tags = output.tags[batch.mask], expected.tags[batch.mask]  # [N, K]
             return adversarial_loss(tags, original_tags, attention, original_attention, weight, divergence)
 
-        learning = self._learning.seeded(self._learning.seed + 1)
+        learning = self._learning._replace(seed=self._learning.seed + 1)
         tagger = learn(Tagger, self._vocabulary, self._train, learning, loss)
         return self._model(f"adversary {weight:g}", tagger, read(tagger, self._test), weight)
 

@@ -68,8 +68,7 @@ class Vocabulary:
     def batches(self, sentences: Sequence[Sentence], words: int = WORDS_IN_BATCH) -> list[Batch]:
         """Return sentences in batches of similar length, of at most `words` words, padding included.
 
-        A tag that is not in the training text has the id of the first tag: such text can be tagged, but not learnt
-            from.
+        A tag that is not in the training text has the id of the first tag: such text can be tagged, but not learnt.
         """
         groups: list[list[int]] = [[]]
         for n in sorted(range(len(sentences)), key=lambda n: len(sentences[n].words)):
@@ -115,10 +114,6 @@ class Learning(NamedTuple):
     rate: float = 4e-3  # peak learning rate; it rises over the first tenth of updates, and falls to 0
     drop: float = 0.2  # dropout
     seed: int = 1  # seed of weights, dropout, and the order of batches
-
-    def seeded(self, seed: int) -> Learning:
-        """Return the same settings with another seed."""
-        return self._replace(seed=seed)
 
 
 POSITIONS = 2.0

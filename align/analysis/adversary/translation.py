@@ -39,7 +39,7 @@ LEAST = 1e-30
 """Lower bound of weights before their logarithm is taken."""
 
 
-class Asked(NamedTuple):
+class Settings(NamedTuple):
     """Settings of the experiment."""
 
     weights: Sequence[float]  # lambda of each adversary
@@ -60,7 +60,7 @@ class Forced(NamedTuple):
     mask: Tensor
 
 
-class Told(NamedTuple):
+class Output(NamedTuple):
     """Log-probabilities of pieces `[N, V]`, and logarithms of the cross-attention of all layers `[N, L H, S]`."""
 
     logits: Tensor
@@ -101,7 +101,7 @@ def recorded(model: Any) -> Iterator[list[Tensor]]:
         yield maps
 
 
-def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> Told:
+def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> Output:
     """Return a model's predictions and cross-attention for a batch.
 
     Args:
@@ -120,7 +120,7 @@ def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "wei
         weights = weights * norms[:, :, :, None]
         weights = weights / weights.sum(-1, keepdim=True)
     by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.mask]  # [N, L H, S]
-    return Told(log_probabilities, by_step.clamp_min(LEAST).log())
+    return Output(log_probabilities, by_step.clamp_min(LEAST).log())
 
 
 @torch.no_grad()
@@ -133,7 +133,7 @@ def _norms(attention: Any, encoded: Any) -> Tensor:
     return torch.stack([(vectors @ out).norm(dim=-1) for vectors, out in zip(values, out_proj, strict=True)])
 
 
-def train(original: Any, batches: Sequence[Forced], options: Asked, weight: float) -> Any:
+def train(original: Any, batches: Sequence[Forced], options: Settings, weight: float) -> Any:
     """Return a copy of fairseq's model, trained to move its cross-attention by lambda; see `adversarial_loss`."""
     model = deepcopy(original)
     learnt = [
@@ -209,7 +209,7 @@ def moved(
     held_out: Sequence[Pair],
     text: Sequence[Pair],
     gold: Sequence[Gold],
-    options: Asked,
+    options: Settings,
     say: Callable[[str], None] = lambda name: None,
     file: str = "",
 ) -> Finding:

@@ -23,7 +23,7 @@ from align.training.folder import move_model, refuse_files
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Point
-    from align.analysis.bert.segments import Text
+    from align.analysis.bert.text import Text
 
 PROGRAM = "extract-align analyse train-bert"
 
@@ -124,7 +124,7 @@ def prepare(folder: Path, texts: Sequence[Path], settings: Settings) -> Text:
 
 def finish(folder: Path, settings: Settings, model: Any, tokenizer: Any, points: Sequence[Point], origin: str) -> None:
     """Write the model folder: weights last, since the folder is not a model without them."""
-    from align.analysis.bert.segments import CLS, MASK, PAD, SEP, UNK
+    from align.analysis.bert.text import CLS, MASK, PAD, SEP, UNK
     from align.analysis.models.native_transformers import import_transformers, silent
 
     hf = import_transformers("training a BERT")

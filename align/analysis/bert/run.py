@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from align.analysis.bert.segments import NOT_ASKED, PAD, SPECIAL, Batch, Text, collate, example, training_batches
 from align.analysis.bert.settings import Settings
+from align.analysis.bert.text import NOT_ASKED, PAD, SPECIAL, Batch, Text, collate, example, training_batches
 from align.analysis.models.native_transformers import import_transformers
 from align.io.output import replace_file
 

@@ -301,12 +301,12 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
     if not any(pair.possible for pair in gold.pairs):
         raise DataError("no sentence has a link", file=name_shown(args.gold))
     recorder: Any = load_aligner(common).forward.recorder
-    from align.analysis.adversary.translation import Asked, moved
+    from align.analysis.adversary.translation import Settings, moved
     from align.models.recorder import ModelRecorder
 
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
-    options = Asked(args.lambdas, args.divergence, args.move, args.updates, seed=args.seed)
+    options = Settings(args.lambdas, args.divergence, args.move, args.updates, seed=args.seed)
     halves = tuning[: args.pairs], tuning[args.pairs :]
     file = " and ".join(map(name_shown, files))
     finding = moved(recorder, *halves, text, gold.pairs, options, progress_of(common), file)

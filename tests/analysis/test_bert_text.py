@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from align.analysis.bert.segments import (
+from align.analysis.bert.text import (
     CLS,
     HIDDEN,
     MASK,
@@ -19,9 +19,11 @@ from align.analysis.bert.segments import (
     collate,
     cut,
     example,
+    learn_tokenizer,
+    number,
+    split,
     training_batches,
 )
-from align.analysis.bert.text import learn_tokenizer, number, split
 
 LINES = ["the old house is old .", "we see the house . it is old .", "the unseen houses are now big , and old", "now"]
 C, S, M = (SPECIAL.index(piece) for piece in (CLS, SEP, MASK))
