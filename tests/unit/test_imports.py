@@ -14,7 +14,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 3_012, 43_667
+CORE_LINES, LINES = 3_012, 41_836
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_856, "align.cli.evaluate": 6_580, "align.cli.extract": 12_626}

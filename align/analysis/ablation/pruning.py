@@ -22,7 +22,6 @@ from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
 from align.core.types import Part
 from align.models.engine.builder import KEPT
-from align.models.engine.weights import stored_numbers
 from align.models.fairseq.architecture import upgraded
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.folder import ModelFolder
@@ -134,9 +133,12 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
 def size_of(ablation: Ablation, checkpoint: Path, pruned: Sequence[AttentionHead] = ()) -> Size:
     """Return the size of a fairseq model in a checkpoint, and the loss of the whole model without its pruned heads."""
     losses = ablation.measure(pruned, complete=False).losses
-    weights = stored_numbers(load_checkpoint(checkpoint)["model"])
+    stored = {  # each number once, even if several weights share it
+        weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() // weight.element_size()
+        for weight in load_checkpoint(checkpoint)["model"].values()
+    }
     heads = len(all_heads(ablation.blocks)) - len(pruned)
-    return Size(heads, weights, float(losses.sum() / ablation.pieces.sum()))
+    return Size(heads, sum(stored.values()), float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:

@@ -19,7 +19,7 @@ from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
 from align.models.recorder import fingerprint
-from align.training.folder import move_model, refuse_files
+from align.training.folder import is_current, move_model, refuse_files
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Point
@@ -87,9 +87,10 @@ def train(args: Namespace, settings: Settings, command: str) -> None:
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise
-        size = f"{len(train):,} lines of {len(train.ids):,} pieces"
-        tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
-        finish(args.folder, settings, model, tokenizer, points, f"`{command}`: {size}")
+        if not is_current(args.folder / FILES[-1], work / "checkpoint.pt"):
+            size = f"{len(train):,} lines of {len(train.ids):,} pieces"
+            tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
+            finish(args.folder, settings, model, tokenizer, points, f"`{command}`: {size}")
     tell(f"{args.folder} is ready: extract-align analyse mixing -m {args.folder} -s TEXT")
 
 
@@ -144,7 +145,7 @@ def finish(folder: Path, settings: Settings, model: Any, tokenizer: Any, points:
         f"whether the second segment follows the first: {last.follows:.1%}. `training.tsv` has the curve.\n",
         encoding="utf-8",
     )
-    move_model(draft, folder, folder / "work", FILES[-1], tell)
+    move_model(draft, folder, FILES[-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -232,13 +232,13 @@ def prune(common: Common, args: Namespace) -> Answer:
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise ModelError(f"{aligner.forward.recorder.name}: heads can be taken out of fairseq models only")
     request = common.request
-    folder = find_model(request.name, request.model.options)
+    folder = find_model(request.name, request.options)
     before = Ablation(aligner, pairs, file=file)
     heads = least_needed(before, args.heads, args.order)
     write_pruned(folder, recorder, heads, args.output)
     smaller = replace(request, model=ModelArgs(str(args.output)))
     pruned = load_aligner(replace(common, request=smaller), whole=False)
-    written = find_model(smaller.name, smaller.model.options)
+    written = find_model(smaller.name, smaller.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
         "pruned": size_of(before, written.checkpoint, heads),
