@@ -80,7 +80,7 @@ def run(data: Path, output: Path, names: Sequence[str], bert: Path | None, threa
         places = {"data": data, "bert": bert, "output": folder, "examples": EXAMPLES}
         arguments = [word.format(**places) for word in shlex.split(RUNS[name])]
         say(f"extract-align analyse {shlex.join(arguments)}")
-        command = [sys.executable, "-m", "align.analysis.commands.program", *arguments, "--threads", str(threads)]
+        command = [sys.executable, "-m", "align", "analyse", *arguments, "--threads", str(threads)]
         result = subprocess.run([*command, "-q", "-f", "json", "--plots", folder / name], stdout=subprocess.PIPE)
         if result.returncode:
             raise ValueError(f"{name} failed")

@@ -308,7 +308,7 @@ class RunArgs:
     )
     workers: int | None = option(
         "--workers",
-        default=None,
+        default=1,
         type=whole_number(1, MAX_THREADS),
         metavar="N",
         help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
@@ -377,7 +377,7 @@ def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
 
 
 def check_files(
-    parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None, option: str = "-o"
+    parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None, flag: str = "-o"
 ) -> None:
     """Refuse, with exit code 2, stdin for two files, and output over input.
 
@@ -389,7 +389,7 @@ def check_files(
     if files.count("-") > 1:
         parser.error("only one of the files can be stdin")
     if output == "":
-        parser.error(f"{option} needs the name of a file")
+        parser.error(f"{flag} needs the name of a file")
     to_stdout = output in (None, "-")
     written = [regular_file(sys.stdout if to_stdout else output)]
     if output and not to_stdout:
@@ -398,16 +398,16 @@ def check_files(
         file = regular_file(sys.stdin if name == "-" else name)
         if file and any(other and os.path.samestat(file, other) for other in written):
             shown = "on stdin" if name == "-" else name
-            parser.error("stdout is the input file" if to_stdout else f"{option} would replace the input {shown}")
+            parser.error("stdout is the input file" if to_stdout else f"{flag} would replace the input {shown}")
 
 
 def check_second_output(
-    parser: argparse.ArgumentParser, names: Iterable[str | None], second: str, output: str | None, option: str
+    parser: argparse.ArgumentParser, names: Iterable[str | None], second: str, output: str | None, flag: str
 ) -> None:
     """Refuse, with exit code 2, a second file to write that is an input or the output; see `check_files`."""
     if second in ("", "-") or (output and os.path.realpath(second) == os.path.realpath(output)):
-        parser.error(f"{option} needs the name of a file, another than that of -o")
-    check_files(parser, names, second, option)
+        parser.error(f"{flag} needs the name of a file, another than that of -o")
+    check_files(parser, names, second, flag)
 
 
 def check_words(parser: argparse.ArgumentParser, words: str, translate: bool) -> None:

@@ -104,7 +104,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         with_lines(text, args.format),
         Input((args.train_source, args.train_target), parallel=True) if args.train_source else None,
         read_group(OutputArgs, args),
-        read_group(RunArgs, args, workers=1),
+        read_group(RunArgs, args),
     )
 
 

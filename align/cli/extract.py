@@ -116,7 +116,7 @@ def build_parser() -> Parser:
     add_group(parser, MethodArgs)
     add_group(parser, EnsembleArgs)
     add_group(parser, TranslateArgs)
-    add_group(parser, RunArgs)
+    add_group(parser, RunArgs, workers={"default": None})
     return parser
 
 
@@ -178,11 +178,11 @@ def _is_of_resume(name: str, output: str) -> bool:
     return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None, whole: bool = False) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = "") -> Options:
     """Read and check the command line.
 
     Args:
-        whole: whether to take the default model that translates.
+        format: of the output, where the command has one only; it needs a model that translates.
     """
     args = parser.parse_command(arguments)
     names = (args.source, args.target) if args.source else args.input or ("-",)
@@ -190,14 +190,16 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, whole: bool = 
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command(arguments)
-    output = read_group(OutputArgs, args)
+    output = read_group(OutputArgs, args, format=format or args.format)
     search = read_group(TranslateArgs, args).search
     text = read_input(parser, read_group(TextArgs, args), output.output, one_side=search is not None)
     check_output(parser, output, text)
     if search and output.format not in ("pharaoh", "talp", *WITH_WORDS):
         formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
         parser.error(f"-f {output.format} has no room for translations: take {formats}")
-    request = read_request(parser, args, args.bad_lines, whole)
+    request = read_request(parser, args, args.bad_lines, whole=bool(format))
+    if keyboard:  # also where there is no --buffer
+        request = replace(request, run=replace(request.run, buffer=args.buffer))
     text = with_lines(text, output.format, output.words)
     options = Options(text, output, request, keyboard, tuple(read_group(EnsembleArgs, args).ensemble))
     return check_ensemble(parser, options)

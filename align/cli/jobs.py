@@ -146,7 +146,7 @@ def build_parser() -> Parser:
     add_group(parser, FileArgs)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs, only=("position", "threshold", "symmetrize"))
-    add_group(parser, RunArgs, without=("buffer",), workers={"help": workers})
+    add_group(parser, RunArgs, without=("buffer",), workers={"default": None, "help": workers})
     return parser
 
 
@@ -198,7 +198,7 @@ MOST_NAMED = 5
 """Files that are not done that the last message names."""
 
 
-class Shards:
+class JobRun:
     """A job of many files, or a part of it."""
 
     def __init__(self, options: Options) -> None:
@@ -362,6 +362,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, ModuleNotFoundError) as error:
         say_error(PROGRAM, message_of(error, "") or str(error), error)
         return FAILED
-    job = Shards(options)
+    job = JobRun(options)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

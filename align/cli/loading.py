@@ -103,8 +103,7 @@ def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, wh
         whole: whether the program needs a translation model, also without `--translate`.
     """
     model, method = read_group(ModelArgs, args), read_group(MethodArgs, args)
-    run = read_group(RunArgs, args, workers=getattr(args, "workers", 1))
-    search = read_group(TranslateArgs, args).search
+    run, search = read_group(RunArgs, args), read_group(TranslateArgs, args).search
     if method.symmetrize != SOFT and not model.reverse_model:
         parser.error("--symmetrize requires --reverse-model")
     if model.reverse_model and method.symmetrize == SOFT and method.threshold is None:

@@ -138,7 +138,10 @@ def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
         parser.error("-s/--source and -t/--target go together")
     if len(args.subword_files or ()) > 2:
         parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
-    options = read_group(ModelOptions, args)
+    described = read_group(DescriptionArgs, args)
+    names = ("case", "tokenizer", "subwords", "subword_files", "dictionaries", "source_prefix")
+    languages = {name: getattr(args, name) for name in ("source_lang", "target_lang", "template")}
+    options = ModelOptions(**{name: getattr(described, name) for name in names}, **languages)
     texts = (args.source, args.target) if args.source else None
     copied = [*(args.subword_files or ()), *(args.dictionaries.glob("dict.*.txt") if args.dictionaries else ())]
     check_files(parser, (args.source, args.target, *map(str, copied)), args.heads, "--heads")

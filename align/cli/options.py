@@ -53,11 +53,12 @@ def add_group(
         changes: by the names of fields: settings that differ in this command, such as `output={"required": True}`.
     """
     group = parser.add_argument_group(title or getattr(kind, "TITLE", ""))
-    names = {one.name for one in fields(kind) if one.metadata}
-    assert names.issuperset({*only, *without, *changes}), kind
-    for one in fields(kind):
-        if one.name not in names or (only and one.name not in only) or one.name in without:
-            continue
+    offered = [one for one in fields(kind) if one.metadata]
+    if unknown := {*only, *without, *changes} - {one.name for one in offered}:
+        raise ValueError(f"{kind.__name__} has no option {', '.join(sorted(unknown))}")
+    offered = [one for one in offered if (not only or one.name in only) and one.name not in without]
+    parser.offered.setdefault(kind, set()).update(one.name for one in offered)
+    for one in offered:
         default = [] if (one.metadata.get("action"), one.default) == ("append", ()) else one.default
         settings = {**one.metadata, "default": default, **changes.get(one.name, {})}
         flags = settings.pop("flags")
@@ -68,9 +69,13 @@ def add_group(
 
 
 def read_group(kind: type[T], args: argparse.Namespace, **values: Any) -> T:
-    """Return a group with the values of a command line; `values`, and defaults for options that were not offered."""
-    given = {one.name: getattr(args, one.name) for one in fields(kind) if hasattr(args, one.name)}  # type: ignore[arg-type]
-    return kind(**{**given, **values})
+    """Return a group with the values of a command line.
+
+    Args:
+        args: what `Parser.parse_command` returned.
+        values: of other fields; those that the command neither offers nor sets here have their defaults.
+    """
+    return kind(**{name: getattr(args, name) for name in args.offered.get(kind, ())} | values)
 
 
 def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:

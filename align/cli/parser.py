@@ -114,6 +114,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**as_usual | named | {"add_help": False})
         self._short, self.commands = short, ""
         self.short_texts: dict[str, str] = {}
+        self.offered: dict[type, set[str]] = {}  # fields of each group; see `align.cli.options`
         if named.get("add_help", True):
             self.add_argument(
                 "-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help="show the most used options"
@@ -134,6 +135,7 @@ class Parser(argparse.ArgumentParser):
         self.words = sys.argv[1:] if words is None else list(words)
         args = self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
         self._refuse_to_replace(args)
+        args.offered = self.offered
         return args
 
     def _refuse_to_replace(self, args: argparse.Namespace) -> None:

@@ -32,12 +32,11 @@ def build_parser() -> Parser:
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs, without=("format", "scores"))
     add_group(parser, ModelArgs, without=("template",))
-    add_group(parser, RunArgs, without=("buffer",))
+    add_group(parser, RunArgs, without=("buffer",), workers={"default": None})
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align score`, which aligns and writes another column than links."""
-    options = extract.read_options(build_parser(), arguments, whole=True)  # for which the scores were measured
-    output = replace(options.output, format=AGREEMENT)
-    return extract.align_text(replace(options, output=output, program=PROGRAM))
+    options = extract.read_options(build_parser(), arguments, AGREEMENT)
+    return extract.align_text(replace(options, program=PROGRAM))

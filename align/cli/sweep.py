@@ -103,7 +103,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     request = Request(
         read_group(ModelArgs, args),
         MethodArgs(position="input", null=args.null, reader="none"),
-        read_group(RunArgs, args, workers=1),
+        read_group(RunArgs, args),
     )
     return Options(text, read_group(SweepArgs, args), read_group(GoldArgs, args), request)
 

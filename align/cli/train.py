@@ -11,9 +11,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
+from align.cli.args import RunArgs
 from align.cli.common import StatusLine, run, say
-from align.cli.options import language_code, new_parser, read_group, seed_number, whole_number
+from align.cli.options import add_group, language_code, new_parser, option, read_group, seed_number, whole_number
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
 from align.training.compat import check_installed
@@ -53,50 +55,65 @@ STATUS_EVERY = 60.0
 """Seconds between two lines of progress where stderr is not a terminal."""
 
 
-def build_parser() -> Parser:
-    """Build the parser."""
-    parser = new_parser(
-        PROGRAM, "Trains a fairseq translation model on a bitext, and writes a folder for `extract-align -m`.", EXAMPLES
-    )
-    parser.add_argument(
-        "folder",
+@dataclass(frozen=True)
+class TrainArgs:
+    """The model to train."""
+
+    TITLE: ClassVar = "model"
+
+    folder: Path = option(
         metavar="FOLDER",
         type=Path,
         help="gets the model; with several seeds FOLDER/SEED; `extract-align train reader` trains something else, so a "
         "folder of this name is ./reader",
     )
-    parser.add_argument(
+    recipe: str = option(
         "--recipe",
-        metavar="RECIPE",
         default=DEFAULT_RECIPE,
+        metavar="RECIPE",
         help=f"{' or '.join(sorted(bundled_recipes()))}, which are bundled, or a TOML file",
     )
-    parser.add_argument(
+    finetune_from: str | None = option(
         "--finetune-from",
         metavar="MODEL",
         help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
         "another language, and gets new pieces",
     )
-    parser.add_argument(
+    minutes: int | None = option(
         "--minutes",
         type=whole_number(1),
         metavar="N",
         help="train each model for at most N minutes: with all updates of the recipe, or a half, a quarter or less, "
         "as the recipe says how long they take; preparing the text and scoring the model come on top",
     )
-    parser.add_argument("--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
-    text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)")
-    text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
-    text.add_argument("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
-    text.add_argument("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")
-    text.add_argument("--target-lang", metavar="LANG", type=language_code, required=True, help="such as en")
-    text.add_argument(
+    seed: int | None = option(
+        "--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)"
+    )
+
+
+@dataclass(frozen=True)
+class BitextArgs:
+    """The text to train on."""
+
+    TITLE: ClassVar = "text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)"
+
+    source: Path = option("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
+    target: Path = option("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
+    source_lang: str = option("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")
+    target_lang: str = option("--target-lang", metavar="LANG", type=language_code, required=True, help="such as en")
+    valid_source: Path | None = option(
         "--valid-source", metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
     )
-    text.add_argument("--valid-target", metavar="FILE", type=Path, help="requires --valid-source")
-    machine = parser.add_argument_group("machine")
-    machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
-    machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
+    valid_target: Path | None = option("--valid-target", metavar="FILE", type=Path, help="requires --valid-source")
+
+
+def build_parser() -> Parser:
+    """Build the parser."""
+    description = "Trains a fairseq translation model on a bitext, and writes a folder for `extract-align -m`."
+    parser = new_parser(PROGRAM, description, EXAMPLES)
+    add_group(parser, TrainArgs)
+    add_group(parser, BitextArgs)
+    add_group(parser, RunArgs, only=("device", "threads"), device={"help": "where to train"})
     return parser
 
 
@@ -114,21 +131,12 @@ class Options:
     """Options of `extract-align train`.
 
     Attributes:
-        folder: output folder of the model; with several seeds it has a folder for each.
-        recipe: name of a bundled recipe, or a file.
-        start: the initial model; None for random weights.
-        minutes: limit of each training; None for the recipe's length.
-        seed: the only seed to train with; None for all of the recipe's.
+        command: the command line, for the card.
     """
 
-    folder: Path
-    recipe: str
-    start: str | None
-    minutes: int | None
-    seed: int | None
+    args: TrainArgs
     bitext: Bitext
-    device: str
-    threads: int
+    run: RunArgs
     command: str
 
 
@@ -145,7 +153,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         valid=(args.valid_source, args.valid_target) if args.valid_source else None,
     )
     command = shlex.join([*PROGRAM.split(), *parser.words])
-    return read_group(Options, args, start=args.finetune_from, bitext=bitext, command=command)
+    return Options(read_group(TrainArgs, args), bitext, read_group(RunArgs, args), command)
 
 
 def tell(message: str) -> None:
@@ -160,12 +168,14 @@ def train_all(options: Options) -> None:
     for module in NEEDED:  # before there is anything to say: a signal during an import ends the program at once
         import_module(module)
     check_installed()
-    recipe = read_recipe(options.recipe)
-    machine = Machine(pick_device(options.device), options.threads)
-    seeds = recipe.seeds if options.seed is None else (options.seed,)
-    folders = {seed: options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder for seed in seeds}
-    with locked_folder(options.folder):
-        if not (options.folder / "work").exists():
+    recipe = read_recipe(options.args.recipe)
+    machine = Machine(pick_device(options.run.device), options.run.threads or os.cpu_count() or 1)
+    seeds = recipe.seeds if options.args.seed is None else (options.args.seed,)
+    folders = {
+        seed: options.args.folder / str(seed) if len(recipe.seeds) > 1 else options.args.folder for seed in seeds
+    }
+    with locked_folder(options.args.folder):
+        if not (options.args.folder / "work").exists():
             names = [CHECKPOINT, "README.md", "model.toml", "training.tsv"]
             names += [name for lang in options.bitext.languages for name in (f"dict.{lang}.txt", f"{lang}.spm")]
             for folder in folders.values():
@@ -181,18 +191,18 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, folder
     """
     from align.training.begin import find_start
 
-    languages, work = options.bitext.languages, options.folder / "work"
-    if options.minutes:
-        updates = updates_within(recipe, options.minutes, machine)
+    languages, work = options.bitext.languages, options.args.folder / "work"
+    if options.args.minutes:
+        updates = updates_within(recipe, options.args.minutes, machine)
         tell(
-            f"{options.minutes} min: {updates:,} of {read_count(recipe.fairseq, 'max-update'):,.0f} updates of recipe "
-            f"{recipe.name}"
+            f"{options.args.minutes} min: {updates:,} of {read_count(recipe.fairseq, 'max-update'):,.0f} updates of "
+            f"recipe {recipe.name}"
         )
-        recipe = shorten_recipe(recipe, updates, options.minutes)
-    start = find_start(options.start, languages, recipe.text) if options.start else None
+        recipe = shorten_recipe(recipe, updates, options.args.minutes)
+    start = find_start(options.args.finetune_from, languages, recipe.text) if options.args.finetune_from else None
     for old, language in zip(start.languages if start else languages, languages, strict=True):
         if old != language:
-            tell(f"{options.start} has {old}, not {language}, which gets new pieces and word vectors")
+            tell(f"{options.args.finetune_from} has {old}, not {language}, which gets new pieces and word vectors")
     prepared = prepare(options.bitext, recipe, work, tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "

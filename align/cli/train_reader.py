@@ -84,7 +84,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     text = read_input(parser, read_group(TextArgs, args), args.output, args.links)
     if args.output is None and not (args.model and Path(args.model).exists()):
         parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
-    run = read_group(RunArgs, args, workers=1)
+    run = read_group(RunArgs, args)
     request = Request(read_group(ModelArgs, args), MethodArgs(reader="none"), run)
     return Options(text, read_group(TrainingArgs, args), request)
 

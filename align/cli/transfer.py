@@ -283,7 +283,7 @@ def build_parser() -> Parser:
     add_group(parser, ReportArgs)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, TranslateArgs, without=("allow_unk",), translate={"help": translate})
-    add_group(parser, RunArgs)
+    add_group(parser, RunArgs, workers={"default": None})
     return parser
 
 

@@ -93,7 +93,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
-    model, run = read_group(ModelArgs, args), read_group(RunArgs, args, workers=1)
+    model, run = read_group(ModelArgs, args), read_group(RunArgs, args)
     request = Request(model, MethodArgs(position=args.position, reader="none"), run) if model.model else None
     return Options(
         hypotheses=args.hypotheses,

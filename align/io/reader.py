@@ -57,7 +57,9 @@ def recognise_file(head: bytes) -> str:
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        return kind if error.start < len(head) - 3 else ""  # a character may be cut off at the end
+        if error.reason != "unexpected end of data":  # a character may be cut off at the end
+            return kind
+        text = head[: error.start].decode()
     return kind if re.search(r"[\x00-\x08\x0e-\x1f]", text) else ""
 
 

@@ -211,7 +211,7 @@ def without_pad(folder: Path) -> None:
         ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in this folder"),
-        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "its model is not an object"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json: not a tokenizer"),
         (
             change_tokenizer(lambda content: content["model"]["vocab"].update(more=5000)),
             "tokenizer.json: piece 'more' is number 5,000, but the model has 77",

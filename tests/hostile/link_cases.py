@@ -125,10 +125,10 @@ def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[s
     """What `extract-align eval` may be asked for besides."""
     options: list[str] = []
     for kind in ("gold", "hyp"):
-        options += [f"--{kind}-base", draw.choice((str(base), str(base), str(base), "0", "1"))]
-        options = options[:-2] if draw.random() < 0.2 else options
-        options += [f"--{kind}-format", draw.choice(LINK_FORMATS)] if draw.random() < 0.05 else []
-        options += [f"--{kind}-swapped"] if draw.random() < 0.05 else []
+        parts = [f"{draw.choice((base, base, base, 0, 1))}-based"] if draw.random() > 0.2 else []
+        parts += [draw.choice(LINK_FORMATS)] if draw.random() < 0.05 else []
+        parts += ["swapped"] if draw.random() < 0.05 else []
+        options += [f"--{kind}-format", ",".join(parts)] if parts else []
     options += ["--out-of-range", "ignore"] if text and draw.random() < 0.7 else []
     paired = systems > 1 and draw.random() < 0.3
     options += ["--paired", draw.choice(("bootstrap", "permutation"))] if paired else []

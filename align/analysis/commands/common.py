@@ -65,7 +65,7 @@ class Common:
 
 def common_options(args: argparse.Namespace) -> Common:
     """Read the options of the model and of the output."""
-    method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args, workers=1)
+    method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args)
     return Common(Request(read_group(ModelArgs, args), method, run), read_group(TableArgs, args))
 
 
