@@ -296,7 +296,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     _check_combination(parser, args)
     request = read_request(parser, args, args.bad_lines)
     return Options(
-        request=replace(request, method=replace(request.method, threshold=FLOOR)),
+        request=replace(request, method=replace(request.method, threshold=FLOOR, reader="none")),  # all soft scores
         tags=read_group(TagArgs, args),
         page=read_group(PageArgs, args),
         reports=read_group(ReportArgs, args),
