@@ -11,14 +11,15 @@ J target words, I source words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from align.core.backend import AttentionRecorder
@@ -453,13 +454,63 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
     return list(zip(*means, strict=True))
 
 
-def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], float]]:
-    """Return the links of each pair of a batch `[B, J, I]`, (source, target), whose scores exceed the threshold."""
-    links: list[dict[tuple[int, int], float]] = [{} for _ in range(len(scores))]
+class ScoredLinks(LinkScores):
+    """Links of a pair with their scores in arrays; like a dict, it maps (source word, target word) to the score.
+
+    Attributes:
+        source: source words from 0, ascending `[K]`.
+        target: their target words, ascending for each source word `[K]`.
+        score: `[K]`.
+    """
+
+    __slots__ = ("_by_link", "score", "source", "target")
+
+    def __init__(self, source: NDArray[Any], target: NDArray[Any], score: NDArray[Any]) -> None:
+        self.source, self.target, self.score = source, target, score
+        self._by_link: dict[tuple[int, int], float] | None = None  # made when it is asked for
+
+    def _dict(self) -> dict[tuple[int, int], float]:
+        if self._by_link is None:
+            self._by_link = dict(zip(self, self.score.tolist(), strict=True))
+        return self._by_link
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.source.tolist(), self.target.tolist(), strict=True)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, link: tuple[int, int]) -> float:
+        return self._dict()[link]
+
+    def items(self) -> ItemsView[tuple[int, int], float]:
+        """Return the links, each with its score."""
+        return self._dict().items()
+
+    def __reduce__(self) -> tuple[type, tuple[NDArray[Any], ...]]:
+        return ScoredLinks, (self.source, self.target, self.score)
+
+    def __repr__(self) -> str:
+        return repr(self._dict())
+
+
+def split_links(
+    numbers: NDArray[Any], sources: NDArray[Any], targets: NDArray[Any], scores: NDArray[Any], count: int
+) -> list[ScoredLinks]:
+    """Return the links of each of `count` pairs, given all of them, with the number of each link's pair `[K]`."""
+    order = np.lexsort((targets, sources, numbers))
+    numbers, sources, targets, scores = (part[order] for part in (numbers, sources, targets, scores))
+    ends = np.searchsorted(numbers, np.arange(count + 1))
+    return [
+        ScoredLinks(sources[begin:end], targets[begin:end], scores[begin:end]) for begin, end in pairwise(ends.tolist())
+    ]
+
+
+def links_above(scores: Tensor, threshold: float) -> list[ScoredLinks]:
+    """Return the links of each pair of a batch `[B, J, I]` whose scores exceed the threshold."""
     chosen = (scores > threshold).nonzero(as_tuple=True)
-    for b, j, i, score in zip(*(part.tolist() for part in (*chosen, scores[chosen])), strict=True):
-        links[b][i, j] = score
-    return links
+    pairs, targets, sources, above = (part.cpu().numpy() for part in (*chosen, scores[chosen]))
+    return split_links(pairs, sources, targets, above, len(scores))
 
 
 Scorer = Callable[[Tensor, "Tensor | None", Sequence[Pieces]], Tensor]
@@ -576,8 +627,7 @@ class Reader:
         """
         if self.threshold is not None:
             return soft_links(self.shares(batch, place), None, self.threshold, batch, self.scorer)
-        index, share = (best.tolist() for best in best_words(self.scores(batch, place), self.null))
-        return [
-            ({(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}, None)
-            for words, parts in zip(index, share, strict=True)
-        ]
+        index, share = (best.cpu().numpy() for best in best_words(self.scores(batch, place), self.null))
+        pairs, targets = (index >= 0).nonzero()
+        links = split_links(pairs, index[pairs, targets], targets, share[pairs, targets], len(batch))
+        return [(of_pair, None) for of_pair in links]

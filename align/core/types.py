@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from align.core.errors import LineError, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 Links = frozenset[tuple[int, int]]
 """Word alignment of one sentence pair: (source word, target word), both counted from 0."""
 
-LinkScores = dict[tuple[int, int], float]
+LinkScores = Mapping[tuple[int, int], float]
 """Links of a pair, (source word, target word), with their scores."""
+
 
 Agreement = tuple[float, float]
 """How well directions agree on partners of target and of source words, from 0 to 1: `align.core.scores.agreements`."""

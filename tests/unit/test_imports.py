@@ -14,10 +14,10 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 3_012, 41_860
+CORE_LINES, LINES = 3_064, 41_912
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
-CLOSURES = {"align.cli.combine": 4_865, "align.cli.evaluate": 6_589, "align.cli.extract": 12_632}
+CLOSURES = {"align.cli.combine": 4_867, "align.cli.evaluate": 6_591, "align.cli.extract": 12_684}
 """Lines of the modules that a command imports, lazily or not; what `import_module` names is not followed."""
 
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
 from math import inf, nan, sqrt
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.core.scores import POWERS, SHARPNESS, around, best_words, claims, links_above, shares, sharpen, soft_scores
+from align.core.scores import (
+    POWERS,
+    SHARPNESS,
+    around,
+    best_words,
+    claims,
+    links_above,
+    shares,
+    sharpen,
+    soft_scores,
+    split_links,
+)
 from tests import naive
 
 # unlikely words have shares that underflow where they are multiplied
@@ -262,3 +275,27 @@ def test_shares_equal_naive_loops_and_those_of_the_best_words(data: st.DataObjec
         if index >= 0:
             assert row[index] == row.max()
             torch.testing.assert_close(row[index], share)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda count: st.lists(
+            st.tuples(st.integers(0, count - 1), st.integers(0, 5), st.integers(0, 5), st.floats(0, 1)),
+            unique_by=lambda row: row[:3],
+        ).map(lambda rows: (count, rows))
+    )
+)
+def test_links_of_a_batch_are_split_by_pair(batch: tuple[int, list[tuple[int, int, int, float]]]) -> None:
+    count, rows = batch
+    numbers, sources, targets = (np.array([row[n] for row in rows], np.int64) for n in range(3))
+    found = split_links(numbers, sources, targets, np.array([row[3] for row in rows]), count)
+    plain: list[dict[tuple[int, int], float]] = [{} for _ in range(count)]
+    for number, i, j, score in rows:
+        plain[number][i, j] = score
+    assert found == plain
+    for links, expected in zip(found, plain, strict=True):
+        assert list(links) == sorted(expected)
+        assert dict(links.items()) == expected
+        assert [links[link] for link in links] == links.score.tolist()
+        assert pickle.loads(pickle.dumps(links)) == expected
+        assert links.get((9, 9)) is None
