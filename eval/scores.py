@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align import Aligner, Pair, load, read_text, translate, two_way
-from align.core.scores import LEAST_AGREEMENT, TINY
+from align.core.scores import MIN_AGREEMENT, TINY
 from align.core.stream import encode
 from align.core.types import Search
 from align.evaluation.metrics import SAMPLES, SEED
@@ -124,7 +124,7 @@ def definition_rows(name: str, aligner: Aligner, examples: Sequence[Example]) ->
         scores = np.empty(len(shares))
         for n, f in enumerate(shares):
             product = f * reverse(f)  # [J, I]
-            scores[n] = min(np.log(product.sum(axis).clip(LEAST_AGREEMENT, 1)).mean() for axis in (0, 1))
+            scores[n] = min(np.log(product.sum(axis).clip(MIN_AGREEMENT, 1)).mean() for axis in (0, 1))
         good, bad = scores[kinds == ""], scores[kinds != ""]
         low, high = area_interval(good, bad)
         yield {

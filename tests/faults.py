@@ -26,7 +26,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SHARED = os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data")
 QUICK = "tests/unit tests/parity tests/cli tests/integration"
-SECONDS, MOST_SURVIVORS = 3600, 3
+SECONDS, MAX_SURVIVORS = 3600, 3
 
 TABLE = r"""
 === scores
@@ -342,7 +342,7 @@ def main() -> int:
             killers = {name: killer for name, killer in killers.items() if killer != test}
     survived = len(faults) - len(killers) - unclear
     print(f"{len(faults)} faults, {survived} survived, {unclear} unclear")
-    return int(survived > MOST_SURVIVORS or unclear > 0)
+    return int(survived > MAX_SURVIVORS or unclear > 0)
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ class Options:
         return self.request.run.quiet
 
 
-MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
+SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output", "format")
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = "Word alignments of translated sentences, out of a translation model's attention."
-    parser = new_parser(PROGRAM, description, EXAMPLES, MOST_USED)
+    parser = new_parser(PROGRAM, description, EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs)
     add_group(parser, ModelArgs, model={"help": model_help(ALIGNING_DEFAULT)})

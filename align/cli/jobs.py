@@ -194,7 +194,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
         parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")
 
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Files that are not done that the last message names."""
 
 
@@ -252,7 +252,7 @@ class JobRun:
         progress.write(f"{PROGRAM}: {self._summary()}")
         progress.write(job.signature)
         if self._failed:
-            names = self._failed[:MOST_NAMED] + ["…"] * bool(self._failed[MOST_NAMED:])
+            names = self._failed[:MAX_NAMED] + ["…"] * bool(self._failed[MAX_NAMED:])
             raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {', '.join(names)}")
 
     def _follow(self, events: Iterator[Event]) -> None:

@@ -19,7 +19,7 @@ EXAMPLES = """examples:
   extract-align score bitext.tsv | paste - bitext.tsv | awk -F'\\t' '$1 > 0.2 && $2 > 0.2' | cut -f 3-   what is good
 """
 
-MOST_USED = ("source", "target", "model", "reverse_model", "output")
+SHORT_HELP = ("source", "target", "model", "reverse_model", "output")
 
 
 def build_parser() -> Parser:
@@ -28,7 +28,7 @@ def build_parser() -> Parser:
         "How well the sides of each line match: the chance that both directions link a word to the same word, as the "
         "geometric mean over the target's words, a TAB, and over the source's"
     )
-    parser = new_parser(PROGRAM, f"{description}.", EXAMPLES, MOST_USED)
+    parser = new_parser(PROGRAM, f"{description}.", EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs, without=("format", "scores"))
     add_group(parser, ModelArgs, without=("template",))

@@ -40,7 +40,7 @@ Layer and head are what the model's model.toml says, or else a third of the dept
 """
 
 DEFAULT = Limits()
-MOST_PAIRS = 2**31 - 1
+MAX_PAIRS = 2**31 - 1
 
 
 ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
@@ -89,14 +89,14 @@ class ServiceArgs:
     request_pairs: int = option(
         "--request-pairs",
         default=DEFAULT.request_pairs,
-        type=whole_number(1, MOST_PAIRS),
+        type=whole_number(1, MAX_PAIRS),
         metavar="N",
         help="the most pairs in a request; more is answered with status 413",
     )
     queue_pairs: int = option(
         "--queue-pairs",
         default=DEFAULT.queue_pairs,
-        type=whole_number(1, MOST_PAIRS),
+        type=whole_number(1, MAX_PAIRS),
         metavar="N",
         help="the most pairs of all requests that wait for links; more is answered with status 429",
     )

@@ -19,7 +19,7 @@ from typing import IO, Any
 from align.compat.models import load_both, report_unused
 from align.core.errors import plural
 from align.core.formats import format_pharaoh
-from align.core.scores import LEAST_AGREEMENT
+from align.core.scores import MIN_AGREEMENT
 from align.core.text import make_pair
 from align.core.types import Pair
 from align.io.output import packed
@@ -100,7 +100,7 @@ class Aligner:
             self._aligner = self._aligner.reading_at(session.choices)
 
 
-LEAST = LEAST_AGREEMENT, LEAST_AGREEMENT
+LEAST = MIN_AGREEMENT, MIN_AGREEMENT
 
 
 def calculate_priors(

@@ -22,15 +22,15 @@ from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
     SHARED_BUFFER,
-    Chosen,
     Encoded,
-    Found,
     OnBatch,
     OnChoice,
     OpenPool,
+    PairResult,
     Pool,
+    Selection,
+    SideNames,
     Steps,
-    Terms,
     TooLong,
     align_stream,
     chunks,
@@ -62,10 +62,10 @@ CHECKED_TOGETHER = 10
 GROUP = 32
 """Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
 
-Numbered = tuple[list[int], list[Pieces]]
+NumberedBatch = tuple[list[int], list[Pieces]]
 """A batch: numbers of pairs in the buffer, and their pieces."""
 
-Linked = tuple[LinkScores, Agreement | None]
+LinkResult = tuple[LinkScores, Agreement | None]
 """Links of a pair, and its agreement if they are soft."""
 
 
@@ -127,7 +127,9 @@ class TextCheck(Protocol):
 
     done: bool
 
-    def begin(self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: Terms) -> list[str]:
+    def begin(
+        self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames
+    ) -> list[str]:
         """Return warnings about the first buffer of a text for a model.
 
         Args:
@@ -341,13 +343,13 @@ class Aligner:
         return Steps(self._encode, self._choose, self._align, self.buffer, pool)
 
     @cached_property
-    def _terms(self) -> tuple[Terms, ...]:
+    def _terms(self) -> tuple[SideNames, ...]:
         """Names of the models and their sides in messages; the sides are those of the forward direction."""
         if self.reverse is None:
-            return (Terms(),)
+            return (SideNames(),)
         return (
-            Terms(f"the forward model ({self.forward.recorder.name})", "source", "target"),
-            Terms(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
+            SideNames(f"the forward model ({self.forward.recorder.name})", "source", "target"),
+            SideNames(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
         )
 
     def _encode(self, pair: Pair) -> tuple[Encoded, ...]:
@@ -372,7 +374,7 @@ class Aligner:
             for n, direction in enumerate(self.directions)
         )
 
-    def _choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Chosen | None:
+    def _choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Selection | None:
         if not any(forward.pieces for forward, *_ in encoded):
             return None
         choices = self._choices(encoded)
@@ -381,13 +383,13 @@ class Aligner:
             for n, direction in enumerate(self.directions):
                 of_model = [directions[n] for directions in encoded]
                 doubts += self.check.begin(direction, of_model, choices[n], self._terms[n])
-        return Chosen(choices, doubts)
+        return Selection(choices, doubts)
 
     def _align(
         self, encoded: Sequence[tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
-    ) -> list[Found]:
+    ) -> list[PairResult]:
         forward = [directions[0] for directions in encoded]
-        links: dict[int, Linked] = {}
+        links: dict[int, LinkResult] = {}
         if choices and self.reverse:
             reverse = [directions[1] for directions in encoded]
             links = self._two_way_links(self.reverse, forward, reverse, [c.place for c in choices], on_batch)
@@ -406,10 +408,10 @@ class Aligner:
         reverse_encoded: Sequence[Encoded],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, Linked]:
+    ) -> dict[int, LinkResult]:
         """Return the links of a buffer by number, from both models."""
         combine = self._soft_links if self.method == SOFT else self._symmetrised_links
-        links: dict[int, Linked] = {}
+        links: dict[int, LinkResult] = {}
         for group in chunks(cut(forward_encoded, self.batch_tokens), GROUP):
             numbers = [n for of_batch, _ in group for n in of_batch]
             batches = cut([reverse_encoded[n] for n in numbers], self.batch_tokens)
@@ -420,18 +422,18 @@ class Aligner:
     def _soft_links(
         self,
         reverse: Direction,
-        forward_batches: Sequence[Numbered],
-        reverse_batches: Sequence[Numbered],
+        forward_batches: Sequence[NumberedBatch],
+        reverse_batches: Sequence[NumberedBatch],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, Linked]:
+    ) -> dict[int, LinkResult]:
         """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
         rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
         for numbers, batch in tell(forward_batches, on_batch):
             shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
             for n, pieces, row in zip(numbers, batch, shares, strict=True):
                 rows[n] = row[: pieces.words[1], : pieces.words[0]]
-        links: dict[int, Linked] = {}
+        links: dict[int, LinkResult] = {}
         for numbers, batch in tell(reverse_batches, on_batch):
             of_reverse = reverse.reader.shares(batch, places[1])  # [B, I, J]
             of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
@@ -446,11 +448,11 @@ class Aligner:
     def _symmetrised_links(
         self,
         reverse: Direction,
-        forward_batches: Sequence[Numbered],
-        reverse_batches: Sequence[Numbered],
+        forward_batches: Sequence[NumberedBatch],
+        reverse_batches: Sequence[NumberedBatch],
         places: Sequence[Place],
         on_batch: OnBatch | None,
-    ) -> dict[int, Linked]:
+    ) -> dict[int, LinkResult]:
         """Combine the links of both directions by a heuristic, or keep those of one."""
         of_forward: dict[int, LinkScores] = {}
         of_reverse: dict[int, LinkScores] = {}
@@ -486,8 +488,8 @@ def align_encoded(
 
 def _links(
     reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
-) -> dict[int, Linked]:
-    links: dict[int, Linked] = {}
+) -> dict[int, LinkResult]:
+    links: dict[int, LinkResult] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
         links |= zip(numbers, reader.links(batch, place), strict=True)
     return links

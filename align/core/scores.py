@@ -320,7 +320,7 @@ POWERS = 0.5, 4.0
 ALONE = 0.1
 """Weight of a link without linked neighbours, where a neighbour weighs its score."""
 
-LEAST_AGREEMENT = 1e-3
+MIN_AGREEMENT = 1e-3
 """Least agreement of a word: a few words without a partner do not decide alone."""
 
 _LEAST = 1e-6
@@ -427,7 +427,7 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
 
     `sum_i f[j,i] r[i,j]` is the chance that both directions link target word j to the same source word, if each draws
     one from its shares; and so for source words. The result is the geometric mean over the words of a side, with at
-    least LEAST_AGREEMENT each. With one model the target words compete for each source word by their squared shares,
+    least MIN_AGREEMENT each. With one model the target words compete for each source word by their squared shares,
     `r[i,j] = f[j,i]^2 / sum_j' f[j',i]^2`. Introduced here; eval/results/scores.tsv has figures, and
     eval/results/scores.definitions.tsv those of other r.
 
@@ -448,7 +448,7 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
     means = []
     for side, axis in ((1, 2), (0, 1)):
         counts = torch.tensor([pair.words[side] for pair in batch], device=product.device)
-        logs = product.sum(axis).clamp_(LEAST_AGREEMENT, 1).log_()  # [B, J] or [B, I]; a rounded sum may exceed 1
+        logs = product.sum(axis).clamp_(MIN_AGREEMENT, 1).log_()  # [B, J] or [B, I]; a rounded sum may exceed 1
         padding = torch.arange(logs.shape[1], device=logs.device) >= counts[:, None]
         means.append((logs.masked_fill_(padding, 0).sum(1) / counts).exp_().tolist())
     return list(zip(*means, strict=True))

@@ -70,7 +70,7 @@ BLANK = '‹too_long="blank"›'
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SideNames:
     """Names of a model and its two sides in messages, as the user sees them."""
 
     model: str = "the model"
@@ -92,7 +92,7 @@ def exceeds(words: Sequence[str], pieces: int) -> bool:
     return sum(map(len, words)) > LONGEST_PIECE * pieces
 
 
-def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Terms | None = None) -> Encoded:
+def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: SideNames | None = None) -> Encoded:
     """Return a pair with its pieces, if it has any and does not exceed the model's positions.
 
     Args:
@@ -119,7 +119,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         limits = LONGEST_PIECE * limits[0], LONGEST_PIECE * limits[1]
     if too_long == "blank":
         return Encoded(pair, None, "too long")
-    terms = terms or Terms()
+    terms = terms or SideNames()
     side, length, limit = next(
         side for side in zip((terms.source, terms.target), lengths, limits, strict=True) if side[1] > side[2]
     )
@@ -241,11 +241,11 @@ def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterat
 OnChoice = Callable[[tuple[Choice, ...]], None]
 """Receives the layers and heads that a text is read at, one for each direction."""
 
-Found = tuple[LinkScores, Skipped, Agreement | None]
+PairResult = tuple[LinkScores, Skipped, Agreement | None]
 """Links, reason and agreement of an alignment, without its pair."""
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """Layer and head of each direction, and warnings about the text."""
 
     choices: tuple[Choice, ...]
@@ -327,8 +327,8 @@ class Steps(NamedTuple):
     """
 
     encode: Callable[[Pair], Any]
-    choose: Callable[[Sequence[Any]], Chosen | None]
-    align: Callable[[Sequence[Any], tuple[Choice, ...], OnBatch | None], list[Found]]
+    choose: Callable[[Sequence[Any]], Selection | None]
+    align: Callable[[Sequence[Any], tuple[Choice, ...], OnBatch | None], list[PairResult]]
     buffer: int
     pool: OpenPool
     choices: tuple[Choice, ...] = ()
@@ -369,7 +369,7 @@ def align_stream(
     yield from (_alignment(*outcome) for outcome in queue.rest())
 
 
-def _alignment(pair: Pair, found: Found) -> Alignment:
+def _alignment(pair: Pair, found: PairResult) -> Alignment:
     scores, skipped, agreement = found
     error = pair.origin.error
     return Alignment(pair, scores, error.reason if error else skipped, agreement)
@@ -422,14 +422,14 @@ def align_items(
         raise LostItemError(done, f"the results of {sent - done:,} more are missing")
 
 
-def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:
+def aligning(steps: Steps) -> Callable[..., list[PairResult | PairError]]:
     """Return the task of aligning a slice of pairs, encoded or not, with the given choices."""
     return partial(_align, steps)
 
 
 def _align(
     steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
-) -> list[Found | PairError]:
+) -> list[PairResult | PairError]:
     encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
     results = iter(
         steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)

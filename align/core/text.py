@@ -27,7 +27,7 @@ _INVISIBLE = re.compile(
 """Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
 
 
-MOST_MARKS = 1000
+MAX_MARKS = 1000
 """Limit of combining marks in a row that are composed; in Unicode's own stream-safe format it is 30."""
 
 
@@ -53,12 +53,12 @@ def fold(word: str) -> str:
 
 
 def to_form(form: Literal["NFC", "NFKD"], text: str) -> str:
-    """Return a text in a normal form of Unicode, or as it is if it has more than MOST_MARKS combining marks in a row.
+    """Return a text in a normal form of Unicode, or as it is if it has more than MAX_MARKS combining marks in a row.
 
     Python sorts these in time that grows with the square of their number.
     """
-    marked = groupby(text, lambda character: unicodedata.combining(character) > 0) if len(text) > MOST_MARKS else ()
-    if any(combines and len([*run]) > MOST_MARKS for combines, run in marked):
+    marked = groupby(text, lambda character: unicodedata.combining(character) > 0) if len(text) > MAX_MARKS else ()
+    if any(combines and len([*run]) > MAX_MARKS for combines, run in marked):
         return text
     return unicodedata.normalize(form, text)
 

@@ -19,7 +19,7 @@ from align.core.aligner import Aligner
 from align.core.choice import all_cells
 from align.core.consistency import CHOOSING_PAIRS, LinkedWords
 from align.core.scores import best_words, each_cell
-from align.core.stream import Encoded, Terms, chunks, cut, encode
+from align.core.stream import Encoded, SideNames, chunks, cut, encode
 from align.core.types import Gold, Pair, Pieces, Position, TextWarning
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 
@@ -42,7 +42,7 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
     recorder, null = aligner.forward.recorder, aligner.forward.settings.null
     cells = all_cells(recorder)
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
-    for warning in aligner.check.begin(aligner.forward, encoded, None, Terms()) if aligner.check else ():
+    for warning in aligner.check.begin(aligner.forward, encoded, None, SideNames()) if aligner.check else ():
         warnings.warn(warning, TextWarning, stacklevel=2)
     results = [b""] * len(pairs)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
@@ -65,7 +65,7 @@ def _hundredths(words: Tensor) -> Tensor:
     return (100 * known / known.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).round().byte()
 
 
-class Linked(NamedTuple):
+class CellLinks(NamedTuple):
     """The links of one pair in all settings.
 
     `words` is the source word of each target word, -1 for none `[2, 2, C, J]`; `norms` the sum of the norms over
@@ -125,7 +125,7 @@ class _Tally:
         self._agreement = _Agreement(len(self._cells), len(self._reverse_cells))
         self._pairs = self._skipped = self._target_words = self._choosing = 0
 
-    def add(self, pair: Pair, links: Linked | None, reverse: Linked | None) -> None:
+    def add(self, pair: Pair, links: CellLinks | None, reverse: CellLinks | None) -> None:
         if self._gold is not None and self._pairs < len(self._gold):
             self._counts.append(_count(links, self._gold[self._pairs], self._shape))
         self._pairs += 1
@@ -159,7 +159,7 @@ class _Tally:
         )
 
 
-def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _count(links: CellLinks | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return |A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
     counts = np.zeros((*shape, 4), dtype=np.int64)
     counts[..., 3] = len(gold.sure)
@@ -184,7 +184,7 @@ class _Agreement:
         self._links = np.zeros((*shape, cells, 1), dtype=np.int64)
         self._reverse_links = np.zeros((*shape, 1, reverse_cells), dtype=np.int64)
 
-    def add(self, links: Linked, reverse: Linked) -> None:
+    def add(self, links: CellLinks, reverse: CellLinks) -> None:
         targets = np.arange(links.words.shape[-1])
         for s in range(len(SCORES)):
             for p in range(len(POSITIONS)):
@@ -205,20 +205,20 @@ class _Agreement:
 def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
     """Encode a buffer of pairs; with `check`, warn if the text does not match the model."""
     encoded = [encode(aligner.forward.recorder, pair, aligner.too_long) for pair in pairs]
-    for warning in aligner.check.begin(aligner.forward, encoded, None, Terms()) if check and aligner.check else ():
+    for warning in aligner.check.begin(aligner.forward, encoded, None, SideNames()) if check and aligner.check else ():
         warnings.warn(warning, TextWarning, stacklevel=3)  # the caller of `sweep`
     return encoded
 
 
-def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | None]:
+def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[CellLinks | None]:
     """Yield links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
-    linked: list[Linked | None] = [None] * len(encoded)
+    linked: list[CellLinks | None] = [None] * len(encoded)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         words, norms = _link(aligner, batch)
         for b, n in enumerate(numbers):
             pair, pieces = encoded[n].pair, batch[b]
             pairs_of_pieces = len(pieces.source) * len(pieces.target)
-            linked[n] = Linked(pair, words[b, ..., : len(pair.target)], norms[b], pairs_of_pieces)
+            linked[n] = CellLinks(pair, words[b, ..., : len(pair.target)], norms[b], pairs_of_pieces)
     yield from linked
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from align.core.aligner import Aligner
 
-MOST_LOADED = 4
+MAX_LOADED = 4
 """Maximum number of aligners that a process caches."""
 
 
@@ -73,7 +73,7 @@ class TableAligner:
         return align_table(table, _loaded_once(*self._models), **self._columns)
 
 
-_loaded: deque[tuple[Any, Aligner]] = deque(maxlen=MOST_LOADED)
+_loaded: deque[tuple[Any, Aligner]] = deque(maxlen=MAX_LOADED)
 """Cache per process, not per `TableAligner`: Spark and datasets send a new copy with each task."""
 
 _loading = Lock()

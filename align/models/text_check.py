@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from align.core.aligner import Direction
 from align.core.backend import Recorder
 from align.core.choice import consistency_of, only_choice
-from align.core.stream import Encoded, Terms, encode
+from align.core.stream import Encoded, SideNames, encode
 from align.core.text import IdPair
 from align.core.types import Choice, Pair, Pieces, Place
 from align.models.language_check import LanguageCheck
@@ -61,7 +61,9 @@ class ModelCheck(LanguageCheck):
     Warnings about the first buffer of a text come once for each text, that about its languages once in all.
     """
 
-    def begin(self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: Terms) -> list[str]:
+    def begin(
+        self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames
+    ) -> list[str]:
         """Return warnings about the first buffer of a text; see `align.core.aligner.TextCheck`."""
         recorder = direction.recorder
         warnings = [*_unknown(recorder, terms, [item.pieces for item in encoded if item.pieces])]
@@ -76,7 +78,7 @@ class ModelCheck(LanguageCheck):
         return warnings
 
 
-def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:
+def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) -> Iterator[str]:
     sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
     targets = [number for pieces in encoded for number in pieces.target]
     for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):
@@ -90,7 +92,7 @@ def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Ite
             )
 
 
-def _swapped(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
     """A text that takes clearly fewer pieces the other way round: a side knows its own language best."""
     as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in encoded)
     reversed_pairs = [recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded]
@@ -102,7 +104,7 @@ def _swapped(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pie
         )
 
 
-def _attached(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+def _attached(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
     """Punctuation at the ends of words, for a model that has only seen it apart: then each mark takes more pieces."""
     marks = as_given = apart = 0
     for pair, pieces in encoded:
@@ -125,7 +127,7 @@ def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for pair in parts for part in pair)
 
 
-def _apart(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+def _apart(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
     """All punctuation apart from words, for a model that was trained on raw text."""
     words = [word for pair, _ in encoded for word in (*pair.source, *pair.target)]
     apart = sum(word in MARKS for word in words)
@@ -137,7 +139,7 @@ def _apart(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Piece
         )
 
 
-def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: Terms) -> Iterator[str]:
+def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: SideNames) -> Iterator[str]:
     """Links that are hardly more consistent than those of unrelated sentences, or less than those of neighbours.
 
     The former holds for text in other languages, for text that is no translation and for untrained models, the latter

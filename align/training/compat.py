@@ -35,7 +35,7 @@ from align.core.errors import shorten
 
 MENDED = ("fairseq", "hydra")
 
-MOST_EVALUATED = 100_000
+MAX_EVALUATED = 100_000
 """Maximum characters of an evaluated setting, and maximum items of its value."""
 
 REQUIREMENTS = (
@@ -97,7 +97,7 @@ def evaluate_literal(text: str, *scopes: Any) -> Any:
     """
     if not isinstance(text, str):
         raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
-    if len(text) > MOST_EVALUATED:
+    if len(text) > MAX_EVALUATED:
         raise ValueError(f"{len(text):,} characters are too many for a setting")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
@@ -111,11 +111,11 @@ def _value(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     left, right = _value(node.left), _value(node.right)
     lists = [side for side in (left, right) if isinstance(side, (list, tuple))]
-    if isinstance(node.op, ast.Add) and len(lists) == 2 and len(left) + len(right) <= MOST_EVALUATED:
+    if isinstance(node.op, ast.Add) and len(lists) == 2 and len(left) + len(right) <= MAX_EVALUATED:
         return left + right
     if isinstance(node.op, ast.Mult) and len(lists) == 1:
         times = right if lists[0] is left else left
-        if type(times) is int and len(lists[0]) * times <= MOST_EVALUATED:
+        if type(times) is int and len(lists[0]) * times <= MAX_EVALUATED:
             return left * right
     raise ValueError  # only lists can be added, and repeated a number of times
 

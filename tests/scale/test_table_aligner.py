@@ -98,7 +98,7 @@ def test_only_so_many_are_kept(models: tuple[Path, Path], loads: list[str]) -> N
         for null in ("eos", "mask", "none"):
             TableAligner(models[0], layer=layer, null=null, device="cpu", **COLUMNS)(TABLE)
     assert len(loads) == 6
-    assert len(table_aligner._loaded) == table_aligner.MOST_LOADED
+    assert len(table_aligner._loaded) == table_aligner.MAX_LOADED
 
 
 @pytest.mark.parametrize(

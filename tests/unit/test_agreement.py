@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.core.scores import LEAST_AGREEMENT, agreements, sharpen
+from align.core.scores import MIN_AGREEMENT, agreements, sharpen
 from align.core.types import Pieces
 from tests import naive
 
@@ -65,7 +65,7 @@ def test_both_numbers_are_from_0_to_1(words: Words, null: Any) -> None:
     forward, reverse = sharpen(words.forward, null), sharpen(words.reverse, null)
     for shares in (None, reverse):
         for pair in agreements_of(forward, shares, words.sizes):
-            assert all(LEAST_AGREEMENT * 0.999 <= value <= 1 for value in pair)
+            assert all(MIN_AGREEMENT * 0.999 <= value <= 1 for value in pair)
 
 
 @given(batches(st.floats(0, 1, width=32)), st.booleans())
@@ -82,7 +82,7 @@ def test_agreement_does_not_depend_on_the_batch(words: Words, two_models: bool) 
 @pytest.mark.parametrize("count", [1, 2, 8, 300, 4_000])
 def test_one_source_word_is_shared_by_all_target_words(count: int) -> None:
     ((of_target, of_source),) = agreements_of(torch.ones(1, count, 1), None, [(1, count)])
-    assert of_target == pytest.approx(max(1 / count, LEAST_AGREEMENT), rel=1e-4)
+    assert of_target == pytest.approx(max(1 / count, MIN_AGREEMENT), rel=1e-4)
     assert of_source == pytest.approx(1, rel=1e-4)
     assert of_source <= 1
 
@@ -92,8 +92,8 @@ def test_words_with_only_each_other_agree_and_words_without_partner_do_not() -> 
     assert agreements_of(partners[None], None, [(4, 4)]) == [(1, 1)]
     assert agreements_of(partners[None], partners[None], [(4, 4)]) == [(1, 1)]
     more = torch.cat((partners, torch.zeros(1, 4)))  # a fifth target word is NULL's
-    assert agreements_of(more[None], None, [(4, 5)]) == [(pytest.approx(LEAST_AGREEMENT**0.2), 1)]
-    assert agreements_of(more.T[None], None, [(5, 4)]) == [(1, pytest.approx(LEAST_AGREEMENT**0.2))]
+    assert agreements_of(more[None], None, [(4, 5)]) == [(pytest.approx(MIN_AGREEMENT**0.2), 1)]
+    assert agreements_of(more.T[None], None, [(5, 4)]) == [(1, pytest.approx(MIN_AGREEMENT**0.2))]
 
 
 def test_rows_that_add_up_to_a_little_more_than_1_give_no_more_than_1() -> None:

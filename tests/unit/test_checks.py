@@ -11,7 +11,7 @@ from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
 from align import Direction, Pair
-from align.core.stream import Terms, encode
+from align.core.stream import SideNames, encode
 from align.core.types import Pieces
 from align.models.preprocess import Preprocessor, TextRules
 from align.models.text_check import ModelCheck
@@ -41,7 +41,7 @@ class BpeRecorder(KnownRecorder):
 
 def warnings_about(recorder: KnownRecorder, pairs: Sequence[Pair]) -> list[str]:
     encoded = [encode(recorder, pair) for pair in pairs]
-    return ModelCheck("known", "source", "target").begin(Direction(recorder), encoded, None, Terms())
+    return ModelCheck("known", "source", "target").begin(Direction(recorder), encoded, None, SideNames())
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def predict(attention: Numbers, there: NDArray[np.bool_]) -> Counts:
     return np.where(there, predicted, -1)
 
 
-class Found(NamedTuple):
+class HeadCounts(NamedTuple):
     """Number of words of each relation whose heads are predicted correctly."""
 
     relations: Sequence[str]  # R names: ALL, then the most frequent first
@@ -105,7 +105,7 @@ class Found(NamedTuple):
     right: Mapping[str, Counts]
 
 
-def find(parsed: Sequence[Parsed], fewest: int) -> Found:
+def find(parsed: Sequence[Parsed], fewest: int) -> HeadCounts:
     """Count the correct predictions of each candidate.
 
     Args:
@@ -128,7 +128,7 @@ def find(parsed: Sequence[Parsed], fewest: int) -> Found:
             total[n, r] = counted.sum()
             for name, guesses in predicted.items():
                 right[name][n, r] = (guesses == heads)[:, counted].sum(1)
-    return Found(relations, total, right)
+    return HeadCounts(relations, total, right)
 
 
 def syntax(
@@ -174,7 +174,9 @@ def syntax(
     return Finding(tables, {"relations": figure})
 
 
-def _relation_table(counts: Found, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int], note: str) -> Table:
+def _relation_table(
+    counts: HeadCounts, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int], note: str
+) -> Table:
     rows = []
     for r, relation in enumerate(counts.relations):
         total = counts.total[:, r]

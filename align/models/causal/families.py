@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 """Activations by their names in transformers."""
 
-MOST_LAYERS, MOST_HEADS, MOST_WIDTH = 1000, 1024, 1 << 17
+MAX_LAYERS, MAX_HEADS, MAX_WIDTH = 1000, 1024, 1 << 17
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 
@@ -129,10 +129,10 @@ def read_architecture(config: Config) -> Architecture:
     config = text_config(config)
     family = FAMILIES[config.kind]
     config = Config({**family.defaults, **config.content}, config.file)
-    width, heads = config.size("hidden_size", most=MOST_WIDTH), config.size("num_attention_heads", most=MOST_HEADS)
-    layers = config.size("num_hidden_layers", most=MOST_LAYERS)
-    groups = config.size("num_key_value_heads", heads, most=MOST_HEADS)
-    size = config.size("head_dim", width // heads, most=MOST_WIDTH)
+    width, heads = config.size("hidden_size", most=MAX_WIDTH), config.size("num_attention_heads", most=MAX_HEADS)
+    layers = config.size("num_hidden_layers", most=MAX_LAYERS)
+    groups = config.size("num_key_value_heads", heads, most=MAX_HEADS)
+    size = config.size("head_dim", width // heads, most=MAX_WIDTH)
     if heads % groups or size % 2:
         message = f"{heads} heads of width {size} with {groups} key and value heads, which do not divide them evenly"
         raise ModelError(message, file=config.file)

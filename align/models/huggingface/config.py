@@ -9,7 +9,7 @@ from typing import Any
 
 from align.core.errors import ModelError, show_value
 
-MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
+MAX_POSITIONS, USUAL_POSITIONS = 10_000, 1024
 """Limits of pieces where positions are not weights: the maximum, and the default without a setting, as for T5. Time and
 memory of attention grow with their square."""
 
@@ -39,7 +39,7 @@ USUAL_BYTES = 4 * USUAL_POSITIONS
 
 def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
     """Return the maximum number of pieces on either side of a model whose positions are computed or relative."""
-    return min(config.size("max_position_embeddings", usual), MOST_POSITIONS)
+    return min(config.size("max_position_embeddings", usual), MAX_POSITIONS)
 
 
 def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:

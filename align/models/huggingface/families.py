@@ -18,7 +18,7 @@ from align.models.engine.builder import Architecture, Positions, Side, build_tra
 from align.models.engine.forward import Transformer
 from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config
-from align.models.huggingface.t5 import MOST_LAYERS, build_t5
+from align.models.huggingface.t5 import MAX_LAYERS, build_t5
 
 Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
 """The pieces of a sentence, or what surrounds them: an end, a beginning, the decoder's start, a language."""
@@ -94,7 +94,7 @@ def _architecture(family: Family, config: Config) -> Architecture:
     first = family.first if family.first is not None else (1 if pad is None else pad) + 1
     encoder, decoder = (
         Side(
-            layers=config.size(f"{side}_layers", most=MOST_LAYERS),
+            layers=config.size(f"{side}_layers", most=MAX_LAYERS),
             heads=config.size(f"{side}_attention_heads"),
             width=config.size("d_model"),
             before=family.before,

@@ -30,7 +30,7 @@ from align.models.engine.linear import Activation, GatedLinear, Linear, Projecti
 from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config
 
-MOST_LAYERS = 512
+MAX_LAYERS = 512
 """Maximum number of layers per side."""
 
 FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
@@ -110,9 +110,9 @@ class _Builder:
 
     def stack(self, side: str) -> Stack:
         """Return the encoder or the decoder."""
-        layers = self._config.size("num_layers", most=MOST_LAYERS)
+        layers = self._config.size("num_layers", most=MAX_LAYERS)
         if side == "decoder":
-            layers = self._config.size("num_decoder_layers", layers, most=MOST_LAYERS)
+            layers = self._config.size("num_decoder_layers", layers, most=MAX_LAYERS)
         blocks = [f"{side}.block.{n}.layer" for n in range(layers)]
         stored_biases = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
         biases = stored_biases if self._bias_in_each_layer else stored_biases * layers

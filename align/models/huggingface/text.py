@@ -17,7 +17,7 @@ from align.models.preprocess import Preprocessor, TextRules, moses_normalizer
 WELL_KNOWN = ("en", "de", "fr", "es", "zh")
 """Languages whose codes serve as examples."""
 
-MOST_LISTED = 10
+MAX_LISTED = 10
 """Languages of a model that a message lists."""
 
 
@@ -80,7 +80,7 @@ def language_piece(text: Text, code: str | None, argument: str, file: str, named
     else:
         near = [own for own in text.codes if same_language(code, own)]
     near = near or get_close_matches(code or "", text.codes, n=5, cutoff=0.6) or list(text.codes)
-    if len(text.codes) <= MOST_LISTED:
+    if len(text.codes) <= MAX_LISTED:
         choice = f"one of {', '.join(map(shorten, text.codes))}"
     else:
         choice = f"one of its {len(text.codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
