@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from html import escape
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -34,7 +32,7 @@ from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
 from align.core.text import split_words
-from align.core.types import FLOOR, THRESHOLD, Alignment, Origin, Pair, TextWarning
+from align.core.types import FLOOR, THRESHOLD, Origin, Pair, TextWarning
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
@@ -52,23 +50,18 @@ from align.models.divide import split_words_at
 from align.transfer.columns import (
     COLUMNS,
     ENTITY,
-    NONE,
     Labelled,
-    format_labelled,
-    has_spans,
+    LabelledLine,
     pair_sentences,
     read_column,
     read_labelled,
 )
 from align.transfer.documents import is_document
-from align.transfer.inline import Inline
-from align.transfer.labels import Span, best_sources, project_labels, read_bio, write_bio
-from align.transfer.markup import PART, REPEATED, UNLINKED, Placement, place_markup, review_line
+from align.transfer.lines import Line, Links, Placed, read_tagged
+from align.transfer.markup import PART, REPEATED, review_line
 from align.transfer.pages import KEEP, Page
-from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
-from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import KINDS, Markup, Syntax, count_lookalikes, find_words, read_markup, readable, words_in
-from align.transfer.windows import Scores, Window
+from align.transfer.spans import SPANS, read_annotated
+from align.transfer.tags import KINDS, Syntax, count_lookalikes
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
@@ -85,8 +78,6 @@ REMARKS = {
 
 LIKE = "like placeholders, left as text"
 """What the summary says of text that may be a placeholder of another syntax."""
-
-EMPTY: Mapping[str, Sequence[str]] = {}
 
 LABELS = (*COLUMNS, SPANS)
 
@@ -256,6 +247,11 @@ class Options:
         """Whether there is no target to read."""
         return self.tags.strip or self.request.search is not None
 
+    @property
+    def translates_tags(self) -> bool:
+        """Whether text with tags is translated."""
+        return self.syntax is not None and self.request.search is not None
+
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
@@ -358,47 +354,8 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     return files
 
 
-class Tagged(NamedTuple):
-    """A pair and its tags.
-
-    Attributes:
-        pair: the words of both sides, as a model is to read them.
-        scores: of its links, where they are given.
-        repaired: what was removed from the target, or rewritten in it.
-        words: start and end of the words of both sides; None for those between spaces.
-    """
-
-    pair: Pair
-    source: Markup | Inline | Labelled | Annotated | Page
-    target: str
-    scores: Mapping[tuple[int, int], float]
-    repaired: Repaired = Repaired("")
-    words: tuple[Sequence[Window], Sequence[Window]] | None = None
-
-    def divided(self, pair: Pair, scores: Mapping[tuple[int, int], float]) -> Tagged:
-        """Return the same line in other words, those of a pair, with their scores; words of columns stay."""
-        if isinstance(self.source, Inline):
-            self.source.use_words(pair.source, pair.target)
-            return self._replace(pair=pair, scores=scores)
-        escaped = isinstance(self.source, Markup) and self.source.escaped
-        targets = find_words(pair.target, self.target, escaped)
-        if isinstance(self.source, Labelled):
-            line = " ".join(self.source.words)
-            starts = [start for start, _ in words_in(line)]
-            numbers = [bisect_right(starts, start) - 1 for start, _ in find_words(pair.source, line, False)]
-            joined: dict[tuple[int, int], float] = {}
-            for (i, j), score in scores.items():
-                joined[numbers[i], j] = max(score, joined.get((numbers[i], j), 0.0))
-            pair, scores = replace(pair, source=self.source.words), joined
-            return self._replace(pair=pair, scores=scores, words=([], targets))
-        plain = self.source.plain if isinstance(self.source, Markup | Annotated) else ""
-        sources = find_words(pair.source, plain, escaped)
-        source = self.source.with_words(sources) if isinstance(self.source, Markup) else self.source
-        return self._replace(pair=pair, source=source, scores=scores, words=(sources, targets))
-
-
 class TaggedText:
-    """The pairs of the input, in order; to be closed.
+    """The lines of the input with their links, in order, where these are given; to be closed.
 
     Attributes:
         bad: the policy for lines that cannot be read, and those that became blank.
@@ -412,142 +369,121 @@ class TaggedText:
         self.bad = BadLines(options.blank)
         self.page: Page | None = None
 
-    def __iter__(self) -> Generator[Tagged, None, None]:
+    def pages(self) -> Generator[tuple[int, Page], None, None]:
+        """Read what is to be translated, with tags: a whole page, or lines with their numbers."""
+        tags = self._options.tags
+        with ExitStack() as stack:
+            if self._options.page.html_file:
+                self.page = read_page(self._options)
+                yield 1, self.page
+                return
+            for number, (source, _) in enumerate(self._rows(stack), 1):
+                syntax = self._options.syntax or self._options.kind
+                try:
+                    page = Page(source, syntax, keep=tags.keep, translated=tags.attributes, line=number)
+                except ValueError as error:
+                    self.bad(LineError(str(error), file=self._shown[0], line=number))
+                    page = Page("", syntax)
+                self.bad.take()
+                yield number, page
+
+    def __iter__(self) -> Generator[tuple[Line, Links], None, None]:
         """Read them."""
         options = self._options
         with ExitStack() as stack:
-            lines = [
-                read_lines(stack.enter_context(open_lines(name)), shown, self.bad)
-                for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
-                if n or not options.page.html_file
-            ]
-            if options.page.html_file:
-                self.page = read_page(options)
-                if options.request.search:
-                    yield Tagged(Pair((), (), 1), self.page, "", {})
-                    return
-                lines.insert(0, (segment.text for segment in self.page.segments))
-            rows = self._sides(lines)
+            rows = self._rows(stack)
             if options.page.links is None:
                 for number, (source, target) in enumerate(rows, 1):
                     item = self._make(source, target, number)
                     self.bad.take()
-                    yield item
+                    yield item, {}
                 return
             shown = name_shown(options.page.links)
             links = read_lines(stack.enter_context(open_lines(options.page.links)), shown)
             for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
                 item = self._make(source, target, number)
                 self.bad.take()
-                if item.pair.blank and self.bad.blank:
-                    yield item
-                    continue
                 pair = item.pair
-                if options.words != "spaces":
-                    source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
-                    pair = Pair(source, target, number)
-                scores = _read_scores(line, pair, shown, number)
-                yield item._replace(scores=scores) if pair is item.pair else item.divided(pair, scores)
+                if pair.blank and self.bad.blank:
+                    yield item, {}
+                    continue
+                if options.words == "spaces":
+                    yield item, _read_scores(line, pair, shown, number)
+                    continue
+                source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
+                pair = Pair(source, target, number)
+                yield item.divided(pair, _read_scores(line, pair, shown, number))
 
-    def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
-        if self._options.kind in COLUMNS:
-            sentences = read_labelled(lines[0], self._shown[0], self._options.kind, self._options.tags.column)
-            targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
-            return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
+    def _rows(self, stack: ExitStack) -> Iterator[tuple[Any, ...]]:
+        """Return the sources and targets, from files that the stack closes."""
+        options, names = self._options, self._shown
+        lines = [
+            read_lines(stack.enter_context(open_lines(name)), shown, self.bad)
+            for n, (name, shown) in enumerate(zip(options.files, names, strict=True))
+            if n or not options.page.html_file
+        ]
+        if options.page.html_file:
+            self.page = read_page(options)
+            lines.insert(0, (segment.text for segment in self.page.segments))
+        if options.kind in COLUMNS:
+            sentences = read_labelled(lines[0], names[0], options.kind, options.tags.column)
+            targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), names[1:]))
+            return pair_sentences(sentences, targets, (f"{names[0]} (sentences)", names[1]))
         if len(lines) == 2:
-            names = [f"{self._shown[0]} (blocks, as --strip writes them)", self._shown[1]] if self.page else self._shown
+            names = [f"{names[0]} (blocks, as --strip writes them)", names[1]] if self.page else names
             return refuse_numbers(in_step(lines, names), names)
-        if self._options.kind == SPANS:
+        if options.kind == SPANS:
             return ((line, "") for line in lines[0])
-        if self._options.one_side:
-            return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), self._shown))
+        rows = refuse_numbers(zip(lines[0], strict=True), names)
+        return ((line, "") for (line,) in rows) if options.one_side else self._split(rows)
+
+    def _split(self, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+        """Yield the source and the target of each line."""
         split = SideSplitter()
-        rows = refuse_numbers(zip(lines[0], strict=True), self._shown)
-        return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
+        for number, (line,) in enumerate(rows, 1):
+            try:
+                source, target = split(line)
+            except ValueError as error:
+                self.bad(LineError(str(error), file=self.name, line=number))
+                source, target = "", ""
+            yield source.strip(" \t"), target.strip(" \t")
 
-    def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
-        try:
-            source, target = split(line)
-        except ValueError as error:
-            self.bad(LineError(str(error), file=self.name, line=number))
-            return "", ""
-        return source.strip(" \t"), target.strip(" \t")
-
-    def _make(self, source: str | Labelled, target: str, number: int) -> Tagged:
-        """Return a pair with its tags; without words for a line that cannot be read, if the policy allows it."""
+    def _make(self, source: str | Labelled, target: str, number: int) -> Line:
+        """Return a line; one without words for a line that cannot be read, if the policy allows it."""
+        options, tags = self._options, self._options.tags
         if isinstance(source, Labelled):
-            return Tagged(Pair(source.words, split_words(target), number), source, target, {})
-        syntax = self._options.syntax
-        if syntax is None:
-            return self._annotated(source, target, number)
-        if self._options.request.search:
-            return Tagged(Pair((), (), number), self._page(source, syntax, number), "", {})
-        if self.page and not target.strip(" \t") and not self._options.tags.strip:
+            least = 0.0 if options.page.links else THRESHOLD
+            pair = Pair(source.words, split_words(target), number)
+            return LabelledLine(source, pair, options.kind, tags.column, least)
+        if options.syntax is None:
+            in_record = len(self._shown) == 1 and not options.one_side
+            try:
+                return read_annotated(source, None if in_record else target, number)
+            except ValueError as error:
+                raise LineError(str(error), file=self._shown[0], line=number) from None
+        if self.page and not target.strip(" \t") and not tags.strip:
             self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
+        by_model = options.page.links is None and not tags.strip
+        ways = {"as_words": by_model, "split": tags.split, "repair": tags.repair}
         try:
-            if self._options.tags.repair:
-                return self._repair(source, target, syntax, number)
-            by_model = self._options.page.links is None and not self._options.tags.strip
-            markup = read_markup(source, syntax, target, as_words=by_model)
+            return read_tagged(source, target, options.syntax, number, **ways)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
-            markup, target = read_markup("", syntax), ""
-        return _tagged(markup, target, number)
+            return read_tagged("", "", options.syntax, number, **ways)
 
-    def _repair(self, source: str, target: str, syntax: Syntax, number: int) -> Tagged:
-        """Return a pair whose target has no other tags than its source.
-
-        Raises:
-            ValueError: its tags cannot be read.
-        """
-        repaired = repair_target(source, target, syntax)
-        markup = read_repaired(source, repaired.text, syntax)
-        if isinstance(markup, Inline):
-            pair = Pair(markup.source_words, markup.target_words, number)
-            return Tagged(pair, markup, repaired.text, {}, repaired)
-        return _tagged(markup, repaired.text, number)._replace(repaired=repaired)
-
-    def _page(self, line: str, syntax: Syntax, number: int) -> Page:
-        """Return a line to translate, cut into segments."""
-        options = self._options
-        try:
-            return Page(line, syntax, keep=options.tags.keep, translated=options.tags.attributes, line=number)
-        except ValueError as error:
-            self.bad(LineError(str(error), file=self._shown[0], line=number))
-            return Page("", syntax)
-
-    def _annotated(self, line: str, target: str, number: int) -> Tagged:
-        """Return a pair with labels of character ranges."""
-        try:
-            source = read_annotated(line)
-            if len(self._shown) == 1 and not self._options.one_side:
-                if source.target is None:
-                    raise ValueError(f'no "{TARGET}" with the text')
-                target = source.target
-        except ValueError as error:
-            raise LineError(str(error), file=self._shown[0], line=number) from None
-        return Tagged(Pair(source.words, split_text(target), number), source, target, {})
-
-    def blank(self, item: Tagged, why: str) -> Tagged:
-        """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
-        self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
+    def skip(self, number: int, why: str) -> None:
+        """Note that the model could not take a line."""
+        self.bad(LineError(why, file=self._shown[0], line=number))
         self.bad.take()
-        return self._make("", "", item.pair.id) if isinstance(item.source, Markup | Inline | Page) else item
 
-
-def _tagged(markup: Markup, target: str, number: int) -> Tagged:
-    """Return a pair of the words that a model reads."""
-    pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), number)
-    return Tagged(pair, markup, target, {})
+    def blank(self, item: Line, why: str) -> Line:
+        """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
+        self.skip(item.pair.id, why)
+        return item if self._options.syntax is None else self._make("", "", item.pair.id)
 
 
 def read_page(options: Options) -> Page:
-    """Read a whole page.
-
-    Raises:
-        LineError: the page is not UTF-8; names the line.
-        DataError: it cannot be parsed.
-    """
+    """Read a whole page."""
     name, shown = options.files[0], name_shown(options.files[0])
     with open_lines(name) as stream:
         data = stream.read()
@@ -580,8 +516,13 @@ def check_input(options: Options) -> None:
             os.stat(name)
     if options.tags.strip or not are_regular(names):
         return
-    with closing(iter(TaggedText(options))) as items:
-        check_first(item.pair for item in items)
+    text = TaggedText(options)
+    if options.translates_tags:
+        with closing(text.pages()) as pages:
+            check_first(Pair((), (), number) for number, _ in pages)
+    else:
+        with closing(iter(text)) as items:
+            check_first(item.pair for item, _ in items)
     if options.kind not in COLUMNS:
         check_lengths(names[bool(options.page.html_file) :])
 
@@ -601,19 +542,18 @@ def transfer(options: Options) -> None:
             stack.enter_context(open_output(name)) if name else None
             for name in (options.reports.report, options.reports.review)
         )
-        items = stack.enter_context(closing(iter(text)))
         results = Results(options, out, report, review, progress)
         if options.tags.strip:
-            for item in items:
-                results.write_plain(item.source.plain)  # type: ignore[union-attr]
+            for item, _ in stack.enter_context(closing(iter(text))):
+                results.write_plain(item.plain)
                 progress.add()
         elif options.page.links is not None:
             progress.begin(0, 1, lambda: None, "working …")
-            for item in items:
-                results.write(item, item.scores)
+            for item, scores in stack.enter_context(closing(iter(text))):
+                results.write(item, scores)
                 progress.add()
         else:
-            results.signature = _align(text, items, options, results, progress)
+            results.signature = _align(text, options, results, progress)
         if not options.tags.strip:
             results.finish(text.page)
         text.bad.warn()
@@ -622,39 +562,32 @@ def transfer(options: Options) -> None:
         progress.write(results.signature)
 
 
-def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
+def _align(text: TaggedText, options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
     session = begin_session(options.request, load_aligner(PROGRAM, options.request), progress, options.words)
-    if options.request.search and options.kind in KINDS:
+    if options.translates_tags:
         from align.transfer.standins import translate_pages
 
-        pages = ((item, item.source) for item in items if isinstance(item.source, Page))
-        with closing(translate_pages(session, pages, split=options.tags.split, file=text.name)) as translations:
-            for item, translation in translations:
-                results.write_page(text, item, translation)
+        with (
+            closing(text.pages()) as pages,
+            closing(translate_pages(session, pages, split=options.tags.split, file=text.name)) as translations,
+        ):
+            for number, translation in translations:
+                results.write_page(text, number, translation)
         return session.signature()
 
-    def pairs_of(item: Tagged) -> list[Pair]:
+    def pairs_of(item: Line) -> list[Pair]:
         return [replace(item.pair, origin=Origin(text.name, item.pair.id))]
 
-    with closing(session.results(items, pairs_of)) as aligned:
+    with closing(iter(text)) as items, closing(session.results((item for item, _ in items), pairs_of)) as aligned:
         for item, (alignment,) in aligned:
             if alignment.skipped:
                 results.write(text.blank(item, alignment.skipped), {})
-                continue
-            if options.words != "spaces":
-                item = item.divided(alignment.pair, alignment.scores)
-                results.write(item, item.scores)
-                continue
-            results.write(_translated(item, alignment) if options.request.search else item, alignment.scores)
+            elif options.words != "spaces" or options.request.search:
+                results.write(*item.divided(alignment.pair, alignment.scores))
+            else:
+                results.write(item, alignment.scores)
     return session.signature()
-
-
-def _translated(item: Tagged, alignment: Alignment) -> Tagged:
-    """A sentence with its translation for a target, written as text between tags is."""
-    text = " ".join(alignment.pair.target)
-    escaped = isinstance(item.source, Markup) and item.source.escaped
-    return item._replace(pair=alignment.pair, target=escape(text, quote=False) if escaped else text)
 
 
 class Results:
@@ -680,75 +613,46 @@ class Results:
         self._out.write(f"{text}\n".encode())
         self._lines += 1
 
-    def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
+    def write(self, item: Line, scores: Links) -> None:
         """Write a target with the tags of its source."""
-        if isinstance(item.source, Markup | Inline):
-            text, placements = self._place(item, item.source, scores)
-            rows = [placement.to_dict() for placement in placements]
-            self._counts[LIKE] += count_lookalikes(item.source.tokens)
-            source = "".join(token.text for token in item.source.tokens)
-            lists = item.repaired.lists() if self._options.tags.repair else {"extra": item.source.extra}
-            if self._options.tags.repair and (missing := missing_tags(source, text, item.source.syntax)):
-                text, rows = item.target, []
-                lists["unrepaired"] = (*lists["unrepaired"], *missing)
-        else:
-            assert not isinstance(item.source, Page)
-            text, rows = _labels(item, item.source, scores, self._options)
-            source, lists = " ".join(item.pair.source), {}
+        placed = item.place(scores)
         if self._texts is None:
-            self._out.write(f"{text}\n".encode())
+            self._out.write(f"{placed.text}\n".encode())
         else:
-            self._texts.append(text)
-        self._count(item.pair.id, rows, (source, text), lists, unsure=bool(item.repaired.unsure))
+            self._texts.append(placed.text)
+        self._count(item.pair.id, placed)
 
-    def _place(
-        self, item: Tagged, source: Markup | Inline, scores: Mapping[tuple[int, int], float]
-    ) -> tuple[str, Sequence[Placement]]:
-        """Return a target with the tags of its source, and where each is."""
-        if isinstance(source, Inline):
-            return source.place(scores)
-        words = item.words[1] if item.words else None
-        return place_markup(source, item.target, scores, words=words, split=self._options.tags.split)
-
-    def write_page(self, text: TaggedText, item: Tagged, translation: TranslatedPage) -> None:
+    def write_page(self, text: TaggedText, line: int, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
         if translation.skipped:
-            item = text.blank(item, translation.skipped)
-        whole = text.page is not None
-        content = translation.text if not translation.skipped else ""
-        self._out.write(f"{content}{'' if whole else chr(10)}".encode())
-        self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in translation.page.segments)
-        rows = [[placement.to_dict() for placement in placements] for placements in translation.report]
-        texts = [
-            (segment.text, text)
-            for segment, text in zip(translation.page.segments, translation.texts, strict=bool(translation.texts))
-        ]
-        if not whole:
-            rows = [[tag for row in rows for tag in row]]
-            texts = [(" ".join(segment.text for segment in translation.page.segments), content)]
-        for number, (tags, pair) in enumerate(zip(rows, texts, strict=True), 1 if whole else item.pair.id):
-            self._count(number, tags, pair)
-        self._progress.add(len(rows) - 1)  # a page has many
+            text.skip(line, translation.skipped)
+        segments, content = translation.page.segments, "" if translation.skipped else translation.text
+        self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in segments)
+        if text.page is None:
+            self._out.write(f"{content}\n".encode())
+            report = [placement for placements in translation.report for placement in placements]
+            self._count(line, Placed(content, report, " ".join(segment.text for segment in segments)))
+            return
+        self._out.write(content.encode())
+        done = zip(translation.texts, translation.report, segments, strict=not translation.skipped)
+        for number, (target, placements, segment) in enumerate(done, 1):
+            self._count(number, Placed(target, placements, segment.text))
+        self._progress.add(len(translation.report) - 1)
 
-    def _count(
-        self,
-        number: int,
-        rows: Sequence[dict[str, Any]],
-        sides: tuple[str, str],
-        lists: Mapping[str, Sequence[str]] = EMPTY,
-        *,
-        unsure: bool = False,
-    ) -> None:
+    def _count(self, number: int, placed: Placed) -> None:
         """Count the tags of a line, write their positions to the report, and the line to the list of doubtful ones."""
-        failed = REMARKS["unrepaired"] if lists.get("unrepaired") else None
-        doubts = [{"confidence": PART, "remarks": [REPEATED]}] if unsure else []
+        rows = [placement.to_dict() for placement in placed.report]
+        failed = REMARKS["unrepaired"] if placed.lists.get("unrepaired") else None
+        doubts = [{"confidence": PART, "remarks": [REPEATED]}] if placed.unsure else []
+        sides = placed.source, placed.text
         if self._review and (line := review_line(number, [*rows, *doubts], sides, failed)):
             self._review.write(line.encode())
         if self._report:
-            more = {name: [*texts] for name, texts in lists.items() if texts}
+            more = {name: [*texts] for name, texts in placed.lists.items() if texts}
             self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())
-        for name, texts in lists.items():
+        for name, texts in placed.lists.items():
             self._counts[REMARKS[name]] += len(texts)
+        self._counts[LIKE] += count_lookalikes(placed.tokens)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self._lines += 1
@@ -761,62 +665,6 @@ class Results:
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.tags.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
         return f"{plural(self._lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
-
-
-def _labels(
-    item: Tagged, source: Labelled | Annotated, scores: Mapping[tuple[int, int], float], options: Options
-) -> tuple[str, list[dict[str, Any]]]:
-    """The target with the labels of the source, as that has them; and where each span is."""
-    words = item.pair.target
-    if isinstance(source, Labelled) and not has_spans(options.kind, options.tags.column):
-        return _labels_of_words(item, source, scores, options)
-    sources, targets = item.words or (None, None)
-    spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans(sources)
-    found = project_labels(spans, scores, len(item.pair.source), len(words))
-    rows = [
-        Placement(
-            one.label,
-            one.source,
-            (one.target,) if one.target else (),
-            one.confidence,
-            () if one.target else (UNLINKED,),
-        ).to_dict()
-        for one in found
-    ]
-    if isinstance(source, Annotated):
-        return write_annotated(source, item.target, found, targets), rows
-    labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-    return format_labelled(
-        Labelled(words, tuple(labels), source.comments), options.kind, options.tags.column
-    ).removesuffix("\n"), rows
-
-
-def _labels_of_words(
-    item: Tagged, source: Labelled, scores: Mapping[tuple[int, int], float], options: Options
-) -> tuple[str, list[dict[str, Any]]]:
-    """The target with a label for each word, that of its best source word; and where each label is."""
-    words, sizes = item.pair.target, (len(source.words), len(item.pair.target))
-    best = best_sources(scores, *sizes, least=0.0 if options.page.links else THRESHOLD)
-    targets: dict[int, list[tuple[int, int]]] = {}
-    for j, i in enumerate(best):
-        if i is not None:
-            targets.setdefault(i, []).append((j, j + 1))
-    table = Scores(scores, *sizes)
-    rows = [
-        Placement(
-            label,
-            (i, i + 1),
-            tuple(targets.get(i, ())),
-            table.confidence((i, i + 1), targets.get(i, ())),
-            () if i in targets else (UNLINKED,),
-        ).to_dict()
-        for i, label in enumerate(source.labels)
-        if label != NONE
-    ]
-    labels = tuple(NONE if i is None else source.labels[i] for i in best)
-    return format_labelled(Labelled(words, labels, source.comments), options.kind, options.tags.column).removesuffix(
-        "\n"
-    ), rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 from align.core.errors import LineError, show_value
 from align.core.text import split_words
+from align.core.types import Pair
 from align.io.reader import in_step
-from align.transfer.labels import OUT, read_bio
+from align.transfer.labels import OUT, Span, best_sources, project_labels, read_bio, write_bio
+from align.transfer.lines import Links, Placed
+from align.transfer.markup import UNLINKED, Placement
+from align.transfer.tags import find_words, words_in
+from align.transfer.windows import Scores, Window
 
 ENTITY = "NER"
 """Key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there."""
@@ -41,11 +48,7 @@ class Labelled(NamedTuple):
 
 
 def read_column(name: str) -> str:
-    """Return the standard form of a column's name: `UPOS`, `NER`, `MISC:Gloss`.
-
-    Raises:
-        ValueError: there is no such column, or it has no labels.
-    """
+    """Return the standard form of a column's name: `UPOS`, `NER`, `MISC:Gloss`."""
     if name.upper() in (*_COLUMNS, ENTITY):
         return name.upper()
     if not re.fullmatch(rf"{MISC}[^\s=|]+", name, re.IGNORECASE):
@@ -114,9 +117,6 @@ def read_labelled(lines: Iterable[str], name: str, kind: str, column: str = ENTI
     Args:
         kind: "bio" or "words", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
         column: column of CoNLL-U, as `read_column` returns it.
-
-    Raises:
-        LineError: a line is invalid; names the file and the line.
     """
     rows: list[tuple[str, str]] = []
     comments: list[str] = []
@@ -164,9 +164,6 @@ def pair_sentences(
     """Pair sentences with their translations.
 
     A sentence without words pairs with a blank line; if the next line is not blank, the sentence is skipped.
-
-    Raises:
-        DataError: they differ in number.
     """
     lines, ahead = iter(targets), list[str]()
 
@@ -208,3 +205,60 @@ def format_labelled(sentence: Labelled, kind: str, column: str = ENTITY) -> str:
             fields[9] = f"{column.removeprefix(MISC)}={label}"
         lines.append("\t".join(fields))
     return "".join(f"{line}\n" for line in (*lines, ""))
+
+
+class LabelledLine(NamedTuple):
+    """A sentence in columns and its translation; see `align.transfer.lines.Line`.
+
+    Attributes:
+        kind: one of COLUMNS.
+        column: column of CoNLL-U.
+        least: scores up to this do not give a label to a single word.
+    """
+
+    sentence: Labelled
+    pair: Pair
+    kind: str
+    column: str
+    least: float
+
+    @property
+    def plain(self) -> str:
+        """Return the source without its tags or labels."""
+        return " ".join(self.sentence.words)
+
+    def divided(self, pair: Pair, scores: Links) -> tuple[LabelledLine, Links]:
+        """Return the line in the words of a pair, with their scores."""
+        starts = [start for start, _ in words_in(self.plain)]
+        numbers = [bisect_right(starts, start) - 1 for start, _ in find_words(pair.source, self.plain, False)]
+        joined: dict[tuple[int, int], float] = {}
+        for (i, j), score in scores.items():
+            joined[numbers[i], j] = max(score, joined.get((numbers[i], j), 0.0))
+        return self._replace(pair=replace(pair, source=self.sentence.words)), joined
+
+    def place(self, scores: Links) -> Placed:
+        """Return the target with the tags or labels of the source."""
+        labels_of_source, words = self.sentence.labels, self.pair.target
+        sizes = len(labels_of_source), len(words)
+        if has_spans(self.kind, self.column):
+            found = project_labels(read_bio(labels_of_source), scores, *sizes)
+            labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
+            report = [one.placement() for one in found]
+        else:  # a label for each word, that of its best source word
+            table = Scores(scores, *sizes)
+            best = best_sources(table, self.least)
+            labels = [NONE if i is None else labels_of_source[i] for i in best]
+            targets: list[list[Window]] = [[] for _ in labels_of_source]
+            for j, i in enumerate(best):
+                if i is not None:
+                    targets[i].append((j, j + 1))
+            report = []
+            for i, (label, windows) in enumerate(zip(labels_of_source, targets, strict=True)):
+                if label != NONE:
+                    confidence = table.confidence((i, i + 1), windows)
+                    report.append(
+                        Placement(label, (i, i + 1), tuple(windows), confidence, () if windows else (UNLINKED,))
+                    )
+        translation = Labelled(words, tuple(labels), self.sentence.comments)
+        text = format_labelled(translation, self.kind, self.column).removesuffix("\n")
+        return Placed(text, report, self.plain)

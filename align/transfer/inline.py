@@ -190,6 +190,7 @@ class Inline:
         syntax: what its tags look like.
         missing: number of tags that the translation does not contain.
         extra: tags and placeholders that the translation has and the source does not.
+        plain: the source without tags.
         source_words: words of the source, as a model reads them.
         target_words: words of the translation without tags.
 
@@ -216,8 +217,8 @@ class Inline:
         unknown = (token for m, token in enumerate(self._there) if token.kind != "text" and m not in self._matches)
         self.extra = tuple(token.text for token in unknown)
         self.missing = len(self._new)
+        self.plain, self.escaped = self._layers[0].plain, self._layers[0].escaped
         self.source_words = self._layers[0].readable()
-        self.escaped = self._layers[0].escaped
         self._plain = _flatten(_text_of(self._there))
         self._words = words_in(self._plain)
         self.target_words = readable((self._plain[a:b] for a, b in self._words), self.escaped)

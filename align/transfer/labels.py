@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from align.core.errors import show_value
+from align.transfer.markup import UNLINKED, Placement
 from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
 
 OUT = "O"
@@ -25,6 +26,11 @@ class Projected(NamedTuple):
     source: Window
     target: Window | None
     confidence: float
+
+    def placement(self) -> Placement:
+        """Return it as a report lists it."""
+        targets, remarks = ((self.target,), ()) if self.target else ((), (UNLINKED,))
+        return Placement(self.label, self.source, targets, self.confidence, remarks)
 
 
 def project_labels(
@@ -55,7 +61,13 @@ def project_labels(
             raise ValueError(f"a span of words {span.words[0]} to {span.words[1]}, and there are {source:,}")
     table = Scores(scores, source, target)
     windows: dict[int, Window | None] = {}
-    for layer in _layers(spans):
+    layers: list[list[int]] = []  # as few as possible
+    for n in sorted(range(len(spans)), key=lambda n: spans[n].words):
+        layer = next((layer for layer in layers if spans[layer[-1]].words[1] <= spans[n].words[0]), [])
+        if not layer:
+            layers.append(layer)
+        layer.append(n)
+    for layer in layers:
         layer_windows, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
         windows |= zip(layer, layer_windows, strict=True)
     return [
@@ -64,51 +76,23 @@ def project_labels(
     ]
 
 
-def best_sources(
-    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], source: int, target: int, least: float = 0.0
-) -> list[int | None]:
-    """Return, for each target word, the source word with the highest score.
+def best_sources(scores: Scores, least: float = 0.0) -> list[int | None]:
+    """Return, for each target word, the source word with the highest score above `least`.
 
     Among equals, it is the one with the smallest sum of scores, hence the fewest links; then the first.
-
-    Args:
-        scores: scores of links (source word, target word), or a set of links.
-        source: number of source words.
-        target: number of target words.
-        least: scores up to this do not count.
-
-    Raises:
-        ValueError: a link extends beyond the words.
     """
-    table = Scores(scores, source, target)
     best: dict[int, tuple[float, float, int]] = {}
-    for i in range(source):
-        row = table.row(i)
+    for i in range(scores.source):
+        row = scores.row(i)
         total = sum(row.values())
         for j, score in row.items():
             if score > least:
                 best[j] = max(best.get(j, (0.0, 0.0, 0)), (score, -total, -i))
-    return [-best[j][2] if j in best else None for j in range(target)]
-
-
-def _layers(spans: Sequence[Span]) -> list[list[int]]:
-    """Divide spans, by number, into as few groups as possible, so that the spans of each are disjoint."""
-    layers: list[list[int]] = []
-    for n in sorted(range(len(spans)), key=lambda n: spans[n].words):
-        layer = next((layer for layer in layers if spans[layer[-1]].words[1] <= spans[n].words[0]), None)
-        if layer is None:
-            layers.append([n])
-        else:
-            layer.append(n)
-    return layers
+    return [-best[j][2] if j in best else None for j in range(scores.target)]
 
 
 def read_bio(labels: Iterable[str]) -> list[Span]:
-    """Return the spans of a sentence from its words' labels: BIO, in either form, or BIOES.
-
-    Raises:
-        ValueError: a label is not `O`, `B-X`, `I-X`, `E-X` or `S-X`.
-    """
+    """Return the spans of a sentence from its words' labels: BIO, in either form, or BIOES."""
     spans: list[Span] = []
     going = False
     for n, tag in enumerate(labels):
@@ -132,15 +116,3 @@ def write_bio(spans: Iterable[Span], words: int) -> list[str]:
     for label, (first, end) in spans:
         labels[first:end] = [f"B-{label}", *[f"I-{label}"] * (end - first - 1)]
     return labels
-
-
-def words_of_range(words: Sequence[Window], start: int, end: int) -> Window:
-    """Return the words that a range of characters overlaps; (0, 0) without any.
-
-    Args:
-        words: start and end of each word.
-        start: first character.
-        end: the one after the last.
-    """
-    inside = [n for n, (first, after) in enumerate(words) if first < end and start < after]
-    return (inside[0], inside[-1] + 1) if inside and start < end else (0, 0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from align.core.errors import show_value
 from align.core.formats import to_json
+from align.core.text import split_words
+from align.core.types import Pair
 from align.models.punctuation import closes, leading, opens, trailing, visible_edges
-from align.transfer.labels import Projected, Span, words_of_range
-from align.transfer.tags import words_in
+from align.transfer.labels import Projected, Span, project_labels
+from align.transfer.lines import Links, Placed
+from align.transfer.tags import find_words, words_in
 from align.transfer.windows import Window
 
 SPANS = "spans"
@@ -30,56 +33,95 @@ _BREAKS = str.maketrans("\n\r", "  ")
 
 
 class Annotated(NamedTuple):
-    """A text and its labels.
+    """A text with labels, and its translation; see `align.transfer.lines.Line`.
 
     Attributes:
+        plain: the text in one line; each word stays at its offset.
         labels: (begin, end, label) in characters, from 0, the end excluded; in the order of the line.
-        record: the whole JSON object of the line; empty for a blank one.
+        record: the whole JSON object of the line; None for a blank one.
+        words: start and end of the words of both sides.
     """
 
-    text: str
+    pair: Pair
+    plain: str
     labels: Sequence[tuple[int, int, str]]
-    target: str | None
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] | None
+    target: str
+    words: tuple[Sequence[Window], Sequence[Window]]
 
-    @property
-    def plain(self) -> str:
-        """The text in one line; each word stays at its offset."""
-        return self.text.translate(_BREAKS)
+    def divided(self, pair: Pair, scores: Links) -> tuple[Annotated, Links]:
+        """Return the line in the words of a pair; their target is the translation if there is none yet."""
+        target = self.target or " ".join(pair.target)
+        words = find_words(pair.source, self.plain, False), find_words(pair.target, target, False)
+        return self._replace(pair=pair, target=target, words=words), scores
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words, split at spaces and line ends."""
-        return split_text(self.text)
+    def place(self, scores: Links) -> Placed:
+        """Return the line of the translation, and where each label is."""
+        found = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
+        return Placed(self.write(found), [one.placement() for one in found], " ".join(self.pair.source))
 
-    def spans(self, words: Sequence[Window] | None = None) -> list[Span]:
-        """Return the words that each label overlaps.
+    def spans(self) -> list[Span]:
+        """Return the words that each label overlaps; (0, 0) without any."""
+        spans = []
+        for begin, end, label in self.labels:
+            inside = [n for n, (first, after) in enumerate(self.words[0]) if first < end and begin < after]
+            spans.append(Span(label, (inside[0], inside[-1] + 1) if inside else (0, 0)))
+        return spans
 
-        Args:
-            words: start and end of each word; by default those between spaces.
+    def write(self, found: Sequence[Projected]) -> str:
+        """Return the line of the translation: the record of its source, without `target` and token counts.
+
+        Labels without a target are left out, and relations that do not join two of the others by their ids.
         """
-        words = words_in(self.plain) if words is None else words
-        return [Span(label, words_of_range(words, begin, end)) for begin, end, label in self.labels]
+        if self.record is None:
+            return ""
+        name = _name_of_list(self.record)
+        labels: list[Any] = []
+        for label, (begin, end, kind), projected in zip(self.record[name], self.labels, found, strict=True):
+            if not projected.target:
+                continue
+            labelled = self.record["text"][begin:end]
+            begin, end = self._edges(labelled, projected.target)
+            if isinstance(label, list):
+                labels.append([begin, end, kind])
+                continue
+            label = {key: value for key, value in label.items() if key not in _OF_TOKENS}
+            if label.get("text") == labelled:
+                label["text"] = self.target[begin:end]
+            labels.append({**label, **dict(zip(_edges_of(label), (begin, end), strict=True))})
+        left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
+        rest = {key: value for key, value in self.record.items() if key not in left_out}
+        if isinstance(relations := rest.get("relations"), list):
+            known = [label.get("id") for label in labels if isinstance(label, dict)]
+            ids = {key for key in known if isinstance(key, int | str)}
+            rest["relations"] = [
+                relation
+                for relation in relations
+                if isinstance(relation, dict)
+                and all(isinstance(at := relation.get(key), int | str) and at in ids for key in ("from_id", "to_id"))
+            ]
+        return to_json({**rest, "text": self.target, name: labels})
+
+    def _edges(self, labelled: str, window: Window) -> Window:
+        """Return the characters of target words: punctuation at their edges only if the source's label has it too."""
+        places = self.words[1][window[0]], self.words[1][window[1] - 1]
+        first, last = (self.target.translate(_BREAKS)[slice(*place)] for place in places)
+        before, after = visible_edges(labelled)
+        begin = places[0][0] if opens(before) else places[0][0] + leading(first)
+        cut = 0 if closes(after) else trailing(last, window[1] == len(self.words[1]))
+        return begin, places[1][1] - cut
 
 
-def split_text(text: str) -> tuple[str, ...]:
-    """Return the words of a text of one line or more."""
-    plain = text.translate(_BREAKS)
-    return tuple(plain[begin:end] for begin, end in words_in(plain))
-
-
-def read_annotated(line: str) -> Annotated:
+def read_annotated(line: str, target: str | None = None, number: int = 1) -> Annotated:
     """Read `{"text": ..., "labels": [[begin, end, label], ...]}`, perhaps with `target`; or a blank line.
 
     A label may also be an object, with the keys `label` and those of EDGES.
 
-    Raises:
-        ValueError: the line is anything else, or a label covers no word.
+    Args:
+        target: the translation; None for that of the line itself.
     """
-    if not line.strip(" \t"):
-        return Annotated("", (), "", {})
     try:
-        record = json.loads(line)
+        record = json.loads(line) if line.strip(" \t") else {"text": "", "labels": [], TARGET: ""}
     except (ValueError, RecursionError):
         record = None
     try:
@@ -89,18 +131,25 @@ def read_annotated(line: str) -> Annotated:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
     name = _name_of_list(record)
-    text, labels, target = record["text"], record[name], record.get(TARGET)
+    text, labels, own = record["text"], record[name], record.get(TARGET)
     if not isinstance(labels, list) or not all(isinstance(label, list | dict) for label in labels):
         raise ValueError(f'"{name}" is not a list of labels such as [0, 4, "PER"]')
-    if target is not None and not isinstance(target, str):
+    if own is not None and not isinstance(own, str):
         raise ValueError(f'"{TARGET}" is not a text')
-    for side in (text, target or ""):
+    for side in (text, own or ""):
         if any("\ud800" <= character <= "\udfff" for character in side):
             raise ValueError("a text has half of a character, an escape from \\ud800 to \\udfff")
-    annotated = Annotated(text, [_read_label(label, text) for label in labels], target, record)
-    for (begin, end, _), (_, words) in zip(annotated.labels, annotated.spans(), strict=True):
-        if words == (0, 0):
+    target = own if target is None else target
+    ranges = [_read_label(label, text) for label in labels]
+    plain, translation = (side.translate(_BREAKS) for side in (text, target or ""))
+    pair = Pair(split_words(plain), split_words(translation), number)
+    words = words_in(plain), words_in(translation)
+    annotated = Annotated(pair, plain, ranges, record if line.strip(" \t") else None, target or "", words)
+    for (begin, end, _), (_, window) in zip(ranges, annotated.spans(), strict=True):
+        if window == (0, 0):
             raise ValueError(f"no word at characters {begin} to {end}")
+    if target is None:
+        raise ValueError(f'no "{TARGET}" with the text')
     return annotated
 
 
@@ -131,67 +180,3 @@ def _read_label(label_record: Sequence[Any] | Mapping[str, Any], text: str) -> t
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
     return begin, end, label
-
-
-def write_annotated(
-    source: Annotated, target: str, found: Sequence[Projected], words: Sequence[Window] | None = None
-) -> str:
-    """Return the line of a translation: the record of its source, without text, labels, `target` and token counts.
-
-    Relations are preserved if they join two labels of the translation by their ids.
-
-    Args:
-        found: the projected labels; labels without a target are left out.
-        words: start and end of the target's words; by default those between spaces.
-    """
-    if not source.record:
-        return ""
-    name = _name_of_list(source.record)
-    plain = target.translate(_BREAKS)
-    places = words_in(plain) if words is None else words
-    labels = [
-        _with_edges(
-            label_record,
-            *_edges(source.text[begin:end], plain, places, projected.target),
-            source.text[begin:end],
-            target,
-        )
-        for label_record, (begin, end, _), projected in zip(source.record[name], source.labels, found, strict=True)
-        if projected.target
-    ]
-    left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
-    rest = {key: value for key, value in source.record.items() if key not in left_out}
-    if isinstance(relations := rest.get("relations"), list):
-        ids = {label["id"] for label in labels if isinstance(label, dict) and isinstance(label.get("id"), int | str)}
-        rest["relations"] = [relation for relation in relations if _joins(relation, ids)]
-    return to_json({**rest, "text": target, name: labels})
-
-
-def _joins(relation: Any, ids: Collection[int | str]) -> bool:
-    """Check whether a relation, such as doccano's, is between labels that exist."""
-    if not isinstance(relation, dict):
-        return False
-    ends = [relation.get(name) for name in ("from_id", "to_id")]
-    return all(isinstance(end, int | str) and end in ids for end in ends)
-
-
-def _with_edges(label: list[Any] | Mapping[str, Any], begin: int, end: int, labelled: str, target: str) -> Any:
-    """Return a label with its range in the translation, and the text of that range if it has the source's."""
-    if isinstance(label, list):
-        return [begin, end, label[2]]
-    rest = {key: value for key, value in label.items() if key not in _OF_TOKENS}
-    if rest.get("text") == labelled:
-        rest["text"] = target[begin:end]
-    return {**rest, **dict(zip(_edges_of(label), (begin, end), strict=True))}
-
-
-def _edges(labelled: str, plain: str, places: Sequence[Window], window: Window) -> Window:
-    """Return the characters of a window of words: punctuation at its edges only if the source's label has it too."""
-    (begin, _), (_, end) = places[window[0]], places[window[1] - 1]
-    first, last = (plain[slice(*places[n])] for n in (window[0], window[1] - 1))
-    before, after = visible_edges(labelled)
-    if not opens(before):
-        begin += leading(first)
-    if not closes(after):
-        end -= trailing(last, window[1] == len(places))
-    return begin, end

@@ -14,10 +14,9 @@ from align.transfer.labels import (
     best_sources,
     project_labels,
     read_bio,
-    words_of_range,
     write_bio,
 )
-from align.transfer.tags import words_in
+from align.transfer.windows import Scores
 
 SPANS = st.lists(st.tuples(st.sampled_from(["PER", "LOC"]), st.integers(1, 3), st.integers(0, 2)), max_size=4)
 
@@ -50,14 +49,6 @@ def test_spans_are_projected_apart_and_layers_are_not() -> None:
     assert [round(one.confidence, 2) for one in found] == [0.97, 1.0, 1.0, 0.0]
     with pytest.raises(ValueError, match="a span of words 3 to 5, and there are 4"):
         project_labels([Span("A", (3, 5))], {}, 4, 4)
-
-
-def test_ranges_of_characters() -> None:
-    text = "Das alte  Haus"
-    words = words_in(text)
-    assert words_of_range(words, 5, 11) == (1, 3)
-    for wrong in ((3, 4), (8, 10), (14, 20), (5, 5)):
-        assert words_of_range(words, *wrong) == (0, 0)
 
 
 def test_columns_come_back() -> None:
@@ -139,7 +130,7 @@ scores = st.dictionaries(
 
 @given(scores, st.sampled_from([0.0, 0.3]))
 def test_best_source_words(scores: dict[tuple[int, int], float], least: float) -> None:
-    best = best_sources(scores, 5, 6, least)
+    best = best_sources(Scores(scores, 5, 6), least)
     for j, i in enumerate(best):
         ranked = sorted(
             (-score, sum(other for (k, _), other in scores.items() if k == source), source)
@@ -150,9 +141,9 @@ def test_best_source_words(scores: dict[tuple[int, int], float], least: float) -
 
 
 def test_best_source_word_of_equal_links() -> None:
-    assert best_sources({(0, 0), (0, 1), (1, 1), (3, 3)}, 4, 4) == [0, 1, None, 3]
+    assert best_sources(Scores({(0, 0), (0, 1), (1, 1), (3, 3)}, 4, 4)) == [0, 1, None, 3]
     with pytest.raises(ValueError, match="link 4-0"):
-        best_sources({(4, 0)}, 4, 1)
+        best_sources(Scores({(4, 0)}, 4, 1))
 
 
 def test_comments_before_a_sentence() -> None:

@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.transfer.labels import Projected, Span
-from align.transfer.spans import read_annotated, write_annotated
+from align.transfer.spans import read_annotated
 
 TEXTS = st.text("ab .,«»\n\r\t\xa0", min_size=1, max_size=12)
 
 
 def project(line: str, target: str, *words: tuple[int, int] | None) -> Any:
     """The line of a translation whose words have the labels, in order."""
-    source = read_annotated(line)
+    source = read_annotated(line, target)
     spans = zip(source.labels, source.spans(), words, strict=True)
     found = [Projected(label, span.words, window, 1.0) for (_, _, label), span, window in spans]
-    return json.loads(write_annotated(source, target, found))
+    return json.loads(source.write(found))
 
 
 def test_words_that_labels_reach_into() -> None:
     line = '{"text": "Frau Angela\\nMerkel lacht", "labels": [[5, 18, "PER"], [8, 9, "X"]]}'
-    found = read_annotated(line)
-    assert found.words == ("Frau", "Angela", "Merkel", "lacht")
+    found = read_annotated(line, "")
+    assert found.pair.source == ("Frau", "Angela", "Merkel", "lacht")
     assert found.plain == "Frau Angela Merkel lacht"
     assert found.spans() == [Span("PER", (1, 3)), Span("X", (1, 2))]
 
@@ -86,7 +86,7 @@ def test_ranges_hold_what_words_hold(text: str, target: str, begin: int, end: in
         with pytest.raises(ValueError, match="characters"):
             read_annotated(line)
         return
-    words = read_annotated(json.dumps({"text": target, "labels": []})).words
+    words = read_annotated(json.dumps({"text": target, "labels": []}), "").pair.source
     if words:
         ((first, behind, _),) = project(line, target, (0, len(words)))["labels"]
         assert 0 <= first < behind <= len(target)
@@ -95,7 +95,7 @@ def test_ranges_hold_what_words_hold(text: str, target: str, begin: int, end: in
 
 @pytest.mark.parametrize("line", ["", " \t"])
 def test_a_blank_line_stays_one(line: str) -> None:
-    assert write_annotated(read_annotated(line), "", []) == ""
+    assert read_annotated(line).write([]) == ""
 
 
 @pytest.mark.parametrize(

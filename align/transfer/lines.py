@@ -1,0 +1,124 @@
+"""Lines with tags or labels and their translations: the words that a model aligns, and the target with the tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from align.core.text import split_words
+from align.core.types import Pair
+from align.transfer.inline import Inline
+from align.transfer.markup import Placement, place_markup
+from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
+from align.transfer.tags import Markup, Syntax, Token, find_words, read_markup, readable
+from align.transfer.windows import Window
+
+Links = Mapping[tuple[int, int], float]
+
+
+class Placed(NamedTuple):
+    """A target with the tags or labels of its source.
+
+    Attributes:
+        source: the source, for a list of doubtful lines.
+        lists: tags of the target that are not as in the source, by their names in a report.
+        tokens: those of the source; empty for labels.
+        unsure: whether a tag was removed of several equal ones, of which another may be too many.
+    """
+
+    text: str
+    report: Sequence[Placement]
+    source: str
+    lists: Mapping[str, Sequence[str]] = {}
+    tokens: Sequence[Token] = ()
+    unsure: bool = False
+
+
+class Line(Protocol):
+    """A line with tags or labels, and its translation."""
+
+    @property
+    def pair(self) -> Pair:
+        """The words of both sides, as a model is to read them."""
+
+    @property
+    def plain(self) -> str:
+        """The source without its tags."""
+
+    def divided(self, pair: Pair, scores: Links) -> tuple[Line, Links]:
+        """Return the same line in other words, those of a pair, with their scores; words of columns stay."""
+
+    def place(self, scores: Links) -> Placed:
+        """Return the target with the tags or labels of the source."""
+
+
+@dataclass(frozen=True)
+class TaggedLine:
+    """A line with tags, and its translation; see `Line`.
+
+    Attributes:
+        words: start and end of the target's words; None for those between spaces.
+        repaired: what was removed from the target, or rewritten in it; None without a repair.
+    """
+
+    source: Markup | Inline
+    target: str
+    pair: Pair
+    split: bool = False
+    repaired: Repaired | None = None
+    words: Sequence[Window] | None = None
+
+    @property
+    def plain(self) -> str:
+        """Return the source without its tags or labels."""
+        return self.source.plain
+
+    def divided(self, pair: Pair, scores: Links) -> tuple[TaggedLine, Links]:
+        """Return the line in the words of a pair, with their scores."""
+        if isinstance(self.source, Inline):
+            self.source.use_words(pair.source, pair.target)
+            return replace(self, pair=pair), scores
+        escaped = self.source.escaped
+        source = self.source.with_words(find_words(pair.source, self.plain, escaped))
+        words = find_words(pair.target, self.target, escaped)
+        return replace(self, source=source, pair=pair, words=words), scores
+
+    def place(self, scores: Links) -> Placed:
+        """Return the target with the tags or labels of the source."""
+        report: Sequence[Placement]
+        if isinstance(self.source, Inline):
+            text, report = self.source.place(scores)
+        else:
+            text, report = place_markup(self.source, self.target, scores, words=self.words, split=self.split)
+        tokens = self.source.tokens
+        source = "".join(token.text for token in tokens)
+        if self.repaired is None:
+            return Placed(text, report, source, {"extra": self.source.extra}, tokens)
+        lists, unsure = self.repaired.lists(), bool(self.repaired.unsure)
+        if missing := missing_tags(source, text, self.source.syntax):
+            lists["unrepaired"] += missing
+            text, report = self.target, ()
+        return Placed(text, report, source, lists, tokens, unsure)
+
+
+def read_tagged(
+    source: str, target: str, syntax: Syntax, number: int, *, as_words: bool, split: bool, repair: bool
+) -> TaggedLine:
+    """Read a line with tags and its translation.
+
+    Args:
+        as_words: see `align.transfer.tags.read_markup`.
+        split: whether a tag may appear more than once.
+        repair: whether tags of the target that are not as in the source are removed or rewritten.
+    """
+    repaired = repair_target(source, target, syntax) if repair else None
+    if repaired:
+        target, markup = repaired.text, read_repaired(source, repaired.text, syntax)
+    else:
+        markup = read_markup(source, syntax, target, as_words=as_words)
+    if isinstance(markup, Inline):
+        pair = Pair(markup.source_words, markup.target_words, number)
+    else:
+        pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), number)
+    return TaggedLine(markup, target, pair, split, repaired)
