@@ -102,11 +102,7 @@ class _Run:
         self.counts[self.failures[n]] += 1
 
     def leave_refused(self, reasons: Mapping[int, str]) -> None:
-        """Leave segments as they are whose new translations the file cannot have.
-
-        Args:
-            reasons: why, by the numbers of the segments.
-        """
+        """Leave segments as they are whose new translations the file cannot have."""
         for n, why in reasons.items():
             self.targets[n] = None
             self._count(self.rows.pop(n), "translated" if self._segments[n].target is None else "completed", -1)
@@ -151,9 +147,6 @@ def for_languages(request: Request, languages: Sequence[Languages], file: str) -
     """Return the request for a document's languages, which choose the bundled model.
 
     They do not if a model or a language is requested.
-
-    Raises:
-        DataError: a side is in several languages.
     """
     model = request.model
     if model.model or model.reverse_model or model.source_lang or model.target_lang:
@@ -189,7 +182,6 @@ def transfer_document(
     """Put the tags of a document's sources into its translations, and write it.
 
     Args:
-        program: name for messages.
         request: the models; with a search, segments without a translation are translated.
         tags: one of `align.transfer.tags.KINDS`; None for those of the kind of document.
         outputs: file to write, None for stdout; file for the places of tags, as JSON lines, if any; file for doubtful

@@ -37,11 +37,7 @@ WIDTH = 79
 
 
 def unescape(text: str, encoding: str = "utf-8") -> str:
-    """Return the text of a string between quotes; numbers in it stand for bytes.
-
-    Raises:
-        UnicodeDecodeError: the bytes are not of the encoding.
-    """
+    """Return the text of a string between quotes; numbers in it stand for bytes."""
 
     def character(match: re.Match[str]) -> str:
         if match[1]:
@@ -92,7 +88,6 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
     Obsolete and fuzzy messages and the header are left out.
 
     Args:
-        file: name for messages.
         tags: one of `align.transfer.tags.KINDS`; None for placeholders, and HTML in messages that have elements.
 
     Raises:

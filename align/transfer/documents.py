@@ -105,11 +105,7 @@ class _Reader:
         parser.EndCdataSectionHandler = self._pass
 
     def read(self) -> None:
-        """Read the file.
-
-        Raises:
-            DataError: it is not well-formed, too deep, or declares entities.
-        """
+        """Read the file."""
         try:
             self._parser.Parse(self._data, True)
         except DataError:
@@ -225,13 +221,8 @@ def read_document(
     """Read the segments of a file, whose kind the ending of its name says.
 
     Args:
-        data: content of the file.
-        file: its name.
         tags: one of `align.transfer.tags.KINDS`; None for XML, or for placeholders and HTML in PO files.
         languages: of source and target, for TMX with more than two.
-
-    Raises:
-        DataError: the file is not valid.
     """
     if len(data) > LARGEST:
         raise DataError(f"more than {LARGEST >> 20} MiB", file=file)

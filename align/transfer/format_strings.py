@@ -171,10 +171,7 @@ def message_errors(
     directive with a space, as `50% discount` has.
 
     Args:
-        msgid: the source text.
         plural: its plural, which has all arguments; None for a message without one.
-        forms: the translation, or its plural forms.
-        flags: flags of the message, such as "c-format".
         frequent: see `frequent_forms`. Other forms may lack arguments if there are several.
     """
     if not any(forms[:1]):

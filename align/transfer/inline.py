@@ -180,22 +180,13 @@ class Inline:
     """A source text with inline elements, and its translation.
 
     Args:
-        source: as it is written in its file.
-        target: its translation as it is written.
-        tags: one of `align.transfer.tags.KINDS`, or a syntax.
         comments: whether comments and processing instructions of XML are placed.
 
     Attributes:
-        tokens: tokens of the source.
-        syntax: what its tags look like.
         missing: number of tags that the translation does not contain.
         extra: tags and placeholders that the translation has and the source does not.
         plain: the source without tags.
-        source_words: words of the source, as a model reads them.
         target_words: words of the translation without tags.
-
-    Raises:
-        ValueError: a text cannot be parsed, or has too many tags.
     """
 
     def __init__(self, source: str, target: str, tags: str | Syntax, *, comments: bool = False) -> None:
@@ -376,11 +367,7 @@ class Inline:
     def place(
         self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]]
     ) -> tuple[str, list[Placement]]:
-        """Return the translation with all tags, and where those that were missing are.
-
-        Args:
-            scores: scores of links between `source_words` and `target_words`, or a set of links.
-        """
+        """Return the translation with all tags, and where those that were missing are."""
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
         unsure = self._choose(links)
         there = self._there
@@ -474,7 +461,6 @@ class _Merging:
 
         Args:
             placed: the text, with a character for each tag.
-            plain: the text of the translation.
         """
         offsets, texts, order = {}, {}, list[int]()
         at, spaces = 0, ""

@@ -63,11 +63,9 @@ class _Writer:
     The text stays unchanged, except for a space next to tags that stand between spaces in the line.
 
     Args:
-        words: start and end of the text's words.
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
         characters: characters of the target that an element encloses, where these are known.
-        own: tags of the text.
         apart: whether placeholders have spaces around them.
 
     Attributes:
@@ -355,9 +353,6 @@ def review_line(
     """Return the line of a list of doubtful lines; an empty one if no tag's place is doubtful.
 
     Args:
-        number: of the line or segment.
-        rows: its placements, as `Placement.to_dict` returns them.
-        sides: the source, and the output.
         failed: why it could not be done, if so.
     """
     confidence = 0.0 if failed is not None else min((row["confidence"] for row in rows), default=1.0)
@@ -501,15 +496,7 @@ def _doubt_order(report: Sequence[Placement], markup: Markup, text: str) -> list
 def doubt_arguments(
     report: Sequence[Placement], extra: Sequence[str], text: str, source: Sequence[Token], syntax: Syntax
 ) -> list[Placement]:
-    """Doubt what is placed in a target with others that the source does not have, or that are written in another way.
-
-    Args:
-        report: positions of tags and placeholders.
-        extra: tags and placeholders of the translation that the source does not have.
-        text: the translation with all of them.
-        source: tokens of the source.
-        syntax: what they look like.
-    """
+    """Doubt what is placed in a target with others that the source lacks, or that are written in another way."""
     remarks = [OTHERS] * any(tag[:1] != "<" for tag in extra)
     if report and "$" in text and not mixes_arguments(source) and mixes_arguments(parse_target(text, syntax)):
         remarks.append(MIXED)
@@ -935,9 +922,6 @@ def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, 
 
     Those "alone" have spaces or punctuation around them; "whole" ones may be joined to other words by marks, as in
     `Makefile.in`; in a "part" of a word another letter or digit is next to them.
-
-    Args:
-        borders: offsets at which words begin and end.
     """
     places: dict[str, list[Window]] = {"alone": [], "whole": [], "part": []}
     at = text.find(content) if len(content) <= LONGEST_CONTENT else -1

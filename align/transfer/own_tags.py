@@ -127,14 +127,7 @@ class OwnTags:
             k = self.pairs[k].around
 
     def fit(self, start: int, end: int, first: int, last: int) -> tuple[int, int, bool]:
-        """Return the nearest characters that cross no element, and whether other letters are among them.
-
-        Args:
-            start: first character to enclose.
-            end: the one after the last.
-            first: the least start.
-            last: the greatest end.
-        """
+        """Return the nearest characters that cross no element, and whether other letters are among them."""
         if not self.pairs or start >= end:
             return start, end, False
         before = start, end

@@ -96,8 +96,6 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP, *, entit
     """Make one token of each element to keep, and of each address, path or template's placeholder in the text.
 
     Args:
-        tokens: tokens of a text with tags.
-        names: names of elements to keep.
         entities: whether the text has entities; those without a known character are kept.
     """
     pairs = halves(tokens)
@@ -185,17 +183,11 @@ class Page:
     """A text with tags, cut into segments.
 
     Args:
-        text: a line, or a whole HTML page.
-        tags: one of `align.transfer.tags.KINDS`, or a syntax.
         keep: names of elements whose content is not translated.
         translated: names of attributes whose values are segments.
-        line: number of its first line.
 
     Attributes:
         segments: those with letters, each after the segments that are inside it.
-
-    Raises:
-        ValueError: the text cannot be parsed, or has too many tags.
     """
 
     def __init__(

@@ -107,9 +107,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     rewritten. Missing ones are left to `align.transfer.markup`.
 
     Args:
-        source: the source with its tags.
         target: its translation, in which tags need not be balanced.
-        tags: one of `align.transfer.tags.KINDS`, or a syntax.
 
     Raises:
         ValueError: the source cannot be parsed, or tags of the target cannot be told from its text.
@@ -178,11 +176,7 @@ def _which_of_equal(tokens: Sequence[Token], matches: Collection[int], removed: 
 
 
 def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...]:
-    """Return the tags and placeholders of a source that a translation lacks; all if that cannot be parsed.
-
-    Raises:
-        ValueError: the source cannot be parsed.
-    """
+    """Return the tags and placeholders of a source that a translation lacks; all if that cannot be parsed."""
     syntax = Syntax.of(tags)
     tokens = _collapse(syntax.parse(source))
     points = {_form(token) for token in tokens if token.kind == "point"}
@@ -198,9 +192,6 @@ def read_repaired(source: str, target: str, tags: str | Syntax) -> Markup | Inli
     """Read a line with tags whose repaired translation may contain some of them.
 
     A tag that is missing must not overlap an element of the translation: for lines with both, this is an `Inline`.
-
-    Raises:
-        ValueError: a side cannot be parsed.
     """
     syntax = Syntax.of(tags)
     has_elements = any(token.kind in ("open", "close") for token in syntax.parse(target))
@@ -294,11 +285,7 @@ def _read_target(target: str, syntax: Syntax, points: Collection[str]) -> tuple[
 
 
 def _parse_loosely(text: str) -> list[Token]:
-    """Return the tokens of a text whose XML elements need not be balanced.
-
-    Raises:
-        ValueError: the end of native code is missing.
-    """
+    """Return the tokens of a text whose XML elements need not be balanced."""
     tokens: list[Token] = []
     at = 0
     for match in _XML_TAG.finditer(text):
@@ -334,11 +321,7 @@ def _read_tag(tag: str, name: str, closing: str) -> Token:
 
 
 def _compare_messages(source: Sequence[Token], target: Sequence[Token], syntax: Syntax) -> Iterator[str]:
-    """Compare the ICU messages of both sides; yield the placeholders and tags that a text of one lacks.
-
-    Raises:
-        ValueError: a message is missing, is not complete, or the source does not have it.
-    """
+    """Compare the ICU messages of both sides; yield the placeholders and tags that a text of one lacks."""
     sides = [[token for token in tokens if token.name == ICU] for tokens in (source, target)]
     counts = [Counter(token.identity for token in side) for side in sides]
     for message in (counts[0] - counts[1]) or (counts[1] - counts[0]):
@@ -424,9 +407,6 @@ def _is_apart(target: str, start: int, end: int, text: str, preceding: str) -> b
     """Check that a damaged tag is not a part of a word, a percentage, or a mark before a word.
 
     Args:
-        target: the translation.
-        start: where the tag starts.
-        end: where it ends.
         text: the tag as it is in the source.
         preceding: what precedes it there.
     """
@@ -485,11 +465,7 @@ def _is_incomplete(token: Token, syntax: Syntax) -> bool:
 
 
 def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
-    """Yield the edits that make text of XML well-formed.
-
-    Raises:
-        ValueError: it may have an incomplete tag.
-    """
+    """Yield the edits that make text of XML well-formed."""
     at = 0
     for match in (*_BARE.finditer(text), None):
         end = match.start() if match else len(text)

@@ -53,10 +53,6 @@ class _Variant(NamedTuple):
 class Passage:
     """A segment, translated sentence by sentence.
 
-    Args:
-        segment: the segment.
-        language: code of its language.
-
     Attributes:
         pairs: its sentences.
     """
@@ -87,12 +83,7 @@ class Passage:
         return [token for token in replaced if token.text]
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
-        """Return the translation with all tags, and where each is.
-
-        Args:
-            alignments: of the sentences with their translations.
-            split: whether a tag may appear more than once.
-        """
+        """Return the translation with all tags, and where each is."""
         copied: dict[str, Sequence[int]] = {}
         scores: dict[tuple[int, int], float] = {}
         words: list[str] = []
@@ -130,7 +121,6 @@ def _quote_icu(text: str, *, always: bool) -> str:
     """Return a text as it is written within an ICU message.
 
     Args:
-        text: the text, with numbers for what begins with a brace.
         always: whether all apostrophes are doubled, not only those that would begin a quoted text.
     """
     text = text.replace("'", "''") if always else re.sub(r"'(?=[{}#|\d])", "''", text)
@@ -179,10 +169,6 @@ def _pair(variants: Sequence[_Variant], line: int) -> Pair:
 class Draft:
     """A page to translate.
 
-    Args:
-        page: the page.
-        language: code of its language.
-
     Attributes:
         pairs: its sentences, whose alignments with their translations `place` takes.
     """
@@ -197,7 +183,6 @@ class Draft:
 
         Args:
             alignments: one for each of `pairs`; if one was skipped, the page is not translated.
-            split: whether a tag may appear more than once.
         """
         if skipped := next(filter(None, (alignment.skipped for alignment in alignments)), ""):
             return TranslatedPage(self.page, [], [], skipped)
@@ -233,10 +218,7 @@ def translate_pages(
     """Translate pages, or lines with tags, with the forward model; yield them in order.
 
     Args:
-        session: translates and aligns.
         pages: the pages, each with what it belongs to, which comes back with its translation.
-        split: whether a tag may appear more than once.
-        file: name of the pages' file in messages.
 
     Raises:
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".

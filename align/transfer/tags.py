@@ -137,11 +137,7 @@ def _cut(text: str, events: Iterable[Event]) -> list[Token]:
 
 
 def parse_xml(text: str) -> list[Token]:
-    """Return the tokens of a line of XML, which must be well-formed but may have any entities.
-
-    Raises:
-        ValueError: the line is not well-formed.
-    """
+    """Return the tokens of a line of XML, which must be well-formed but may have any entities."""
     data = text.encode()
     parser = expat.ParserCreate("utf-8")
     events: list[tuple[int, Kind, str, str]] = []
@@ -255,11 +251,7 @@ class _Html(HTMLParser):
 
 
 def parse_html(text: str) -> list[Token]:
-    """Return the tokens of a line of HTML, which may be anything.
-
-    Raises:
-        ValueError: Python's parser fails at a declaration.
-    """
+    """Return the tokens of a line of HTML, which may be anything."""
     try:
         return _cut(text, _Html(text).events)
     except AssertionError as error:
@@ -302,7 +294,6 @@ def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str
     """Return the tokens of a line with placeholders.
 
     Args:
-        text: the line.
         syntaxes: whether `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name` and the like are placeholders.
         pattern: more placeholders, which take precedence.
     """
@@ -368,11 +359,7 @@ class Syntax:
 
     @classmethod
     def of(cls, kind: str | Syntax, pattern: re.Pattern[str] | None = None) -> Syntax:
-        """Return the syntax of one of KINDS, with more placeholders.
-
-        Raises:
-            ValueError: the kind is unknown.
-        """
+        """Return the syntax of one of KINDS, with more placeholders."""
         if isinstance(kind, Syntax):
             return kind
         if kind not in KINDS:
@@ -394,11 +381,7 @@ class Syntax:
         """Return the tokens of a text.
 
         Args:
-            text: the text.
             parse_tags: returns the tokens of a text with tags; by default `parse_xml` or `parse_html`.
-
-        Raises:
-            ValueError: the tags cannot be parsed.
         """
         if not self.tags:
             return parse_placeholders(text, self.placeholders, self.pattern)
@@ -744,11 +727,6 @@ def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int
 
     Args:
         words: the words in order, as a model reads them; they may touch each other.
-        text: the text.
-        escaped: whether the text has entities.
-
-    Raises:
-        ValueError: the text does not consist of the words.
     """
     if not (escaped and "&" in text):
         return find_spans(words, text)
@@ -783,8 +761,6 @@ def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bo
     """Read a line with tags.
 
     Args:
-        text: the line.
-        tags: one of KINDS, or a syntax.
         target: the translation; tags and placeholders that it contains already are left out.
         as_words: whether these are text of the line instead, and no-break spaces separate words, for a model that reads
             both sides.
@@ -816,7 +792,6 @@ def check_size(tokens: Sequence[Token], text: str) -> None:
     """Check that tags are not too many to be placed in a text.
 
     Args:
-        tokens: tokens of the source.
         text: its translation; "" if they are not to be placed.
 
     Raises:
@@ -833,9 +808,6 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = 
     """Return a line of these tokens.
 
     Args:
-        tokens: tokens of the line.
-        syntax: what its tags look like.
-        extra: tags and placeholders that the target has and the line does not.
         spaces: whether no-break spaces, and entities of spaces, separate words, if the text has entities.
     """
     if syntax.escaped:

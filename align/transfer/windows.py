@@ -29,11 +29,6 @@ class Scores:
 
     Args:
         scores: scores of links (source word, target word); a set of links counts 1 each.
-        source: number of source words.
-        target: number of target words.
-
-    Raises:
-        ValueError: a link to a word that does not exist.
     """
 
     def __init__(self, scores: Mapping[Window, float] | Collection[Window], source: int, target: int) -> None:
@@ -110,8 +105,6 @@ def best_window(
     """Return the window with the largest sum of gains, in one pass; among equals the shortest, then the first.
 
     Args:
-        gains: gain of each target word.
-        region: words to search.
         taken: span number of each target word, or FREE; windows exclude taken words.
         ends: allowed ends of windows; None for any.
 
@@ -148,11 +141,7 @@ def place_apart(
     The span with the largest gain comes first; each of the others gets the best of the remaining words.
 
     Args:
-        scores: scores of the pair.
-        spans: disjoint ranges of source words.
-        region: the target words that may be used.
         ends: for each span, the allowed ends of its window; spans with such limits come first.
-        outside: see `OUTSIDE`.
         known: for each span, its window if that is known already; these come first.
 
     Returns:
@@ -194,10 +183,7 @@ def place_split(
     Each target word belongs to the span for which its gain is largest, if that is positive.
 
     Args:
-        scores: scores of the pair.
-        spans: disjoint ranges of source words.
         regions: the target words that may be used; no window extends beyond one of them.
-        outside: see `OUTSIDE`.
 
     Returns:
         All windows of each span, and the spans of the target words, as in `place_apart`.
