@@ -183,12 +183,11 @@ class _Reader:
             self._unit.parts.append(part)
             self._inner = 0
             part.tag = at, at
-            self._after.append(lambda end: self._open(part, end))
 
-    @staticmethod
-    def _open(part: _Part, end: int) -> None:
-        part.tag = part.tag[0], end
-        part.content = end, end
+            def end_tag(end: int) -> None:
+                part.tag, part.content = (at, end), (end, end)
+
+            self._after.append(end_tag)
 
     def _end(self, name: str) -> None:
         at = self._parser.CurrentByteIndex
@@ -243,7 +242,7 @@ def read_document(
             rows = _read_variants(reader, unit, number, sides) if sides else _read_unit(reader, unit, number)
             segments += (
                 Segment(row.source, row.target, tags or "xml", *row[2:], languages=unit.languages)
-                for row in sorted(rows, key=_Row.place)
+                for row in sorted(rows, key=lambda row: row.span)
             )
     return Document(segments, data, write, bytes)
 
@@ -257,10 +256,6 @@ class _Row(NamedTuple):
     unit: tuple[int, int]
     span: tuple[int, int]
     around: tuple[str, str] = ("", "")
-
-    def place(self) -> tuple[int, int]:
-        """Return where the translation is in the file, to sort by."""
-        return self.span
 
 
 KINDS_BY_ENDING = {

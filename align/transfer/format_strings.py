@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from gettext import c2py
-from typing import NamedTuple
 
 _C_DIRECTIVE = re.compile(
     r"""%(?:(?P<number>[0-9]{1,9})\$)?[-+ #0'I]*
@@ -130,16 +129,12 @@ def brace_arguments(text: str) -> Arguments | None:
     return dict.fromkeys(names, "")
 
 
-class _Format(NamedTuple):
-    """A kind of format strings: its name for messages, and what returns the arguments of one."""
-
-    name: str
-    read: Callable[[str], Arguments | None]
-
-
-_C, _PYTHON = _Format("C", c_arguments), _Format("Python", python_arguments)
-_BRACE = _Format("Python brace", brace_arguments)
-_FORMATS = {"c-format": _C, "objc-format": _C, "python-format": _PYTHON, "python-brace-format": _BRACE}
+_ARGUMENTS: dict[str, Callable[[str], Arguments | None]] = {
+    "C": c_arguments,
+    "Python": python_arguments,
+    "Python brace": brace_arguments,
+}
+_FORMATS = {"c-format": "C", "objc-format": "C", "python-format": "Python", "python-brace-format": "Python brace"}
 """Kinds of format strings by the flags of messages."""
 
 
@@ -190,18 +185,18 @@ def message_errors(
         if any(of_form != directives[0] for of_form in directives[1:]):
             errors.append("the message would have other placeholders than its source")
     if not is_known:
-        kinds = {_BRACE} if any(map(_SPACE_FLAG.search, texts)) else {_C, _PYTHON, _BRACE}
+        kinds = {"Python brace"} if any(map(_SPACE_FLAG.search, texts)) else {*_ARGUMENTS}
     for kind in sorted(kinds):
-        ours, theirs = kind.read(source), [kind.read(form) for form in forms]
+        ours, *theirs = map(_ARGUMENTS[kind], (source, *forms))
         if ours is None or (not is_known and None in theirs):
             continue
         if None in theirs:
-            errors.append(f"the message would not be a valid {kind.name} format string")
+            errors.append(f"the message would not be a valid {kind} format string")
         for n, arguments in enumerate(theirs):
             if arguments is None:
                 continue
             is_strict = plural is None or len(forms) == 1 or any(frequent[n : n + 1])
-            is_tuple = kind is _PYTHON and is_known and any(isinstance(key, int) for key in (*ours, *arguments))
+            is_tuple = kind == "Python" and is_known and any(isinstance(key, int) for key in (*ours, *arguments))
             extra, lacking = arguments.keys() - ours.keys(), ours.keys() - arguments.keys()
             types = ({ours[key], arguments[key]} for key in ours.keys() & arguments.keys())
             is_other = any(len(both) > 1 and (is_strict or _ANY not in both) for both in types)

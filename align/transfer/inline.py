@@ -74,11 +74,6 @@ def _text_of(tokens: Sequence[Token]) -> str:
     return "".join(token.text for token in tokens if token.kind == "text")
 
 
-def _has_content(tokens: Sequence[Token]) -> bool:
-    """Check for visible text or a placeholder."""
-    return any(token.text.strip() if token.kind == "text" else token.kind == "point" for token in tokens)
-
-
 def _is_code(token: Token) -> bool:
     """Check for half of a pair of native codes, which is an element by itself in XML."""
     return token.name.startswith("#")
@@ -412,12 +407,10 @@ class Inline:
                 row = row.doubt(REPEATED, 0.0)
             if any(_identity(self.tokens[n]) in unsure for n in numbers):
                 row = row.doubt(REPEATED, PART)
-            report.append(row._replace(tag=self._restore(row.tag)))
+            tag = _PRIVATE.sub(lambda match: self._written[ord(match[0]) - FIRST].text, row.tag)
+            report.append(row._replace(tag=tag))
         text = "".join(item.text for item in merging.items)
         return text, doubt_arguments(report, self.extra, text, self.tokens, self.syntax)
-
-    def _restore(self, text: str) -> str:
-        return _PRIVATE.sub(lambda match: self._written[ord(match[0]) - FIRST].text, text)
 
 
 def _numbers(text: str) -> set[int]:
@@ -530,7 +523,9 @@ class _Merging:
                 first, last = sorted((before.number, item.number))
                 ours = self._tokens[first], self._tokens[last]
                 is_equal = before.kind == item.kind and _identity(ours[0]) == _identity(ours[1])
-                if is_equal and _has_content(self._tokens[first + 1 : last]):
+                between = self._tokens[first + 1 : last]
+                has_content = any(t.text.strip() if t.kind == "text" else t.kind == "point" for t in between)
+                if is_equal and has_content:
                     touching |= {self.first_half(first), self.first_half(last)}
             before = item
         return touching
@@ -553,13 +548,11 @@ class _Merging:
         for pair, n in sorted(pairs):
             opened = [(earlier, m) for earlier, m in opened if earlier[1] > pair[0]]
             for earlier, m in opened:
-                if (is_new[n] or is_new[m]) and overlap(earlier, pair) and not self._overlap_in_source(m, n):
-                    crossed |= {n, m}
+                if (is_new[n] or is_new[m]) and overlap(earlier, pair):
+                    in_source = min(m, n) >= 0 and overlap((m, self._partners[m]), (n, self._partners[n]))
+                    crossed |= set() if in_source else {n, m}
             opened.append((pair, n))
         return crossed
-
-    def _overlap_in_source(self, first: int, second: int) -> bool:
-        return min(first, second) >= 0 and overlap((first, self._partners[first]), (second, self._partners[second]))
 
     def _offset(self, k: int) -> int:
         """Return the offset of the text at which an item stands."""

@@ -278,7 +278,9 @@ class Page:
             tokens = parse_placeholders(value, self._syntax.placeholders, self._syntax.pattern)
             return keep_elements(tokens, (), entities=self._syntax.escaped)
         tokens, at = [], 0
-        for token in self._syntax.parse(_ICU_QUOTED.sub(_mask_quoted, value)):
+        # parsers do not see quoted text; an apostrophe is text
+        masked = _ICU_QUOTED.sub(lambda match: match[0] if match[0] == "''" else MASK * len(match[0]), value)
+        for token in self._syntax.parse(masked):
             content = value[at : at + len(token.text)]
             at += len(content)
             parts = _ICU_KEPT.split(content) if token.kind == "text" else []
@@ -298,11 +300,6 @@ class Page:
             for name, value, start, end in attributes(tag):
                 if name in self._translated and value:
                     yield start, end, "quoted" if tag[start - 1] in "\"'" else "unquoted"
-
-
-def _mask_quoted(match: re.Match[str]) -> str:
-    """Hide quoted text of an ICU message from parsers; an apostrophe is text."""
-    return match[0] if match[0] == "''" else MASK * len(match[0])
 
 
 def _start_tag(token: Token) -> str:

@@ -38,16 +38,8 @@ def _numbers(text: str, first: int) -> list[str]:
     return [number for number in numbers if number not in text]
 
 
-class _Variant(NamedTuple):
-    """A sentence as it may be translated.
-
-    Attributes:
-        words: the words that the model reads.
-        tokens: the adjacent tokens that each number in it stands for.
-    """
-
-    words: tuple[str, ...]
-    tokens: Mapping[str, Sequence[int]]
+_Variant = tuple[tuple[str, ...], Mapping[str, Sequence[int]]]
+"""A sentence as it may be translated: its words, and the adjacent tokens that each number in it stands for."""
 
 
 class Passage:
@@ -74,7 +66,12 @@ class Passage:
                 [_variant(words[start:end], numbers) for numbers in (*series, []) if marks or not numbers]
             )
             series = [numbers[len(marks) :] for numbers in series]
-        self.pairs = [_pair(variants, segment.line) for variants in self._variants]
+        self.pairs: list[Pair] = []
+        for variants in self._variants:  # the first one, to be replaced by the next if a number is lost
+            pair = Pair(variants[-1][0], (), segment.line)
+            for sentence, standins in reversed(variants[:-1]):
+                pair = CopyingPair(sentence, (), segment.line, tuple(standins), pair)
+            self.pairs.append(pair)
 
     def _tokens(self, texts: Mapping[int, str]) -> list[Token]:
         """Return the segment's tokens, some of them replaced by texts."""
@@ -89,7 +86,7 @@ class Passage:
         words: list[str] = []
         before = 0
         for alignment, variants in zip(alignments, self._variants, strict=True):
-            copied |= next(variant.tokens for variant in variants if variant.words == alignment.pair.source)
+            copied |= next(tokens for sentence, tokens in variants if sentence == alignment.pair.source)
             target = _without_repeats(alignment.pair.target, copied)
             kept = {j: len(words) + n for n, j in enumerate(j for j, word in enumerate(target) if word)}
             scores |= {(i + before, kept[j]): score for (i, j), score in alignment.scores.items() if j in kept}
@@ -155,15 +152,7 @@ def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:
             tokens[standin] = [ord(mark) - _MARKS for mark in marks]
         return digit + standin
 
-    return _Variant(tuple(filter(None, (_MARK.sub(number, word) for word in words))), tokens)
-
-
-def _pair(variants: Sequence[_Variant], line: int) -> Pair:
-    """Return the first variant of a sentence, to be replaced by the next if a number is lost."""
-    pair = Pair(variants[-1].words, (), line)
-    for words, tokens in reversed(variants[:-1]):
-        pair = CopyingPair(words, (), line, tuple(tokens), pair)
-    return pair
+    return tuple(filter(None, (_MARK.sub(number, word) for word in words))), tokens
 
 
 class Draft:

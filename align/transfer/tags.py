@@ -226,28 +226,22 @@ class _Html(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add("point" if self.cdata_elem in _UNREAD else "text")
 
-    def parse_html_declaration(self, i: int) -> int:
-        if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
-            return self.parse_bogus_comment(i)
-        return super().parse_html_declaration(i)
-
-    def handle_entityref(self, name: str) -> None:
+    def _add_text(self, name: str) -> None:
         self._add("text")
 
-    def handle_charref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_comment(self, data: str) -> None:
+    def _add_point(self, data: str) -> None:
         self._add("point")
+
+    handle_entityref = handle_charref = _add_text
+    handle_comment = handle_pi = unknown_decl = _add_point
 
     def handle_decl(self, decl: str) -> None:
         self._add("point")
 
-    def handle_pi(self, data: str) -> None:
-        self._add("point")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("point")
+    def parse_html_declaration(self, i: int) -> int:
+        if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
 
 
 def parse_html(text: str) -> list[Token]:
@@ -811,24 +805,19 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = 
         spaces: whether no-break spaces, and entities of spaces, separate words, if the text has entities.
     """
     if syntax.escaped:
-        pattern = _SPACES if spaces else _LINE_ENDS
-        tokens = [
-            token._replace(text=pattern.sub(" ", _with_entities(token))) if token.kind == "text" else token
-            for token in tokens
-        ]
-        tokens = [token for token in tokens if token.text]
+        pattern, written = _SPACES if spaces else _LINE_ENDS, list[Token]()
+        for token in tokens:
+            text = token.text
+            if token.name == CDATA:  # as it would be written without a section
+                text = escape(text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
+            text = pattern.sub(" ", text) if token.kind == "text" else text
+            written += [token._replace(text=text)] if text else []
+        tokens = written
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
     return Markup(tokens, plain, words, root, syntax, extra)
-
-
-def _with_entities(token: Token) -> str:
-    """Return a text token as it would be written without a CDATA section."""
-    if token.name != CDATA:
-        return token.text
-    return escape(token.text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
 
 
 def parse_target(target: str, syntax: Syntax) -> list[Token]:
