@@ -34,7 +34,6 @@ class _Run:
     def __init__(self, segments: Sequence[Segment], file: str) -> None:
         self._segments, self._file = segments, file
         self.targets: list[str | None] = [None] * len(segments)
-        self.counts: Counter[str] = Counter()
         self.rows: dict[int, dict[str, Any]] = {}
         self.failures: dict[int, str] = {}
         self.lacking: list[int] = []
@@ -42,17 +41,16 @@ class _Run:
         for n, segment in enumerate(segments):
             if segment.target is None:
                 self.empty.append(n)
-            elif self._read(n, segment.target, count=True):
+            elif self._read(n, segment.target):
                 self.lacking.append(n)
 
-    def _read(self, n: int, target: str, *, count: bool = False) -> Inline | None:
-        """Return a segment that lacks tags; None if it has all, or cannot be read, which is counted."""
+    def _read(self, n: int, target: str) -> Inline | None:
+        """Return a segment that lacks tags; None if it has all, or cannot be read, which is noted."""
         segment = self._segments[n]
         try:
             inline = Inline(segment.source, target, segment.tags)
         except ValueError as error:
-            if count:
-                self._leave(n, str(error))
+            self._leave(n, str(error))
             return None
         return inline if inline.missing else None
 
@@ -72,7 +70,7 @@ class _Run:
                     self._leave(n, alignment.skipped)
                 else:
                     target, placements = inline.place(alignment.scores)
-                    self._note(n, target, placements, "completed")
+                    self._note(n, target, placements)
 
     def translate(self, session: Session) -> None:
         """Translate the segments without a translation."""
@@ -94,18 +92,17 @@ class _Run:
                     self._leave(n, translation.skipped)
                 else:
                     placements = [row for rows in translation.report for row in rows]
-                    self._note(n, translation.text, placements, "translated")
+                    self._note(n, translation.text, placements)
 
     def _leave(self, n: int, why: str) -> None:
-        """Leave a segment as it is, and count why."""
+        """Leave a segment as it is, and note why."""
         self.failures[n] = f"left as it is: {why}"
-        self.counts[self.failures[n]] += 1
 
     def leave_refused(self, reasons: Mapping[int, str]) -> None:
         """Leave segments as they are whose new translations the file cannot have."""
         for n, why in reasons.items():
             self.targets[n] = None
-            self._count(self.rows.pop(n), "translated" if self._segments[n].target is None else "completed", -1)
+            del self.rows[n]
             self._leave(n, why)
 
     def doubtful(self) -> Iterator[str]:
@@ -116,24 +113,23 @@ class _Run:
             if line := review_line(n + 1, tags, sides, self.failures.get(n)):
                 yield line
 
-    def _note(self, n: int, target: str, placements: Sequence[Placement], kind: str) -> None:
-        """Keep the translation of a segment, and count and list its tags."""
+    def _note(self, n: int, target: str, placements: Sequence[Placement]) -> None:
+        """Keep the translation of a segment, and list its tags."""
         self.targets[n] = target
         tags = [placement.to_dict() for placement in placements]
         self.rows[n] = {"id": n + 1, "line": self._segments[n].line, "tags": tags}
-        self._count(self.rows[n], kind, 1)
 
-    def _count(self, row: Mapping[str, Any], kind: str, times: int) -> None:
-        """Count a segment, its tags and their remarks; `times` is -1 to take them back."""
-        remarks = [remark for tag in row["tags"] for remark in tag["remarks"]]
-        for name in (kind, *["tag"] * len(row["tags"]), *remarks):
-            self.counts[name] += times
-
-    def summary(self) -> str:
+    def summary(self, *, translates: bool) -> str:
         """Return the numbers of segments and tags, and of anything unusual."""
-        tags = self.counts.pop("tag", 0)
-        counts = "".join(f", {count:,} {name}" for name, count in sorted(self.counts.items()) if count)
-        return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{counts}"
+        counts = Counter(self.failures.values())
+        if not translates:
+            counts["without a translation"] = len(self.empty)
+        for n, row in self.rows.items():
+            counts["translated" if self._segments[n].target is None else "completed"] += 1
+            counts.update(remark for tag in row["tags"] for remark in tag["remarks"])
+        tags = sum(len(row["tags"]) for row in self.rows.values())
+        listed = "".join(f", {count:,} {name}" for name, count in sorted(counts.items()) if count)
+        return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{listed}"
 
 
 def languages_of(segments: Iterable[Segment]) -> list[Languages]:
@@ -212,8 +208,6 @@ def transfer_document(
                     do(session)
             session.search = search
             signature = session.signature()
-        if not search:
-            run.counts["without a translation"] += len(run.empty)
         run.leave_refused(document.refused(run.targets))
         content = document.fill(run.targets)
         with open_output(output) as out:
@@ -225,6 +219,6 @@ def transfer_document(
         if review:
             with open_output(review) as out:
                 out.writelines(line.encode() for line in run.doubtful())
-    progress.write(f"{program}: {run.summary()}")
+    progress.write(f"{program}: {run.summary(translates=search is not None)}")
     if signature:
         progress.write(signature)

@@ -407,12 +407,15 @@ class TaggedText:
                 if pair.blank and self.bad.blank:
                     yield item, {}
                     continue
-                if options.words == "spaces":
-                    yield item, _read_scores(line, pair, shown, number)
-                    continue
-                source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
-                pair = Pair(source, target, number)
-                yield item.divided(pair, _read_scores(line, pair, shown, number))
+                if options.words != "spaces":
+                    source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
+                    pair = Pair(source, target, number)
+                try:
+                    scores = parse_scored(line)
+                except ValueError as error:
+                    raise LinksError(str(error), file=shown, line=number) from None
+                check_range(scores, pair, shown, number, " without the tags")
+                yield (item, scores) if pair is item.pair else item.divided(pair, scores)
 
     def _rows(self, stack: ExitStack) -> Iterator[tuple[Any, ...]]:
         """Return the sources and targets, from files that the stack closes."""
@@ -496,16 +499,6 @@ def read_page(options: Options) -> Page:
         return Page(text, options.syntax or options.kind, keep=options.tags.keep, translated=options.tags.attributes)
     except ValueError as error:
         raise DataError(str(error), file=shown) from None
-
-
-def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
-    """Read the links of a pair with their scores."""
-    try:
-        scores = parse_scored(line)
-    except ValueError as error:
-        raise LinksError(str(error), file=name, line=number) from None
-    check_range(scores, pair, name, number, " without the tags")
-    return scores
 
 
 def check_input(options: Options) -> None:

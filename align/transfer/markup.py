@@ -224,13 +224,14 @@ class _Writer:
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
         left, right = (part in ("", " ", "\t") for part in around)
-        words = self._markup.words
+        words, (first, last) = self._markup.words, element.tokens
+        has_placeholder = any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
         following = self._markup.plain[slice(*words[element.words[1]])] if element.words[1] < len(words) else ""
         if free and wordless and left and around[1] and closes(around[1]) and not closes(following[:1] or "x"):
             pass  # at a mark whose word is missing
         elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
-        elif wordless and not free and (left or right or self._has_placeholder(element)):
+        elif wordless and not free and (left or right or has_placeholder):
             # the punctuation that it touched may be missing; only placeholders become text, and may split a word
             before, after = self._own.neighbours(self._at)
             tags = " " * (before.isalnum() and not element.before[-1:].isalnum()) + tags
@@ -238,10 +239,6 @@ class _Writer:
         if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
             tags = " " + tags
         self._insert(self._with_spaces(tags, element))
-
-    def _has_placeholder(self, element: Element) -> bool:
-        first, last = element.tokens
-        return any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
 
     def _with_spaces(self, tags: str, element: Element) -> str:
         """Return a placeholder with the spaces that it must have around it, if it must."""
@@ -595,7 +592,12 @@ class _Placing:
                     self._note(child, child_windows, self._confidence(child, child_windows))
                     waiting.append(child)
             self._fill_empty_pairs(parent, regions)
-            places = [k for a, b in regions for k in range(a, b + 1) if k in (a, b) or _between(taken, k)]
+            places = [
+                k
+                for a, b in regions
+                for k in range(a, b + 1)
+                if k in (a, b) or taken[k] == FREE or taken[k - 1] != taken[k]  # not within a window
+            ]
             for child in parent.children:
                 if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
                     self._place_whole(child, parent, regions, places)
@@ -832,7 +834,7 @@ class _Placing:
         quoted = [
             child
             for child in parent.children
-            if child.tokens[0] not in self.windows and _are_pair(child.before[-1:], child.behind[:1])
+            if child.tokens[0] not in self.windows and child.before[-1:] + child.behind[:1] in _PAIRS
         ]
         if len(quoted) * len(self._empty) > MOST_QUOTED:
             return
@@ -946,16 +948,6 @@ def _within(places: Sequence[Window], start: int, end: int) -> Sequence[Window]:
     return places[first : bisect_right(places, end, lo=first, key=lambda place: place[1])]
 
 
-def _are_pair(left: str, right: str) -> bool:
-    """Tell whether two characters are quotes or brackets around something."""
-    return bool(left and right) and left + right in _PAIRS
-
-
 def _joined(left: str, right: str) -> bool:
     """Tell whether two characters belong to the same word: both are letters, their marks, or digits."""
     return is_letter_or_mark(left) and is_letter_or_mark(right)
-
-
-def _between(taken: Sequence[int], k: int) -> bool:
-    """Check that a place is not within a window."""
-    return taken[k] == FREE or taken[k - 1] != taken[k]

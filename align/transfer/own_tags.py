@@ -58,21 +58,7 @@ class OwnTags:
                 self.spans.append(offset)
             elif syntax.escaped:
                 self.spans += self._entities(token.text, offset[0])
-        self._set_pairs(offsets)
-
-    def _entities(self, text: str, start: int) -> list[Window]:
-        """Return the characters of the entities of a text that begins at an offset."""
-        pattern = _BARE_ENTITY if self._syntax.tags == "html" else _ENTITY
-        spans = [match.span() for match in pattern.finditer(text)] if "&" in text else []
-        closed = [(low, high + (text[high : high + 1] == ";")) for low, high in spans]
-        if pattern is _BARE_ENTITY:  # longer names, which need the semicolon
-            closed = sorted({*closed, *(match.span() for match in _ENTITY.finditer(text))})
-            closed = [span for n, span in enumerate(closed) if n + 1 == len(closed) or closed[n + 1][0] > span[0]]
-        return [(start + low, start + high) for low, high in closed]
-
-    def _set_pairs(self, offsets: Sequence[Window]) -> None:
-        """Note the elements, and the innermost one after each of their tags."""
-        assert self.tokens is not None
+        # the elements, and the innermost one after each of their tags
         partners = halves(self.tokens)
         self.pairs = []
         number = {n: k for k, n in enumerate(sorted(partners))}
@@ -93,6 +79,16 @@ class OwnTags:
         for low, high in self.spans if self.pairs else ():
             letters[low:high] = [False] * (high - low)
         self._letters = [0, *accumulate(letters)]
+
+    def _entities(self, text: str, start: int) -> list[Window]:
+        """Return the characters of the entities of a text that begins at an offset."""
+        pattern = _BARE_ENTITY if self._syntax.tags == "html" else _ENTITY
+        spans = [match.span() for match in pattern.finditer(text)] if "&" in text else []
+        closed = [(low, high + (text[high : high + 1] == ";")) for low, high in spans]
+        if pattern is _BARE_ENTITY:  # longer names, which need the semicolon
+            closed = sorted({*closed, *(match.span() for match in _ENTITY.finditer(text))})
+            closed = [span for n, span in enumerate(closed) if n + 1 == len(closed) or closed[n + 1][0] > span[0]]
+        return [(start + low, start + high) for low, high in closed]
 
     def breaks(self, offset: int) -> bool:
         """Tell whether an offset is within a tag, a placeholder or an entity."""

@@ -92,12 +92,8 @@ class _Part(NamedTuple):
     token: Token
 
 
-class _Edit(NamedTuple):
-    """Characters of the target, and the text that takes their place."""
-
-    start: int
-    end: int
-    text: str
+_Edit = tuple[int, int, str]
+"""Start and end of characters of the target, and the text that takes their place."""
 
 
 def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
@@ -144,7 +140,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
             if token.text == text and not _is_damaged(new, token):
                 unrepaired += [text] * (_code(new) != _code(text))
                 new = text
-        edits += [_Edit(start, end, new)] if new != text else []
+        edits += [(start, end, new)] if new != text else []
     unsure = _which_of_equal([part.token for part in parts], matches, removed)
     repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left), unsure=unsure)
     _, result = same_arguments(tokens, _collapse(_parse_result(repaired.text, source, syntax), points))
@@ -472,7 +468,7 @@ def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
         if "<" in text[at:end]:
             raise ValueError(_INCOMPLETE_TAG)
         if match:
-            yield _Edit(start + end, start + match.end(), escape(match[0], quote=False))
+            yield start + end, start + match.end(), escape(match[0], quote=False)
             at = match.end()
 
 
