@@ -226,9 +226,6 @@ class Options:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         kind: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
         syntax: what the tags look like; None for labels.
-        words: what is a word, one of `align.core.types.CUTS`.
-        output: file to write; None for stdout.
-        blank: whether a line that cannot be read is left blank.
     """
 
     request: Request

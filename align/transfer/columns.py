@@ -38,7 +38,6 @@ class Labelled(NamedTuple):
     """A sentence.
 
     Attributes:
-        labels: label of each word.
         comments: comments before the sentence, in CoNLL-U.
     """
 
@@ -212,7 +211,6 @@ class LabelledLine(NamedTuple):
 
     Attributes:
         kind: one of COLUMNS.
-        column: column of CoNLL-U.
         least: scores up to this do not give a label to a single word.
     """
 

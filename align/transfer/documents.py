@@ -72,7 +72,6 @@ class _Unit:
 
     Attributes:
         language: of the source, in a translation memory.
-        languages: of source and target.
     """
 
     translate: bool

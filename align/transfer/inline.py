@@ -180,7 +180,6 @@ class Inline:
     Attributes:
         missing: number of tags that the translation does not contain.
         extra: tags and placeholders that the translation has and the source does not.
-        plain: the source without tags.
         target_words: words of the translation without tags.
     """
 

@@ -159,8 +159,6 @@ class Segment(NamedTuple):
 
     Attributes:
         tokens: its tokens; those of KEPT and PLACEHOLDER stand for something that a translation contains as it is.
-        line: line of the page where it begins, from 1.
-        syntax: what its tags look like.
         kind: whether it is the value of an attribute, with or without quotes, or is in an ICU message.
     """
 

@@ -64,7 +64,6 @@ class Repaired(NamedTuple):
     """A translation with only those tags and placeholders that its source has.
 
     Attributes:
-        text: the translation.
         removed: tags and placeholders that were removed: extra ones, doubled ones, and halves of elements.
         rewritten: those that were damaged and are as in the source now, and marks that XML does not allow.
         unrepaired: what differs from the source and stays: native code, and placeholders of ICU messages.

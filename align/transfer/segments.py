@@ -37,7 +37,6 @@ class Segment:
     Attributes:
         target: None if there is no translation.
         tags: one of `align.transfer.tags.KINDS`.
-        line: line of the source.
         unit: segments of the same unit get their translations together if none has one.
         span: part of the file that the translation replaces.
         around: text to write before it and after it.
@@ -67,7 +66,6 @@ class Document(Generic[_Data]):
     Attributes:
         data: content of the file, which their spans refer to.
         write: returns a translation in the form of the file.
-        encode: returns the file's bytes.
         check: returns the errors of a unit's translations.
     """
 

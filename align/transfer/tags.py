@@ -82,8 +82,6 @@ class Token(NamedTuple):
 
     Attributes:
         kind: "point" means a tag without content: void elements, comments, placeholders.
-        text: as it is written.
-        name: name of the element.
         key: name and identifier of an inline element of XLIFF or TMX, the same in the source and the target.
     """
 
@@ -618,15 +616,10 @@ class Element:
 
     Attributes:
         tokens: numbers of the first and the last of its tokens; the first identifies it.
-        start: offset of its start in the plain text.
-        end: offset of its end.
-        point: whether it has no content.
+        start, end: offsets of its start and its end in the plain text.
         block: whether it contains whole sentences, or an element in it does.
-        children: the elements in it, in order.
         words: its words, the first one and the one after the last; of a point, twice the word after it.
-        before: text that touches it on its left, up to the next space.
-        behind: text that touches it on its right.
-        remarks: anything unusual about it.
+        before, behind: text that touches it on its left and on its right, up to the next space.
     """
 
     tokens: tuple[int, int]
@@ -646,11 +639,9 @@ class Markup:
     """A line with tags.
 
     Attributes:
-        tokens: tokens of the line.
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
-        syntax: what its tags look like.
         extra: tags and placeholders that the target has and the line does not.
         repeated: tags and placeholders that are missing, while the target has equal ones.
         positional: all tags and placeholders of the line that take the next argument, in order.
