@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -132,13 +132,6 @@ class _Run:
         return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{listed}"
 
 
-def languages_of(segments: Iterable[Segment]) -> list[Languages]:
-    """Return the languages of segments, each pair once."""
-    named = dict.fromkeys(segment.languages for segment in segments)
-    source_and_target = ((named_language(source), named_language(target)) for source, target in named)
-    return list(dict.fromkeys(source_and_target))
-
-
 def for_languages(request: Request, languages: Sequence[Languages], file: str) -> Request:
     """Return the request for a document's languages, which choose the bundled model.
 
@@ -196,7 +189,8 @@ def transfer_document(
     with closing(Progress(program, request.run.quiet)) as progress:
         if run.lacking or (run.empty and search):
             read = [*run.lacking, *(run.empty if search else ())]
-            languages = languages_of(document.segments[n] for n in read)
+            named = dict.fromkeys(document.segments[n].languages for n in read)
+            languages = [*dict.fromkeys((named_language(source), named_language(target)) for source, target in named)]
             request = for_languages(request, languages, shown)
             aligner = load_aligner(program, request)
             if not (model.source_lang or model.target_lang):
