@@ -14,7 +14,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 3_066, 41_918
+CORE_LINES, LINES = 3_066, 41_650
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_867, "align.cli.evaluate": 6_591, "align.cli.extract": 12_688}
