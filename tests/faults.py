@@ -174,10 +174,10 @@ values-as-keys  models/ctranslate2/model.py  tests/parity/test_ctranslate2.py
 groups-interleaved  models/causal/forward.py  tests/parity/test_causal.py
 - x.repeat_interleave(self.heads // self.groups, 1)
 + x.repeat(1, self.heads // self.groups, 1, 1)
-length-without-eos  models/engine/search.py  tests/parity/test_search.py
+length-without-eos  models/engine/search.py  tests/parity/test_translate_huggingface.py
 - (step + 1) **
 + max(step, 1) **
-empty-translations  models/engine/search.py  tests/parity/test_search.py
+empty-translations  models/engine/search.py  tests/parity/test_translate_huggingface.py
 - elif step == 0:
 + elif step < 0:
 === transfer of tags

@@ -210,7 +210,7 @@ def test_analysis(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch)
     printed = {"signature": "analysis|toy", "layers": [{"layer": 1, "interval": [0.1, 0.2], "gain": None}]}
 
     def run(command: list[Any], stdout: int) -> Any:
-        assert command[3:6] == ["mixing", "-s", "./valid.de"]
+        assert command[1:7] == ["-m", "align", "analyse", "mixing", "-s", "./valid.de"]
         Path(f"{command[-1]}.points.pdf").touch()
         return SimpleNamespace(returncode=0, stdout=json.dumps(printed))
 
