@@ -90,7 +90,7 @@ class Bench:
 
 
 def cell_options(place: Place) -> list[str]:
-    """What makes extract-align read here: `--layer 1,2 --head 1,all`."""
+    """Return the options that make extract-align read here: `--layer 1,2 --head 1,all`."""
     cells = list(place.cells().values())
     layers, heads = (",".join(str(getattr(cell, part)) for cell in cells) for part in ("layer", "head"))
     return ["--layer", layers, "--head", heads]
@@ -178,7 +178,7 @@ def run(
 
 
 def where_to_read(source: str, target: str, models: tuple[str, str], lines: int) -> tuple[Place, list[str]]:
-    """Where the model reads the text by this tree's choice, and what the signature says of both models."""
+    """Return where the model reads the text by this tree's choice, and what the signature says of both models."""
     pairs = read_text(source, target)[:lines]
     aligners = [load(model, device="cpu") for model in models]
     choices: list[Choice] = [chosen(a, some) for a, some in zip(aligners, (pairs, swapped(pairs)), strict=True)]

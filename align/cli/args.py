@@ -217,7 +217,7 @@ class TranslateArgs:
 
     @property
     def search(self) -> Search | None:
-        """How to translate; None where the translation is given."""
+        """Return how to translate; None where the translation is given."""
         return Search(beam=self.beam, allow_unk=self.allow_unk) if self.translate else None
 
 
@@ -321,19 +321,22 @@ TABLES = ("text", "json", "tsv", "latex")
 """Keys of `align.evaluation.tables.TABLES`, whose libraries other options do without."""
 
 
-def tables_format() -> str:
-    """Declare the option for the format of tables."""
-    names = ", ".join(TABLES)
-    table_format: str = option(
+@dataclass(frozen=True)
+class TableArgs:
+    """Form of the tables that are printed."""
+
+    TITLE: ClassVar = "tables"
+
+    format: str = option(
         "-f",
         "--format",
         default="text",
         choices=TABLES,
         metavar="FORMAT",
         short="format of the output",
-        help=f"of tables: {names}",
+        help=f"of tables: {', '.join(TABLES)}",
     )
-    return table_format
+    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
 
 
 # Checks of combinations.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
-from align.cli.args import tables_format
+from align.cli.args import TableArgs, TextArgs
 from align.cli.common import open_output, run, show_warnings, with_options
 from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
@@ -86,8 +86,6 @@ class EvalArgs:
         help="the N sentences with the most errors of each system instead of the summary",
     )
     brief: bool = option("-b", "--brief", default=False, help="the AER alone, a line for each system")
-    format: str = tables_format()
-    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
 
 
 @dataclass(frozen=True)
@@ -99,6 +97,7 @@ class Options:
     """
 
     args: EvalArgs
+    tables: TableArgs
     gold: GoldArgs
     hyp_options: LinkOptions
     text: tuple[str, str] | None
@@ -120,7 +119,7 @@ class Options:
     @property
     def for_programs(self) -> bool:
         """Whether programs read the output."""
-        return self.args.format in ("json", "tsv")
+        return self.tables.format in ("json", "tsv")
 
 
 def build_parser() -> Parser:
@@ -133,6 +132,8 @@ def build_parser() -> Parser:
     add_group(parser, EvalArgs)
     add_group(parser, GoldArgs, "gold (nothing is guessed: what a file leaves open is asked for)")
     add_group(parser, LinkArgs)
+    add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
+    add_group(parser, TableArgs)
     return parser
 
 
@@ -155,7 +156,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--paired compares systems: name two files or more")
     hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range=args.out_of_range)
     text = (args.source, args.target) if args.source else None
-    return Options(read_group(EvalArgs, args), read_group(GoldArgs, args), hyp_options, text)
+    tables, gold = read_group(TableArgs, args), read_group(GoldArgs, args)
+    return Options(read_group(EvalArgs, args), tables, gold, hyp_options, text)
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -219,8 +221,8 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
     if options.show == "brief":
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{DIGITS}f}" for rate in rates)
-    if options.show == "errors" and options.args.format == "text":
-        drawn = draw_errors(report, text, options.args.errors or 0, DIGITS, with_options, options.args.wide)
+    if options.show == "errors" and options.tables.format == "text":
+        drawn = draw_errors(report, text, options.args.errors or 0, DIGITS, with_options, options.tables.wide)
         return "\n".join([drawn, *([] if options.gold.gold else [NOTE]), sign])
     if options.show == "errors":
         columns, rows = error_table(report, options.args.errors or 0, DIGITS)
@@ -228,10 +230,10 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         columns, rows = sentence_table(report, DIGITS)
     else:
         columns, rows = score_table(
-            report, DIGITS, options.intervals, options.for_programs, options.args.format == "latex"
+            report, DIGITS, options.intervals, options.for_programs, options.tables.format == "latex"
         )
     notes = count_notes(report) if options.gold.gold else [NOTE]
-    return writer(options.args.format, options.args.wide)(columns, rows, sign, notes)
+    return writer(options.tables.format, options.tables.wide)(columns, rows, sign, notes)
 
 
 def print_report(options: Options) -> None:

@@ -99,7 +99,7 @@ class Options:
 
     @property
     def quiet(self) -> bool:
-        """Whether to print warnings and errors only."""
+        """Tell whether to print warnings and errors only."""
         return self.request.run.quiet
 
 

@@ -58,25 +58,19 @@ class GoldArgs:
 
     @property
     def options(self) -> LinkOptions:
-        """How to read the gold."""
+        """Return how to read the gold."""
         return replace(self.gold_format or LinkOptions(), out_of_range=self.out_of_range)
 
 
 @dataclass(frozen=True)
 class LinkArgs:
-    """Links to judge or to show, and the text that they belong to."""
+    """Links to judge or to show."""
 
-    TITLE: ClassVar = "links and their text"
+    TITLE: ClassVar = "links"
 
     hyp_format: LinkOptions | None = option(
         "--hyp-format",
         type=link_options,
         metavar="FORMAT",
         help="of the links, as --gold-format",
-    )
-    source: str | None = option(
-        "-s", "--source", metavar="FILE", short="source sentences", help="source sentences; requires -t"
-    )
-    target: str | None = option(
-        "-t", "--target", metavar="FILE", short="target sentences", help="target sentences; requires -s"
     )

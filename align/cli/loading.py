@@ -52,18 +52,18 @@ class Request:
 
     @property
     def joined(self) -> bool:
-        """Whether the soft scores of two models are combined."""
+        """Tell whether the soft scores of two models are combined."""
         return self.model.reverse_model is not None and self.method.symmetrize == SOFT
 
     @property
     def options(self) -> ModelOptions:
-        """What the model's files do not say."""
+        """Return what the model's files do not say."""
         args = self.model
         return ModelOptions(source_lang=args.source_lang, target_lang=args.target_lang, template=args.template)
 
     @property
     def name(self) -> str:
-        """Name, folder or file of the model."""
+        """Return the name, folder or file of the model."""
         return self.model.model or in_direction(self.default, self.options)[0]
 
     def settings(self, reverse: bool = False) -> dict[str, Any]:

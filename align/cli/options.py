@@ -53,19 +53,19 @@ def add_group(
         changes: by the names of fields: settings that differ in this command, such as `output={"required": True}`.
     """
     group = parser.add_argument_group(title or getattr(kind, "TITLE", ""))
-    offered = [one for one in fields(kind) if one.metadata]
-    if unknown := {*only, *without, *changes} - {one.name for one in offered}:
+    offered = [each for each in fields(kind) if each.metadata]
+    if unknown := {*only, *without, *changes} - {each.name for each in offered}:
         raise ValueError(f"{kind.__name__} has no option {', '.join(sorted(unknown))}")
-    offered = [one for one in offered if (not only or one.name in only) and one.name not in without]
-    parser.offered.setdefault(kind, set()).update(one.name for one in offered)
-    for one in offered:
-        default = [] if (one.metadata.get("action"), one.default) == ("append", ()) else one.default
-        settings = {**one.metadata, "default": default, **changes.get(one.name, {})}
+    offered = [each for each in offered if (not only or each.name in only) and each.name not in without]
+    parser.offered.setdefault(kind, set()).update(each.name for each in offered)
+    for each in offered:
+        default = [] if (each.metadata.get("action"), each.default) == ("append", ()) else each.default
+        settings = {**each.metadata, "default": default, **changes.get(each.name, {})}
         flags = settings.pop("flags")
-        parser.short_texts[one.name] = settings.pop("short")
+        parser.short_texts[each.name] = settings.pop("short")
         if flags:
-            settings["dest"] = one.name
-        group.add_argument(*(flags or [one.name]), **settings)
+            settings["dest"] = each.name
+        group.add_argument(*(flags or [each.name]), **settings)
 
 
 def read_group(kind: type[T], args: argparse.Namespace, **values: Any) -> T:

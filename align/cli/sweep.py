@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, TextArgs, read_input, tables_format
+from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, TableArgs, TextArgs, read_input
 from align.cli.common import open_output, run, say, show_warnings, with_options
 from align.cli.gold_args import GoldArgs
 from align.cli.loading import Request, load_models
@@ -42,12 +42,10 @@ EXAMPLES = """examples:
 
 @dataclass(frozen=True)
 class SweepArgs:
-    """Tables and figures."""
+    """Files of counts and figures."""
 
     TITLE: ClassVar = "output"
 
-    format: str = tables_format()
-    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
     output: str | None = option(
         "-o",
         "--output",
@@ -67,6 +65,7 @@ class Options:
 
     text: Input
     args: SweepArgs
+    tables: TableArgs
     gold: GoldArgs
     request: Request
 
@@ -80,6 +79,7 @@ def build_parser() -> Parser:
     add_group(parser, TextArgs, without=("columns", "bad_lines"))
     add_group(parser, GoldArgs, "gold (without it: what the rules choose that need none)")
     add_group(parser, SweepArgs)
+    add_group(parser, TableArgs)
     add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
     add_group(parser, MethodArgs, only=("null",))
     add_group(parser, RunArgs, only=("device", "threads", "quiet"))
@@ -105,7 +105,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         MethodArgs(position="input", null=args.null, reader="none"),
         read_group(RunArgs, args),
     )
-    return Options(text, read_group(SweepArgs, args), read_group(GoldArgs, args), request)
+    return Options(text, read_group(SweepArgs, args), read_group(TableArgs, args), read_group(GoldArgs, args), request)
 
 
 def run_sweep(options: Options) -> None:
@@ -134,8 +134,8 @@ def run_sweep(options: Options) -> None:
         tables = report(
             swept,
             sign,
-            format=options.args.format,
-            wide=options.args.wide,
+            format=options.tables.format,
+            wide=options.tables.wide,
             samples=SAMPLES,
             seed=SEED,
             write=with_options,

@@ -241,12 +241,12 @@ class Options:
 
     @property
     def one_side(self) -> bool:
-        """Whether there is no target to read."""
+        """Tell whether there is no target to read."""
         return self.tags.strip or self.request.search is not None
 
     @property
     def translates_tags(self) -> bool:
-        """Whether text with tags is translated."""
+        """Tell whether text with tags is translated."""
         return self.syntax is not None and self.request.search is not None
 
 

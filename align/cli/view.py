@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
-from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, OutputArgs, RunArgs, check_files, model_help
+from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, check_files, model_help
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
 from align.cli.gold_args import GoldArgs, LinkArgs
@@ -72,7 +72,8 @@ def build_parser() -> Parser:
         "help": "the decoder step that stands for a target word",
     }
     add_group(parser, ViewArgs)
-    add_group(parser, LinkArgs, "the text")
+    add_group(parser, LinkArgs)
+    add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
     add_group(parser, GoldArgs, "gold (without it: where systems differ)", without=("out_of_range",))
     add_group(parser, OutputArgs, "output", only=("output",))
     add_group(

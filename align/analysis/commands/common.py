@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from align.cli.args import MethodArgs, ModelArgs, RunArgs, check_files, tables_format
+from align.cli.args import MethodArgs, ModelArgs, RunArgs, TableArgs, check_files
 from align.cli.common import open_output, say
 from align.cli.loading import LANGUAGES, Request, load_models
 from align.cli.options import file_prefix, option, read_group
@@ -38,13 +38,11 @@ ATTENTION: Mapping[Part, str] = {
 
 
 @dataclass(frozen=True)
-class TableArgs:
+class FindingArgs(TableArgs):
     """Tables and figures."""
 
     TITLE: ClassVar = "output"
 
-    format: str = tables_format()
-    wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
     plots: Path | None = option(
         "--plots", metavar="PREFIX", type=file_prefix, help="draw figures: PREFIX.NAME.png and .pdf"
     )
@@ -55,18 +53,18 @@ class Common:
     """Options of all commands."""
 
     request: Request
-    output: TableArgs
+    output: FindingArgs
 
     @property
     def quiet(self) -> bool:
-        """Whether to print warnings and errors only."""
+        """Tell whether to print warnings and errors only."""
         return self.request.run.quiet
 
 
 def common_options(args: argparse.Namespace) -> Common:
     """Read the options of the model and of the output."""
     method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args)
-    return Common(Request(read_group(ModelArgs, args), method, run), read_group(TableArgs, args))
+    return Common(Request(read_group(ModelArgs, args), method, run), read_group(FindingArgs, args))
 
 
 def text_of(args: argparse.Namespace) -> Input:

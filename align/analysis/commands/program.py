@@ -13,7 +13,7 @@ from align.analysis.commands import answers
 from align.analysis.commands.common import (
     PROGRAM,
     Common,
-    TableArgs,
+    FindingArgs,
     check_text,
     common_options,
     publish,
@@ -354,7 +354,7 @@ COMMANDS: dict[str, Command] = {
 }
 
 COMMON = (
-    (TableArgs, ("format", "wide", "plots")),
+    (FindingArgs, ("format", "wide", "plots")),
     (ModelArgs, ("model", *LANGUAGES)),
     (RunArgs, ("device", "threads", "quiet")),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,7 +25,7 @@ class Encoded(NamedTuple, Generic[Input]):
     lengths: tuple[int, int]
 
 
-class BatchedModel(Generic[Input]):
+class BatchedModel(ABC, Generic[Input]):
     """A model that reads pairs in batches of so many pieces; see `Inspected`.
 
     Attributes:
@@ -51,17 +52,17 @@ class BatchedModel(Generic[Input]):
         for pair, found in self._in_order(pairs, False, self.batch_states):
             yield States(pair, *(found or (None, None)))
 
+    @abstractmethod
     def encode(self, pair: Pair, decoded: bool = False) -> Encoded[Input] | None:
         """Return the model's input, with that of the decoder or without; None if it is empty or too long."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_batch(self, batch: Sequence[Encoded[Input]], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
         """Yield the attention of each input."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batch_states(self, batch: Sequence[Encoded[Input]]) -> Iterator[tuple[Tokens, Numbers]]:
         """Yield the pieces of each input, and their vectors `[L+1, S, D]`."""
-        raise NotImplementedError
 
     def _in_order(
         self, pairs: Iterable[Pair], decoded: bool, run: Callable[[Sequence[Encoded[Input]]], Iterable[Output]]
