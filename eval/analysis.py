@@ -104,7 +104,7 @@ def write(found: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def written(value: Any) -> Any:
-    """A value as other tables of results have it."""
+    """Format a value as other tables of results do."""
     if isinstance(value, list):
         return " to ".join(map(str, value))
     return "n/a" if value is None else value

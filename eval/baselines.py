@@ -53,7 +53,7 @@ class Baselines(NamedTuple):
         recorder: Recorder | None = None,
         segment: Callable[[Pair], Pair] = lambda pair: pair,
     ) -> Baseline:
-        """The links of a text: those that are kept, unless another version of the tool is installed, or new ones.
+        """Return the links of a text: stored ones of the installed version of the tool, or new ones.
 
         Args:
             tool: the aligner's name.

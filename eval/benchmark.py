@@ -97,7 +97,7 @@ def cell_options(place: Place) -> list[str]:
 
 
 def spread(values: Sequence[float]) -> tuple[Value, Value]:
-    """The median over rounds, and the lowest and the highest."""
+    """Return the median over rounds, and the lowest and the highest."""
     return round(statistics.median(values), 3), interval(round(min(values), 3), round(max(values), 3))
 
 
@@ -118,7 +118,7 @@ COLUMNS = [
 
 
 def row(way: Way, found: list[Measured], base: list[Measured], name: str) -> dict[str, Value]:
-    """A way beside the other commit in the same directions: ratios say how many times as fast it is."""
+    """Compare a way with the other commit in the same directions; ratios say how many times as fast it is."""
     pairs = list(zip(found, base, strict=True))
     ratios = {
         "rate": [one.rate() / other.rate() for one, other in pairs],

@@ -104,7 +104,7 @@ class System(NamedTuple):
 
 
 def run_statistical(tool: str, text: Text) -> Timed:
-    """A statistical aligner from text, which is in lower case for all of them, to symmetrised links."""
+    """Run a statistical aligner on lower-cased text and symmetrise its links."""
     source, target = (text.folder / f"{file.name}.lower" for file in text.files)
     for file, lower in zip(text.files, (source, target), strict=True):
         lower.write_bytes(file.read_bytes().decode().lower().encode())
@@ -226,14 +226,14 @@ def run(
 
 
 def turns(wanted: list[tuple[str, int]], rounds: int) -> Iterable[tuple[int, tuple[str, int]]]:
-    """Rounds of all systems, the smallest texts first."""
+    """Yield the rounds of all systems, the smallest texts first."""
     for size in dict.fromkeys(size for _, size in wanted):
         for number in range(rounds):
             yield from ((number, key) for key in wanted if key[1] == size)
 
 
 def runs_of(rows: Rows, key: tuple[str, int], version: str) -> list[str]:
-    """The runs of a row that are of this version."""
+    """Return the runs of a row that are of this version."""
     row = rows.get(key)
     return str(row["runs"]).split() if row and row["version"] == version else []
 

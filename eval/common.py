@@ -33,7 +33,7 @@ def write_table(columns: Sequence[Column], rows: Rows, sign: str, path: Path, fo
 
 
 def read_rows(path: Path, sign: str) -> list[dict[str, Value]]:
-    """The rows of a table of results that is there, to which more are added; none where there is no file.
+    """Read the rows of an existing table of results; none where there is no file.
 
     Raises:
         ValueError: what the table says of itself is not this: it was made otherwise, or on another machine.
@@ -68,7 +68,7 @@ class Text:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The experiments, and the gold and texts that they name."""
+    """Read the experiments, and the gold and texts that they name."""
     return parse_toml(path.read_text(encoding="utf-8"))
 
 
@@ -97,7 +97,7 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
 
 
 def paths_of(about: dict[str, Any], key: str, data: Path) -> list[Path]:
-    """The files of one side of a training text, or of its labels: one, several that are one text, or none."""
+    """Return the files of one side of a training text, or of its labels: one, several that are one text, or none."""
     named = about.get(key, [])
     return [data / name for name in ([named] if isinstance(named, str) else named)]
 
@@ -105,13 +105,13 @@ def paths_of(about: dict[str, Any], key: str, data: Path) -> list[Path]:
 def load_model(
     name: str, data: Path, device: str = "auto", too_long: TooLong = "stop", dtype: Dtype = "float32"
 ) -> Aligner:
-    """A bundled model, or one of the data folder's, that is read in the input position."""
+    """Load a bundled model, or one of the data folder's, to be read in the input position."""
     path = str(data / name) if "/" in name else name
     return load(path, position="input", device=device, dtype=dtype, too_long=too_long, reader=None)
 
 
 def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:
-    """The experiment's first model and its reverse one, on the CPU."""
+    """Load the experiment's first model and its reverse one, on the CPU."""
     forward, reverse = (
         load_model(experiment[key][0], data, "cpu", too_long=too_long) for key in ("models", "reverse_models")
     )
@@ -119,7 +119,7 @@ def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = 
 
 
 def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
-    """The gold sets of an experiment, each checked against its text."""
+    """Read the gold sets of an experiment, each checked against its text."""
     text = Text(names, [], [], [])
     for name in names:
         about = config["gold"][name]
@@ -153,7 +153,7 @@ class Tokens:
         return self._numbers[token]
 
     def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The tokens of a sentence's words."""
+        """Return the tokens of a sentence's words."""
         return tuple(self._tokens[number] for number in self._prepare(words)[0])
 
 
@@ -162,7 +162,7 @@ def _as_it_is(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_train(about: dict[str, Any], data: Path, tokenize: bool = True) -> Iterator[Pair]:
-    """The training text: all of it, or the pairs with one of the labels to take.
+    """Read the training text: all of it, or the pairs with one of the labels to take.
 
     Args:
         about: what experiments.toml says of it.
@@ -199,7 +199,7 @@ def chosen(aligner: Aligner, pairs: Sequence[Pair]) -> Choice:
 
 
 def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
-    """The layer and head that an aligner chooses in the one position that it reads."""
+    """Return the layer and head that an aligner chooses in the one position that it reads."""
     (cell,) = chosen(aligner, pairs).place.cells().values()
     return cell
 

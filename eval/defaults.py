@@ -69,7 +69,7 @@ def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str
 
 
 def rows_of(model: Aligner, text: Text, reverse: bool) -> Iterator[dict[str, Value]]:
-    """A row for each way of reading one model, all compared with what it does by default."""
+    """Yield a row for each way of reading one model, all compared with what it does by default."""
     scores: Sequence[Score] = ("norm", "weight")
     positions: Sequence[PositionChoice] = ("input", "both")
     found = []

@@ -32,7 +32,7 @@ from eval.common import (
 
 
 def ways(name: str, data: Path, plain: Aligner) -> Iterator[tuple[str, Aligner]]:
-    """The same model in other arithmetic, read where `plain` is."""
+    """Return the same model in other arithmetic, read where `plain` is."""
     for dtype in DTYPES:
         recorder = load_model(name, data, "cpu", dtype=dtype).forward.recorder
         yield dtype, replace(plain, forward=replace(plain.forward, recorder=recorder))

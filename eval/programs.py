@@ -94,7 +94,7 @@ def _cpu_seconds() -> float:
 
 
 def git(*arguments: object, tree: Path = ROOT) -> str:
-    """What git prints.
+    """Return what git prints.
 
     Raises:
         ValueError: it failed; says how.
@@ -106,7 +106,7 @@ def git(*arguments: object, tree: Path = ROOT) -> str:
 
 
 def revision(tree: Path = ROOT) -> str:
-    """The commit of a tree, and whether it has changes that are not committed; results are none."""
+    """Return the commit of a tree, and whether it has changes that are not committed; results are none."""
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!eval/results", tree=tree)
     return git("rev-parse", "--short", "HEAD", tree=tree) + ("+changes" if changed else "")
 
@@ -131,7 +131,7 @@ def checkout(commit: str) -> Iterator[Path]:
 
 
 def first_lines(source: str, target: str, lines: int, folder: Path) -> tuple[Path, Path]:
-    """The first lines of both sides, as files of a folder."""
+    """Write the first lines of both sides to files of a folder."""
     parts = folder / f"source.{lines}", folder / f"target.{lines}"
     for name, path in zip((source, target), parts, strict=True):
         with open_lines(name) as text, path.open("wb") as part:
@@ -140,7 +140,7 @@ def first_lines(source: str, target: str, lines: int, folder: Path) -> tuple[Pat
 
 
 def read_output(path: Path, lines: int) -> list[str]:
-    """The lines that a program has written.
+    """Read the lines that a program has written.
 
     Raises:
         ValueError: not as many as there should be.
@@ -152,7 +152,7 @@ def read_output(path: Path, lines: int) -> list[str]:
 
 
 def absolute(model: str) -> str:
-    """A model's path, for programs that run elsewhere; the name of a bundled one stays."""
+    """Return a model's path, for programs that run elsewhere; the name of a bundled one stays."""
     return str(Path(model).resolve()) if "/" in model else model
 
 

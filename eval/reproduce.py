@@ -58,7 +58,7 @@ COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = 
 
 
 def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
-    """The paper's table: AER by layer, all heads together, mean (sd) over models; the layers' mean; the best layer."""
+    """Return the paper's table: AER by layer, all heads together, mean (sd) over models; their mean; the best layer."""
     layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head == "all"]
     columns = [Column("position", "position"), Column("score", "score")]
     columns += [Column(f"layer_{n}", f"L{n}") for n in range(1, len(layers) + 1)]
@@ -77,7 +77,7 @@ def _mean_sd(values: NDArray[np.float64]) -> str:
 
 
 def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
-    """What every rule takes in each model."""
+    """Return what every rule takes in each model."""
     found = [(n, rule_table(some)) for n, some in enumerate(sweeps, 1)]
     columns = [Column("model", "model"), *found[0][1][0]]
     return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
@@ -138,18 +138,18 @@ class Models:
     reverse: Aligner | None
 
     def signature(self) -> list[str]:
-        """The models' own names."""
+        """Return the models' own names."""
         return [aligner.forward.recorder.name for aligner in (self.forward, self.reverse) if aligner]
 
 
 def load_models(name: str, reverse_name: str | None, data: Path) -> Models:
-    """A model, and its reverse one if there is any."""
+    """Load a model, and its reverse one if there is any."""
     reverse = load_model(reverse_name, data) if reverse_name else None
     return Models(name, load_model(name, data), reverse_name, reverse)
 
 
 def of_models(models: Sequence[Models], text: Text, sweeps: Sequence[Sweep]) -> Iterator[System]:
-    """The models at the cell that lexical consistency takes, one by one and, with reverse models, by two."""
+    """Yield the models at the cell that lexical consistency takes, one by one and, with reverse models, by two."""
     for some, found in zip(models, sweeps, strict=True):
         yield from at_best_cells(some.name, found)
         yield from one_way(some, text)
@@ -189,7 +189,7 @@ def symmetrized(links: Sequence[tuple[Links, Links]]) -> dict[str, list[Links]]:
 
 
 def counted(alignments: Iterable[Alignment], text: Text) -> Counts:
-    """Counts of alignments against the gold `[N, 4]`."""
+    """Return counts of alignments against the gold `[N, 4]`."""
     return count_all([alignment.links for alignment in alignments], text.gold)
 
 
@@ -214,7 +214,7 @@ def one_way(models: Models, text: Text) -> Iterator[System]:
 
 
 def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[System]:
-    """The reverse model's links, and both directions symmetrised, by either score, each model where it chooses to."""
+    """Yield the reverse model's links and both directions symmetrised, by either score, each at its chosen cell."""
     best = [Settings(score, "input", threshold=None) for score in SCORES]
     for settings, method in [
         *product(best, ("reverse", *SYMMETRIZED, SOFT)),

@@ -82,7 +82,7 @@ class Curve:
 
 
 def with_interval(measure: Callable[[NDArray[np.int64]], tuple[float, float]], sentences: int) -> dict[str, Value]:
-    """A measure with its 95 % bootstrap interval over sentences, in percent, and its threshold."""
+    """Return a measure with its 95 % bootstrap interval over sentences, in percent, and its threshold."""
     draws = np.random.default_rng(SEED).multinomial(sentences, [1 / sentences] * sentences, SAMPLES)
     drawn = np.array([measure(times)[0] for times in draws])
     value, threshold = measure(np.ones(sentences, np.int64))
@@ -92,7 +92,7 @@ def with_interval(measure: Callable[[NDArray[np.int64]], tuple[float, float]], s
 
 
 def threshold_rows(systems: Mapping[str, Scored], text: Text) -> Iterator[dict[str, Value]]:
-    """What thresholds other than the default are good for."""
+    """Yield rows that show what thresholds other than the default are good for."""
     for name, scored in systems.items():
         curve = Curve(scored, text.gold)
         for what, measure in (

@@ -152,7 +152,7 @@ def averaged(options: Options) -> Iterator[Alignment]:
 
 
 def combined(options: Options) -> Iterator[Alignment]:
-    """The links of both files, symmetrised."""
+    """Yield the links of both files, symmetrised."""
     names = (name_shown(options.args.files[0]), name_shown(options.args.files[1]))
     checked: list[tuple[Links, Links]] = []
     with open_lines(options.args.files[0]) as forward, open_lines(options.args.files[1]) as reverse:

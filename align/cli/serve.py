@@ -178,7 +178,7 @@ def load_default(request: Request) -> Aligner:
 
 
 def read_token(name: str) -> str:
-    """The token that a file holds."""
+    """Read the token from a file."""
     with open(name, "rb") as file:
         token = file.read(1024).decode("latin-1").strip("\r\n")
     if not TOKEN.fullmatch(token):

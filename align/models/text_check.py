@@ -93,7 +93,7 @@ def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) ->
 
 
 def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
-    """A text that takes clearly fewer pieces the other way round: a side knows its own language best."""
+    """Yield a warning where a text takes clearly fewer pieces with its sides exchanged."""
     as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in encoded)
     reversed_pairs = [recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded]
     swapped = sum(len(pieces.source) + len(pieces.target) for pieces in reversed_pairs)
