@@ -55,8 +55,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for model in ("one", "two"):
         toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
     toy.save_reverse_model(tmp_path / "models" / "back")
-    pairs = corpora.word_by_word(360)
-    gold, train = pairs[:60], pairs[60:]
+    pairs = corpora.word_by_word(342)
+    gold, train = pairs[:42], pairs[42:]
     nonsense = [[toy.TARGET_WORDS[0]] * len(pair.source) for pair in train]
     texts: dict[str, Sequence[Sequence[str]]] = {
         "gold.de": [pair.source for pair in gold],
@@ -76,9 +76,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """Runs a command, with the folder "results" for its output."""
+def command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Runs a command with a hundredth of the permutations and the folder "results" for its output."""
     door: Any = importlib.import_module("eval.run")
+    for module in ("common", "reproduce", "causal"):
+        monkeypatch.setattr(importlib.import_module(f"eval.{module}"), "PERMUTATIONS", 100)
 
     def call(*arguments: object) -> Result:
         capfd.readouterr()
