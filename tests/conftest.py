@@ -31,9 +31,8 @@ EXAMPLES = ROOT / "examples" / "de-en.txt"
 SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data"))
 
 FAST = (
-    *("unit", "integration/test_both_positions.py", "integration/test_model_files.py", "integration/test_training.py"),
-    *("integration/test_two_way.py", "parity/test_positions.py"),
-    *("cli/test_combine.py", "cli/test_evaluate.py", "cli/test_evaluate_files.py", "cli/test_usage.py"),
+    *("unit", "integration/test_both_positions.py", "integration/test_model_files.py", "integration/test_two_way.py"),
+    *("parity/test_positions.py", "cli/test_combine.py", "cli/test_evaluate.py", "cli/test_evaluate_files.py"),
 )
 """Folders and files that `scripts/test --fast` runs; all others are marked slow."""
 

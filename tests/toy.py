@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from align.core.types import Cell
@@ -51,6 +52,7 @@ def save_dictionary(path: Path, words: list[str]) -> None:
 
 def build_model(shape: dict[str, Any], source_words: list[str], target_words: list[str]) -> tuple[Any, Namespace]:
     """A model with random weights, and its settings."""
+    pytest.importorskip("fairseq", reason="needs fairseq, which makes the toy model")
     from fairseq.data import Dictionary
     from fairseq.models.transformer import TransformerModel, base_architecture
 

@@ -53,6 +53,7 @@ def test_none() -> None:
 @settings(deadline=None)
 @given(pieces=st.lists(st.text("\u2581@ab", min_size=1, max_size=5), max_size=8))
 def test_words_are_those_that_fairseq_prints(subwords: str, pieces: list[str]) -> None:
+    pytest.importorskip("fairseq")
     from fairseq.data.data_utils import post_process
 
     owners, words = join_pieces(pieces, subwords)
