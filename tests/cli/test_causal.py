@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -42,13 +41,6 @@ def test_a_template_and_languages(run_main: Callable[..., Result], folder: Path)
     failed(run_main(extract.main, "-m", "llama", stdin=LINES), "needs the source language: give --source-lang")
     failed(run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES), "the template 'x' has no {source}")
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
-
-
-def test_both_directions(run_main: Callable[..., Result], folder: Path) -> None:
-    arguments = ("-m", "llama", "--reverse-model", "llama", "--template", "alma")
-    result = run_main(extract.main, *arguments, "--source-lang", "de", "--target-lang", "en", stdin=LINES)
-    assert result.code == 0
-    assert re.search("huggingface:de-en@.*\n.*huggingface:en-de@.* alma", result.err)
 
 
 def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> None:
@@ -125,31 +117,3 @@ def test_a_pair_that_is_too_long_with_its_prompt(run_main: Callable[..., Result]
     arguments = ("-m", "llama", "--template", "{source} = {target}")
     result = run_main(extract.main, *arguments, stdin=f"{'das ' * 70}||| {'the ' * 70}\n")
     failed(result, "line 1: the pair with its prompt has ", " pieces, the model takes 128: shorten it")
-
-
-def test_files_that_are_read_are_not_replaced(run_main: Callable[..., Result], folder: Path) -> None:
-    Path("s").write_text("das\n" * 60)
-    Path("t").write_text("the\n" * 60)
-    kept = {path: path.read_bytes() for path in (*folder.iterdir(), Path("s"), Path("t"))}
-    languages = ("--source-lang", "de", "--target-lang", "en")
-    describe = ("describe", "llama", "--template", "{source} = {target}", "-s", "s", "-t", "t", "--heads")
-    for heads in ("s", "t", "llama/model.safetensors", "llama/tokenizer.json"):
-        result = run_main(models.main, *describe, heads)
-        assert result.code == 2
-        assert f"--heads would replace {'' if '/' in heads else 'the input '}{heads}" in result.err
-    failed(run_main(models.main, *describe, "./llama/model.toml"), "--heads and the model's description need two files")
-    assert not Path("llama/model.toml").exists()
-    for option, file in (("-o", "config.json"), ("--bad-lines-file", "model.safetensors")):
-        output = ("--bad-lines", "blank", option, f"llama/{file}")
-        result = run_main(extract.main, "-m", "llama", *languages, *output, stdin="das ||| the\n")
-        assert result.code == 2
-        assert f"{option} would replace llama/{file}, a file of a model" in result.err
-    Path("adapter").mkdir()
-    Path("adapter", "adapter_config.json").write_text('{"base_model_name_or_path": "someone/llama"}')
-    Path("adapter", "adapter_model.safetensors").touch()
-    result = run_main(extract.main, "-m", "adapter", "-o", "llama/config.json", stdin="das ||| the\n")
-    assert result.code == 2
-    assert "-o would replace llama/config.json, a file of a model" in result.err
-    assert {path: path.read_bytes() for path in kept} == kept
-    assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0
-    assert run_main(extract.main, "-m", "llama", *languages, "-o", "llama/links", stdin="das ||| the\n").code == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align import Aligner, Pair, Search, load, read_text, translate
+from align import Aligner, Pair, Search, load, translate
 from align.core.errors import ModelError
 from align.models.detokenize import UNKNOWN
-from align.models.huggingface.tokenizer_json import read_tokenizer
+from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.huggingface.vocabulary import read_vocabulary
 from align.models.model_toml import ModelOptions
 from examples.to_hugging_face import convert
 from tests import hugging
-from tests.conftest import EXAMPLES, SHARED
+from tests.conftest import EXAMPLES
 from tests.hostile.code import pickles
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
@@ -59,12 +58,6 @@ def test_the_same_weights_give_the_same_links(moved: Path) -> None:
     assert links(load(moved), pairs) == links(load("de-en", reader=None), pairs)
 
 
-@pytest.mark.skipif(not (SHARED / "train.de").is_file(), reason="needs ../shared/data")
-def test_the_same_weights_give_the_same_links_on_real_text(moved: Path) -> None:
-    pairs = list(islice(read_text(str(SHARED / "train.de"), str(SHARED / "train.en")), 150))
-    assert links(load(moved), pairs) == links(load("de-en", reader=None), pairs)
-
-
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) -> None:
     hugging.save_model(kind, tmp_path)
@@ -80,12 +73,11 @@ def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) ->
     assert not special & set(hostile.target) - {recorder.unk}
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bool"])
-def test_numbers_that_are_no_weights(marian: Path, dtype: str) -> None:
+def test_numbers_that_are_no_weights(marian: Path) -> None:
     weights = load_file(marian / "model.safetensors")
-    weights["model.encoder.layers.0.fc1.bias"] = torch.ones(24).to(getattr(torch, dtype))
+    weights["model.encoder.layers.0.fc1.bias"] = torch.ones(24).bool()
     save_file(weights, marian / "model.safetensors")
-    with pytest.raises(ValueError, match=rf"fc1\.bias has numbers of type {dtype}, not float32, float16, bfloat16"):
+    with pytest.raises(ValueError, match=r"fc1\.bias has numbers of type bool, not float32, float16, bfloat16"):
         open_model(marian)
 
 
@@ -133,29 +125,17 @@ def cut(path: Path) -> None:
 
 
 WRONG: list[tuple[Callable[[Path], object], str]] = [
-    (lambda f: change(f, "config.json", model_type=["marian"]), "its model_type is .*, not a word"),
     (lambda f: change(f, "config.json", d_model=32), "weights and settings do not fit"),
     (lambda f: change(f, "config.json", d_model="16"), "its d_model is '16', not a whole number from 1"),
-    (
-        lambda f: change(f, "config.json", encoder_layers=10**9),
-        "its encoder_layers is 1000000000, not .* from 1 to 512",
-    ),
-    (lambda f: change(f, "config.json", encoder_layers=500), "it has no encoder.layers.2"),
+    (lambda f: change(f, "config.json", encoder_layers=10**9), "its encoder_layers is 1000000000, not .* from 1 to"),
     (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which its settings"),
-    (lambda f: change(f, "config.json", decoder_attention_heads=5), "its decoder is 16 wide"),
     (lambda f: change(f, "config.json", activation_function="eval"), "its activation_function is eval"),
-    (lambda f: change(f, "config.json", eos_token_id=10**6), "pieces on the source side, but .* trained with"),
-    (lambda f: change(f, "config.json", scale_embedding=1), "its scale_embedding is 1, not true or false"),
     (lambda f: change(f, "vocab.json", new=500), "pieces on the source side, but .* trained with"),
     (lambda f: change(f, "vocab.json", new=True), "vocab.json: not a vocabulary"),
     (lambda f: cut(f / "config.json"), "config.json: not JSON"),
-    (lambda f: (f / "config.json").write_text("[" * 10**6), "config.json: not JSON"),
-    (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
     (lambda f: (f / "vocab.json").unlink(), "vocab.json: no such file"),
-    (lambda f: (f / "source.spm").unlink(), "no vocabulary that can be read"),
     (lambda f: cut(f / "source.spm"), "source.spm: not a sentencepiece model"),
     (lambda f: cut(f / "model.safetensors"), "model.safetensors: not safetensors; it may be cut short"),
-    (lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 100), "model.safetensors: not safetensors"),
 ]
 
 
@@ -165,14 +145,6 @@ def test_what_is_wrong_with_a_folder_is_said(marian: Path, spoil: Callable[[Path
     with pytest.raises(ValueError, match=message) as error:
         load(marian)
     assert len(str(error.value)) < 600
-
-
-@pytest.mark.parametrize("place", ["../model.safetensors", "/dev/zero", ["x"], "a.bin", ""])
-def test_weights_elsewhere_are_not_read(marian: Path, place: object) -> None:
-    (marian / "model.safetensors").rename(marian.parent / "model.safetensors")
-    (marian / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": place}}))
-    with pytest.raises(ValueError, match="which is no file of weights next to it"):
-        load(marian)
 
 
 def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None:
@@ -188,10 +160,9 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("name", ["model_type", "activation_function", "tokenizer_class"])
-def test_control_characters_in_settings_are_escaped(tmp_path: Path, name: str) -> None:
+def test_control_characters_in_settings_are_escaped(tmp_path: Path) -> None:
     hugging.save_model("bart", tmp_path)
-    change(tmp_path, "config.json", **{name: "\x1b[31m\u202e\nx"})
+    change(tmp_path, "config.json", **{"model_type": "\x1b[31m\u202e\nx"})
     with pytest.raises(ModelError, match=r" \\x1b\[31m\\u202e\\nx") as caught:
         load(tmp_path)
     assert str(caught.value).isprintable()
@@ -231,33 +202,18 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
         assert links(open_model(tmp_path)) == expected
 
 
-DAMAGED: list[tuple[dict[str, Any], str]] = [
-    ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, "UNK"),
-    ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, "EmptyVocabulary"),
-    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "chunk size must be non-zero"),
-    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, ""),
-    ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, ""),
-    ({"model": []}, ""),
-    ({"pre_tokenizer": [[["x"]]]}, ""),
-    ({"normalizer": {"type": "Own"}}, ""),
-    ({"added_tokens": [["a", False]]}, ""),
+DAMAGED: list[dict[str, Any]] = [
+    {"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}},
+    {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    {"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}},
 ]
 
 
-@pytest.mark.parametrize(("changed", "message"), DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("changed", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any]) -> None:
     hugging.save_model("t5", tmp_path)
     change(tmp_path, "tokenizer.json", **changed)
-    with pytest.raises(ValueError, match=rf"tokenizer.json: not a tokenizer \(.*{message}"):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize("merge", [["t", "x\u00e9"], "t x\u00e9"])
-def test_merges_without_their_prefix_do_not_end_the_process(tmp_path: Path, merge: Any) -> None:
-    hugging.save_model("t5", tmp_path)
-    model = {"type": "BPE", "vocab": {"t": 0, "x\u00e9": 1, "tx\u00e9": 2}, "merges": [merge]}
-    change(tmp_path, "tokenizer.json", model={**model, "continuing_subword_prefix": "##"})
-    with pytest.raises(ValueError, match="its merges do not have its continuing_subword_prefix"):
+    with pytest.raises(ValueError, match=r"tokenizer.json: not a tokenizer \("):
         load(tmp_path)
 
 
@@ -267,15 +223,8 @@ def test_dropout_of_training_is_off(tmp_path: Path) -> None:
     merges = [("a", "b"), ("ab", "c"), ("abc", "d")]
     model = {"type": "BPE", "vocab": letters | {"ab": 8, "abc": 9, "abcd": 10}, "merges": merges, "dropout": 0.9}
     change(tmp_path, "tokenizer.json", model=model, added_tokens=[], pre_tokenizer={"type": "Whitespace"})
-    pieces = read_tokenizer(tmp_path / "tokenizer.json").pieces
+    pieces = JsonTokenizer(tmp_path / "tokenizer.json").pieces
     assert {tuple(pieces("abcd")) for _ in range(50)} == {("abcd",)}
-
-
-def test_a_tokenizer_that_is_cut_short(tmp_path: Path) -> None:
-    hugging.save_model("t5", tmp_path)
-    cut(tmp_path / "tokenizer.json")
-    with pytest.raises(ValueError, match=r"tokenizer.json: not JSON; it may be cut short"):
-        load(tmp_path)
 
 
 def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> None:
@@ -287,24 +236,10 @@ def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> Non
     assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
 
 
-def test_pieces_over_which_the_decoder_fails_are_unknown(tmp_path: Path) -> None:
-    hugging.save_model("t5", tmp_path)
-    change(tmp_path, "tokenizer.json", decoder={"type": "Strip", "content": "x", "start": 0, "stop": 2})
-    join = read_tokenizer(tmp_path / "tokenizer.json").join
-    assert (join(["\u2581das"]), join(["x"])) == ("\u2581das", "<unk>")
-
-
 def test_an_unknown_piece_among_bytes(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
     join = read_vocabulary(tmp_path, "t5").join
     assert join(["f", "\xc3", "\xbc", "r", " ", UNKNOWN, "\xc3"]) == f"für {UNKNOWN}"
-
-
-def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:
-    hugging.save_model("bart", tmp_path)
-    change(tmp_path, "config.json", max_position_embeddings=500)
-    with pytest.raises(ValueError, match="source has 62 pieces with </s>, the model takes 40"):
-        open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 60, "the")
 
 
 def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:
@@ -320,19 +255,6 @@ def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_p
     change(marian, "config.json", tie_word_embeddings=False)
     with pytest.raises(ValueError, match=r"model\.safetensors: it has no lm_head\.weight, which translating needs"):
         translate(open_model(marian), ["das haus"])
-
-
-def test_what_only_translating_needs(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    hugging.save_model("fsmt", tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    save_file(
-        {name: weight for name, weight in weights.items() if "output_projection" not in name},
-        tmp_path / "model.safetensors",
-        metadata={"format": "pt"},
-    )
-    with pytest.raises(ValueError, match=r"no decoder\.output_projection\.weight, which translating needs"):
-        translate(open_model(tmp_path), ["das haus"])
 
 
 def test_too_long_a_sentence_and_a_blank_one(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, Search, TextWarning, load, translate
 from align.core.errors import ModelError
-from align.models.huggingface.adapter import merge_adapter
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
 
@@ -81,14 +80,6 @@ def test_it_is_merged_into_the_model_beside_it(base: Path, tmp_path: Path, by_ro
     assert one == other
 
 
-@pytest.mark.parametrize("init", [True, False, None, "gaussian", "eva", "orthogonal", "mica"])
-def test_factors_that_began_without_a_change_to_the_model(base: Path, tmp_path: Path, init: object) -> None:
-    expected = write_adapter(tmp_path, base, init_lora_weights=init)
-    weights = load_file(base / "model.safetensors")
-    merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
-    assert all(torch.equal(weights[f"{name}.weight"], expected[f"{name}.weight"]) for name in TARGETS)
-
-
 def test_the_model_is_in_the_same_folder_or_on_the_hub(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,78 +126,16 @@ def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Pa
     assert len(recorder.transformer.encoder.embedding.pieces) == len(larger)
 
 
-LEAVING_OUT: list[dict[str, Any]] = [
-    {"target_modules": ["q_proj"]},
-    {"target_modules": ["_proj", "fc1"]},
-    {"target_modules": []},
-    {"target_modules": ["q_proj", "fc1"], "exclude_modules": ["fc1"]},
-    {"target_modules": "all-linear", "modules_to_save": ["encoder_attn"]},
-    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": [0, 2]},
-    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": 1},
-    {"r": 8},
-    {"r": None},
-]
-TAKING_IN: list[dict[str, Any]] = [
-    {"target_modules": ["encoder_attn.q_proj", "fc1"], "exclude_modules": ["fc2", "c1"]},
-    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": [0, 1], "layers_pattern": None},
-    {"target_modules": [TARGETS[0], "fc1"], "layers_to_transform": 0},
-    {"target_modules": "(a+)+$", "modules_to_save": ["attn"]},
-    {"target_modules": ["q_proj", "fc1"], "layers_to_transform": []},
-]
-
-
-@pytest.mark.parametrize("settings", LEAVING_OUT)
-def test_factors_that_the_settings_leave_out(base: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    write_adapter(tmp_path, base, **settings)
-    weights = load_file(base / "model.safetensors")
-    with pytest.raises(ModelError, match="which its settings leave out or give another rank: merge it"):
-        merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
-
-
-@pytest.mark.parametrize("settings", TAKING_IN)
-def test_factors_that_the_settings_name(base: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    expected = write_adapter(tmp_path, base, **settings)
-    weights = load_file(base / "model.safetensors")
-    merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
-    assert all(torch.equal(weights[f"{name}.weight"], expected[f"{name}.weight"]) for name in TARGETS)
-
-
-@pytest.mark.parametrize("table", ["model.shared", "model.encoder.embed_tokens", "lm_head"])
-def test_factors_of_a_table_that_may_be_tied(base: Path, tmp_path: Path, table: str) -> None:
-    """In peft those of `shared` change nothing, and those of a tied table only what reads it by this name."""
-    weights = load_file(base / "model.safetensors")
-    weights[f"{table}.weight"] = shared = weights["model.shared.weight"]
-    a, b = ("lora_A.weight", "lora_B.weight") if table == "lm_head" else ("lora_embedding_A", "lora_embedding_B")
-    factors = {
-        a: torch.ones(4, shared.shape[a == "lora_A.weight"]),
-        b: torch.ones(shared.shape[a != "lora_A.weight"], 4),
-    }
-    write_adapter(tmp_path, base)
-    save_file({f"base_model.model.{table}.{n}": x for n, x in factors.items()}, tmp_path / "adapter_model.safetensors")
-    with pytest.raises(
-        ModelError, match=f"it changes {table}, and its files do not say where .* uses that table: merge"
-    ):
-        merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"use_dora": True}, "a LoRA adapter with use_dora, which is not read: merge it"),
-    ({"alora_invocation_tokens": [5]}, "a LoRA adapter with alora_invocation_tokens, which is not read: merge it"),
-    ({"kasa_config": {"beta": 0.1}}, "a LoRA adapter with kasa_config, which is not read: merge it"),
-    *(
-        ({"init_lora_weights": init}, f"a LoRA adapter with init_lora_weights {init!r}, which is not read: merge it")
-        for init in ("pissa", "pissa_niter_4", "olora", "OLoRA", "corda", "loftq", "lora_ga", "another", 5)
-    ),
+    ({"init_lora_weights": "pissa"}, "a LoRA adapter with init_lora_weights 'pissa', which is not read: merge it"),
     ({"peft_type": "IA3"}, "an adapter of type IA3, which is not read: merge it"),
-    ({"lora_alpha": "x"}, "its lora_alpha is 'x', not a number"),
     (
         {"base_model_name_or_path": "/secret/model"},
         "an adapter of /secret/model, which is not next to it: copy or link",
     ),
     ({"base_model_name_or_path": ".."}, "an adapter of .., which is not next to it"),
-    ({"base_model_name_or_path": "\\\\host\\share"}, "which is not next to it"),
     ({"base_model_name_or_path": None}, "an adapter of a model that it does not name, .*: merge it"),
-    ({"base_model_name_or_path": 5}, "its base_model_name_or_path is 5, not a word"),
 ]
 
 
@@ -227,21 +156,17 @@ def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
     path = tmp_path / "adapter" / "adapter_model.safetensors"
     good = load_file(path)
     q = f"base_model.model.{TARGETS[0]}"
-    table = "base_model.model.model.shared.weight"
     for bad, message in (
-        ({f"{q}.lora_A.weight": torch.ones(3, 16)}, "the factors of .* do not fit"),
-        ({f"{q}.lora_B.weight": torch.ones(17, 4)}, "it changes .*q_proj.weight, which its model does not have"),
-        ({"base_model.model.other.lora_A.weight": torch.ones(4, 16)}, "lacks its other factor"),
+        ({f"{q}.lora_B.weight": torch.ones(17, 4)}, "its factors of .*q_proj.weight do not fit"),
+        ({"base_model.model.other.lora_A.weight": torch.ones(4, 16)}, "its factors of other.weight do not fit"),
         ({f"{q}.lora_magnitude_vector": torch.ones(16)}, "lora_magnitude_vector, which is not read: merge it"),
+        ({"base_model.model.lm_head.lora_A.weight": torch.ones(4, 16)}, "it has lm_head.*, which is not read: merge"),
         ({f"{q}.bias": torch.ones(17)}, "it replaces .*q_proj.bias, which its model does not have"),
-        ({table: torch.ones(1406, 16)}, "it has a separate model.shared.weight, .*: merge it"),
+        ({"base_model.model.model.shared.weight": torch.ones(1406, 16)}, "it has a separate model.shared.*: merge it"),
     ):
         save_file({**good, **bad}, path)
         with pytest.raises(ModelError, match=message):
             load(tmp_path / "adapter", options=OPTIONS)
-    path.write_bytes(b"\xff" * 100)
-    with pytest.raises(ModelError, match="not safetensors"):
-        load(tmp_path / "adapter", options=OPTIONS)
     path.rename(path.with_name("adapter_model.bin"))
     with pytest.raises(ModelError, match=r"an adapter without adapter_model\.safetensors; .*: merge it"):
         load(tmp_path / "adapter", options=OPTIONS)

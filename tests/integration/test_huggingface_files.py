@@ -37,13 +37,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_cache_that_holds_no_weights(marian: Path, cache: Path) -> None:
-    (marian / "model.safetensors").unlink()
-    in_cache(NAME, marian, cache)
-    with pytest.raises(ValueError, match=r"^some/model: no weights \(.*: fetch it .*: hf download some/model$"):
-        load(NAME)
-
-
 def in_parts(folder: Path) -> list[Path]:
     """Save a model's weights anew, in two files that torch writes and the index that names them."""
     weights = load_file(folder / "model.safetensors")

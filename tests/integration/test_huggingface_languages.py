@@ -12,10 +12,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from align import ModelOptions, Pair, TextWarning, load, translate, two_way
-from align.cli import extract, sweep
+from align import ModelOptions, Pair, TextWarning, load, two_way
+from align.cli import extract
 from align.core.errors import ModelError
-from align.jobs.table_aligner import TableAligner, _loaded_once
 from align.models.huggingface import families
 from align.models.huggingface import model as loading
 from tests.cli.conftest import Result, failed, run_main
@@ -141,28 +140,6 @@ def test_a_reverse_model_with_two_codes_for_the_language(
     assert "does it translate" not in result.err
 
 
-def test_a_sweep_with_one_model_for_both_directions(
-    hub: Callable[[str], Path], run_main: Callable[..., Result], tmp_path: Path
-) -> None:
-    (tmp_path / "text").write_text(TEXT)
-    folder = hub(NLLB)
-    languages = ("--source-lang", "deu_Latn", "--target-lang", "eng_Latn")
-    result = run_main(sweep.main, "-m", folder, *languages, "--reverse-model", folder, tmp_path / "text")
-    assert result.code == 0, result.err
-    assert "huggingface:eng_Latn-deu_Latn@" in result.err
-
-
-def test_tables_with_one_model_for_both_directions(hub: Callable[[str], Path]) -> None:
-    folder = hub(NLLB)
-    options = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
-    tables = TableAligner(folder, source="de", target="en", reverse=folder, options=options)
-    aligner: Any = _loaded_once(*tables._models)
-    assert [one.recorder.languages for one in aligner.directions] == [
-        ("deu_Latn", "eng_Latn"),
-        ("eng_Latn", "deu_Latn"),
-    ]
-
-
 def test_a_language_that_the_tokenizer_names_in_another_code(
     hub: Callable[[str], Path], copied: Callable[[str], Path]
 ) -> None:
@@ -201,19 +178,11 @@ def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[s
     assert unknown.source[0] == plain["por"].source[0]
 
 
-def test_tags_are_taken_to_translate_too(hub: Callable[[str], Path]) -> None:
-    aligner = load(hub(OPUS_EN_PT), options=ModelOptions(target_lang="por"))
-    tagged, plain = (aligner.forward.recorder.encode(Pair(s, (), 1)).source for s in ((">>por<<", "the"), ("the",)))
-    assert list(tagged) == list(plain)
-    assert len(list(translate(aligner, [">>fra<< the cat", "the cat"]))) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "source"),
     [
         ({"target_lang": "de"}, "the cat"),
         ({"source_prefix": "<2de>"}, "the cat"),
-        ({"target_lang": "fr"}, "<2de> the cat"),
         ({"target_lang": "fr"}, "<2de>the cat"),
     ],
 )
@@ -291,23 +260,9 @@ def test_a_language_that_was_added_by_tuning(hub: Callable[[str], Path], copied:
     assert list(tagged.source_words)[list(tagged.source).index(rows - 3)] == 0
 
 
-@pytest.mark.parametrize(
-    "decoder",
-    [
-        {"x": {"content": "a"}},
-        {"5": "a"},
-        {"5": {"content": 5}},
-        {"-1": {"content": "a"}},
-        {"9" * 12: {"content": "a"}},
-    ],
-)
-def test_added_tokens_that_are_damaged(copied: Callable[[str], Path], decoder: object) -> None:
+def test_added_tokens_that_are_damaged(copied: Callable[[str], Path]) -> None:
     folder = copied(NLLB)
     (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
-    with pytest.raises(ModelError, match=r"tokenizer_config\.json: its added_tokens_decoder is not tokens by number"):
-        load(folder, options=ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn"))
-    (folder / "tokenizer_config.json").write_text("{}")
-    (folder / "added_tokens.json").write_text(json.dumps({"a": decoder}))
-    with pytest.raises(ModelError, match=r"added_tokens\.json: not a vocabulary"):
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {"x": {"content": "a"}}}))
+    with pytest.raises(ModelError, match="its added tokens are not tokens by number"):
         load(folder, options=ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn"))

@@ -32,7 +32,7 @@ def test_a_line_that_is_too_long_for_any_kind_of_positions(tmp_path: Path, kind:
         assert [one.skipped for one in found] == ["too long", ""]
 
 
-@pytest.mark.parametrize(("named", "most"), [(None, 1024), (1, 1), (600, 600), (10**6, 10_000)])
+@pytest.mark.parametrize(("named", "most"), [(None, 1024), (600, 600), (10**6, 10_000)])
 @pytest.mark.parametrize("kind", ["marian", "m2m_100", "t5"])
 def test_as_many_positions_as_the_settings_say_within_reason(
     tmp_path: Path, kind: str, named: int | None, most: int

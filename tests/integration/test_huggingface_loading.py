@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 from align import ModelOptions, Pair, load
 from align.core.scores import collate
 from align.models.huggingface import vocabulary
-from align.models.huggingface.text import prepare_text
 from tests.conftest import needs_int8
 from tests.hub_models import HubModel, find_model, write_model
 
@@ -65,15 +64,19 @@ def operations(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
                 return [Piece(piece) for piece in found]
             if isinstance(found, dict):
                 return {Piece(piece): Id(n) for piece, n in found.items()}
-            return type(found)(**{**vars(found), "ids": {Piece(piece): Id(n) for piece, n in found.ids.items()}})
+            found.ids = {Piece(piece): Id(n) for piece, n in found.ids.items()}
+            return found
 
         return read_counted
 
-    for name in ("_read_ids", "sentencepiece_pieces", "read_tokenizer"):
+    for name in ("_read_ids", "sentencepiece_pieces", "JsonTokenizer"):
         monkeypatch.setattr(vocabulary, name, counted(getattr(vocabulary, name)))
     Count.total = 0
     try:
-        prepare_text(vocabulary.read_vocabulary(folder, kind), ("a", "b"), ModelOptions())
+        pieces = vocabulary.read_vocabulary(folder, kind)
+        for side in (0, 1):
+            pieces.preprocessor(side, "en", ModelOptions())
+            pieces.of_no_word(side)
     finally:
         monkeypatch.undo()
     return Count.total

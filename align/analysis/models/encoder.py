@@ -26,7 +26,7 @@ from align.core.scores import head_products
 from align.core.types import Pair, Part
 from align.models.huggingface.config import Config, read_json
 from align.models.huggingface.files import read_weights, weight_files
-from align.models.huggingface.tokenizer_json import read_tokenizer
+from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.recorder import fingerprint
 
 
@@ -151,7 +151,7 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise ModelError("no tokenizer.json in this folder", file=str(folder), hint=SAVE_AGAIN)
-    tokenizer = read_tokenizer(path).tokenizer
+    tokenizer = JsonTokenizer(path).tokenizer
     if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
     pre_tokenizer = tokenizer.pre_tokenizer

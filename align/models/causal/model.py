@@ -34,7 +34,7 @@ from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
 from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
-from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library, read_tokenizer
+from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
 from align.models.preprocess import TextRules
 from align.models.recorder import file_digest, fingerprint, load_again, remember
 
@@ -58,7 +58,7 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     if not path.is_file():
         hint = "save the model's fast tokenizer with save_pretrained() of transformers"
         raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
-    text = Text(read_tokenizer(path), template, tokenizer_config(folder.text_root))
+    text = Text(JsonTokenizer(path), template, tokenizer_config(folder.text_root))
     if config.inner("quantization_config").content:
         message = "its weights are quantised, which is not read: take the model that they were made of"
         raise ModelError(message, file=config.file)

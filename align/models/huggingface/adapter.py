@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from align.core.errors import ModelError, shorten, show_value
 from align.models.huggingface.config import Config, read_json
@@ -40,7 +40,6 @@ KEEPING = ("gaussian", "eva", "orthogonal", "mica")
 "pissa", subtract the initial factors from them, and peft does so again where it loads the adapter.
 """
 
-
 PEFT_RANK = 8
 """Value of `r` where the settings have none."""
 
@@ -58,16 +57,16 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     It is the adapter's folder if this holds a whole model, else a folder of the model's name next to it, else the
     model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
     """
-
-    def has_model(root: Path) -> bool:
-        return (root / "config.json").is_file() and any((root / name).is_file() for name in weights)
-
-    name, beside = base_beside(folder)
-    candidates = [folder, *([beside] if beside else [])]
-    if base := next(filter(has_model, candidates), None):
-        if base != folder and is_adapter(base, weights):
-            raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), hint=MERGE)
-        return base
+    name = Config(read_json(folder / CONFIG), str(folder / CONFIG)).word("base_model_name_or_path", "")
+    candidates = [folder]
+    base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    if re.fullmatch(r"\w[\w.-]*", base_name):
+        candidates.append(folder.resolve().parent / base_name)
+    for base in candidates:
+        if (base / "config.json").is_file() and any((base / weight).is_file() for weight in weights):
+            if base != folder and is_adapter(base, weights):
+                raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), hint=MERGE)
+            return base
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         return fetch_model(name)
     message = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not next to it"
@@ -75,121 +74,55 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     raise ModelError(message, file=str(folder), hint=hint)
 
 
-def base_beside(folder: Path) -> tuple[str, Path | None]:
-    """Return what an adapter calls its base, and the folder of that name next to it."""
-    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
-    name = config.word("base_model_name_or_path", "")
-    base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    return name, folder.resolve().parent / base_name if re.fullmatch(r"\w[\w.-]*", base_name) else None
-
-
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
     """Add an adapter's updates to a model's weights, in place."""
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
-    kind = config.word("peft_type", "LORA")
-    unsupported = next((name for name in UNSUPPORTED if config.content.get(name)), None)
-    init = config.content.get("init_lora_weights")
+    kind, init = config.word("peft_type", "LORA"), config.content.get("init_lora_weights")
+    unsupported = [name for name in UNSUPPORTED if config.content.get(name)]
     if not (init is None or isinstance(init, bool) or str(init).lower() in KEEPING):
-        unsupported = f"init_lora_weights {show_value(init)}"
-    if kind != "LORA" or unsupported is not None:
-        message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported}"
+        unsupported.append(f"init_lora_weights {show_value(init)}")
+    if kind != "LORA" or unsupported:
+        message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported[0]}"
         raise ModelError(f"{message}, which is not read", file=str(folder), hint=MERGE)
     path = folder / WEIGHTS
     if not path.is_file():
         message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
         raise ModelError(message, file=str(folder), hint=MERGE)
-    alpha = config.number("lora_alpha")
-    scaled_by_root = config.switch("use_rslora", False)
+    alpha, rank = config.number("lora_alpha"), config.size("r", PEFT_RANK)
+    scale = alpha / (math.sqrt(rank) if config.switch("use_rslora", False) else rank)
     stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
-    for name in sorted(stored):
-        if name.endswith((".lora_A.weight", ".lora_embedding_A")):
-            down, up = stored[name], _factor_b(stored, name, path)
-            module = name.rpartition(".lora_")[0]
-            if f"{module}.weight".endswith(TABLES):  # peft changes only what reads the table by this name
-                message = f"it changes {shorten(module)}, and its files do not say where the model uses that table"
-                raise ModelError(message, file=str(path), hint=MERGE)
-            rank = len(down)
-            if rank != config.size("r", PEFT_RANK) or not _is_target(module, config.content):
-                message = f"it changes {shorten(module)}, which its settings leave out or give another rank"
-                raise ModelError(message, file=str(path), hint=MERGE)
-            scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
-            factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # those of an embedding are transposed
-            _add(weights, f"{module}.weight", scale, factors, path)
-        elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
-            continue
-        elif ".lora_" in name:
+    for name, tensor in stored.items():
+        module, _, factor = name.partition(".lora_")
+        changed = f"{module}.weight" if factor else name
+        if factor not in ("", "A.weight", "B.weight") or (factor and changed.endswith(TABLES)):
             raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), hint=MERGE)
+        weight = weights.get(changed)
+        if factor == "A.weight":
+            up = stored.get(f"{module}.lora_B.weight", tensor[:0])
+            if weight is None or (*up.shape, *tensor.shape) != (len(weight), rank, rank, *weight.shape[1:]):
+                raise ModelError(f"its factors of {shorten(changed)} do not fit its model", file=str(path))
+            weights[changed] = (weight.float() + scale * (up.float() @ tensor.float())).to(weight.dtype)
         elif name.endswith(TABLES):
-            _replace_table(weights, name, stored[name], path)
-        elif name in weights and weights[name].shape == stored[name].shape:  # trained as a whole, such as a bias
-            weights[name] = stored[name]
-        else:
+            _replace_table(weights, name, tensor, path)
+        elif not factor and weight is not None and weight.shape == tensor.shape:  # trained as a whole, such as a bias
+            weights[name] = tensor
+        elif not factor:
             message = f"it replaces {shorten(name)}, which its model does not have in that shape"
             raise ModelError(message, file=str(path))
 
 
-def _is_target(module: str, content: Mapping[str, Any]) -> bool:
-    """Tell whether peft changes a module with these settings.
-
-    Names are compared as in peft. Regular expressions are not run, since they may take any time; peft itself writes
-    factors only of modules that match.
-    """
-    targets, excluded, saved, layers = (
-        content.get(name) for name in ("target_modules", "exclude_modules", "modules_to_save", "layers_to_transform")
-    )
-    if _ends_with(module, excluded) or any(
-        f".{name}." in f".{module}." for name in (saved if isinstance(saved, list) else ())
-    ):
-        return False
-    if not isinstance(targets, list) or module in targets:
-        return True
-    if not _ends_with(module, targets) or layers is None or layers == []:
-        return _ends_with(module, targets)
-    layer = next((part for part in module.split(".")[2:-1] if part.isdecimal()), "")
-    return layer in map(str, layers if isinstance(layers, list) else [layers])
-
-
-def _ends_with(module: str, names: object) -> bool:
-    """Tell whether a module has one of these names, without those of the modules that it is in."""
-    return isinstance(names, list) and any(f".{module}".endswith(f".{name}") for name in names)
-
-
-def _factor_b(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
-    """Return the factor B that belongs to a factor A."""
-    name_of_b = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
-    if name_of_b not in stored or stored[name_of_b].dim() != 2 or stored[name].dim() != 2:
-        raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
-    if not len(stored[name]) or stored[name_of_b].shape[1] != len(stored[name]):
-        raise ModelError(f"the factors of {shorten(name)} do not fit each other", file=str(path))
-    return stored[name_of_b]
-
-
-def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Tensor, Tensor], path: Path) -> None:
-    """Add a scaled product to a weight of its shape; the shapes are checked before the product is computed."""
-    weight, (up, down) = weights.get(name), factors
-    if weight is None or tuple(weight.shape) != (up.shape[0], down.shape[1]):
-        raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
-    merged = weight.float() + scale * (up.float() @ down.float())
-    _set(weights, name, merged.to(weight.dtype))
-
-
 def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
-    """Set a larger embedding table, which peft saves if tokens were added before training.
+    """Set a larger embedding table, which peft saves if tokens were added before training, under all its names.
 
     A table of the same size was trained in addition to the one that the model reads (`modules_to_save`). Whether the
     model uses it depends on how its tables were tied, which no file records.
     """
-    if name.endswith("lm_head.weight") and name not in weights:
+    old = weights.get(name)
+    if old is None and name.endswith("lm_head.weight"):
         return  # tied to the embedding
-    if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
+    if old is None or old.shape[1:] != tensor.shape[1:] or len(old) == len(tensor):
         message = f"it has a separate {shorten(name)}, and its files do not say where the model uses it"
         raise ModelError(message, file=str(path), hint=MERGE)
-    _set(weights, name, tensor)
-
-
-def _set(weights: dict[str, Tensor], name: str, tensor: Tensor) -> None:
-    """Set a weight under each name that shares its memory: tied embedding tables have several."""
-    old = weights[name]
     for tied, weight in list(weights.items()):
         if weight.data_ptr() == old.data_ptr() and weight.shape == old.shape:
             weights[tied] = tensor

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple
 
 from align.core.errors import KindError, ModelError, shorten
 from align.core.text import split_words
@@ -29,10 +29,8 @@ from align.models.huggingface.config import (
 )
 from align.models.huggingface.families import FAMILIES, T5, Family, transformer_of
 from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
-from align.models.huggingface.text import Text, language_piece, prepare_text
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
-from align.models.languages import check_language, find_language
-from align.models.model_toml import ModelOptions
+from align.models.languages import check_language, find_language, same_language
 from align.models.recorder import ModelParts, ModelRecorder, file_digest, fingerprint
 
 VOCABULARIES = (
@@ -42,6 +40,12 @@ VOCABULARIES = (
 
 SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}
 """Settings that give the ids of special pieces."""
+
+WELL_KNOWN = ("en", "de", "fr", "es", "zh")
+"""Languages whose codes serve as examples."""
+
+MAX_LISTED = 10
+"""Languages of a model that a message lists."""
 
 T5_KINDS = ("t5", "mt5", "umt5")
 
@@ -75,44 +79,92 @@ def load_huggingface(
     if config.kind in CAUSAL_KINDS:
         return load_causal(folder, device, dtype)
     family, vocabulary = _family(folder, config)
-    languages = _languages(folder, vocabulary)
-    known = (languages.source or "source", languages.target or "target")
-    text = prepare_text(vocabulary, known, folder.options)
-    before, after, start, prefix = _surroundings(family, config, text, languages, folder.options)
-    for warning in _warnings(config, family, text, prefix, folder):
-        warnings.warn(f"{folder.root}: {warning}", TextWarning, stacklevel=4)  # the caller of align.load
-    _check_surroundings(family, vocabulary, before, after, prefix, config.file)
+    (source, target), named_by, swapped = _languages(folder, vocabulary)
+    known = (source or "source", target or "target")
+    options = folder.options
+    sides = vocabulary.preprocessor(0, known[0], options), vocabulary.preprocessor(1, known[1], options)
+    special = vocabulary.of_no_word(0), vocabulary.of_no_word(1)
+
+    prefix = options.source_prefix
+    if prefix is None and config.kind in T5_KINDS:
+        tasks = config.inner("task_specific_params")
+        prefix = tasks.inner(f"translation_{source}_to_{target}").word("prefix", "")
+        pairs = [shorten(str(task)[12:].replace("_to_", " to ")) for task in tasks.content if "_to_" in str(task)][:10]
+        if not prefix and not vocabulary.codes and pairs:
+            message = f"sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
+            message += "languages of a task, or a prefix (an empty one for a model that was trained without)"
+            warnings.warn(f"{folder.root}: {message}", TextWarning, stacklevel=4)  # the caller of align.load
+    if folder.adapter == folder.root:
+        message = "the adapter in this folder is merged into the model in it: remove adapter_config.json if it was "
+        warnings.warn(f"{folder.root}: {message}merged before", TextWarning, stacklevel=4)
+
+    def id_of(role: str, side: int) -> int:
+        """Return the id of what surrounds the pieces of a side: a special piece, or a language."""
+        if role in ("source", "target"):
+            code, by = (source, "") if role == "source" else (target, named_by if target else "")
+            piece = language_piece(vocabulary.codes, code, f"{role}_lang", config.file, by)
+            number = vocabulary.sides[side].ids.get(piece)
+        else:
+            number = config.id(SPECIAL_IDS[role])
+        if number is None:
+            raise ModelError(f"no {SPECIAL_IDS.get(role, role)} is given", file=config.file)
+        return number
+
+    # Words of the prefix belong to no word; special pieces that it begins with become ids.
+    words = split_words(prefix or "")
+    pieces = {piece: n for n, piece in special[0].items()}
+    leading = list(takewhile(pieces.__contains__, words))
+    words = words[len(leading) :]
+    middle = list(family.source).index("pieces")
+    before = [id_of(role, 0) for role in family.source[:middle]]
+    after = [id_of(role, 0) for role in family.source[middle + 1 :]]
+    if family.tagged and vocabulary.codes and not any(word in vocabulary.codes.values() for word in leading):
+        before.insert(0, id_of("target", 0))
+    before += [pieces[word] for word in leading]
+    start = [id_of(role, 1) for role in family.steps]
+    has_languages = vocabulary.codes or {"source", "target"} & {*family.source}
+    if vocabulary.surroundings and not words and not has_languages:
+        theirs = [*map(list, vocabulary.surroundings)]
+        if theirs != [before, after]:  # it was trained on text of another form
+            message = f"tokenizer.json surrounds a source with the ids {theirs}, its settings with {[before, after]}"
+            raise ModelError(message, file=config.file)
+
     transformer = shared_transformer(
         folder, config, family, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
     )
-    pad = config.id("pad_token_id")
     if family.positions == "learned":
         tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
-        rows = min(len(table(0)) for table in tables if table is not None)
-        limit = min(config.size("max_position_embeddings", rows), rows)
+        longest = min(len(table(0)) for table in tables if table is not None)
+        limit = min(config.size("max_position_embeddings", longest), longest)
     else:
         usual = USUAL_BYTES if tokenizer_class(folder.text_root) == "ByT5" else USUAL_POSITIONS
         limit = unlearned_positions(config, usual)
-    note = f", after {shorten(' '.join(prefix))!r}" if prefix else ""
-    note += "; languages: those of the forward model, swapped" if languages.swapped else ""
+
+    files = [folder.root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
+    files += [side.rules.subword_file for side in sides if side.rules.subword_file]
+    files = [*model_weight_files(folder), *(path for path in files if path.is_file())]
+    spec = before, after, start, words, [(side.rules.language, side.rules.case, side.rules.tokenizer) for side in sides]
+    pad, tags = config.id("pad_token_id"), vocabulary.codes.values() if family.tagged else ()
+    rows = [max(side.ids.values()) + 1 for side in vocabulary.sides]
+    note = f", after {shorten(' '.join(words))!r}" if words else ""
     parts = ModelParts(
         transformer,
         known,
-        sides=text.sides,
-        vocabularies=((folder.root, text.rows[0]), (folder.root, text.rows[1])),
-        special=text.special,
-        pad=pad if pad is not None else text.unk,
-        unk=text.unk,
+        sides=sides,
+        vocabularies=((folder.root, rows[0]), (folder.root, rows[1])),
+        special=special,
+        pad=pad if pad is not None else vocabulary.unk,
+        unk=vocabulary.unk,
         before=before,
         after=after,
         start=start,
         max_positions=(limit, limit),
-        digest=_digest(folder, text, before, after, start, prefix),
+        digest=fingerprint((), repr((spec, [file_digest(path) for path in files]))),
         load=load_huggingface,
-        output=partial(_output, text),
-        prefix=prefix,
-        tags={tag: n for tag in text.codes.values() if (n := text.ids[0](tag)) is not None} if family.tagged else {},
-        note=note,
+        output=partial(_output, vocabulary),
+        prefix=words,
+        tags={tag: n for tag in tags if (n := vocabulary.sides[0].ids.get(tag)) is not None},
+        note=note + ("; languages: those of the forward model, swapped" if swapped else ""),
         multilingual=bool(vocabulary.codes) or family is T5,
     )
     return assemble(parts, folder, device, dtype)
@@ -142,43 +194,12 @@ def _family(folder: ModelFolder, config: Config) -> tuple[Family, Vocabulary]:
     return family, vocabulary
 
 
-def _digest(folder: ModelFolder, text: Text, *around: Sequence[int] | Sequence[str]) -> str:
-    """Return the fingerprint; the digests of files are kept, since both directions of a model read the same."""
-    rules = [side.rules for side in text.sides]
-    files = [folder.root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
-    files += [rule.subword_file for rule in rules if rule.subword_file]
-    files = [*model_weight_files(folder), *(path for path in files if path.is_file())]
-    spec = *around, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
-    return fingerprint((), repr((spec, [file_digest(path) for path in files])))
+def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> tuple[tuple[str | None, str | None], str, bool]:
+    """Return the languages of source and target, those of the options, the forward model's swapped, or the files'.
 
-
-def _warnings(config: Config, family: Family, text: Text, prefix: Sequence[str], folder: ModelFolder) -> Iterator[str]:
-    """Yield what may be wrong: a T5 that was trained with a prefix and has none, or an adapter to be merged again."""
-    if family is T5 and not prefix and not text.codes and folder.options.source_prefix is None:
-        tasks = [str(task)[len("translation_") :] for task in config.inner("task_specific_params").content]
-        if pairs := [shorten(task.replace("_to_", " to ")) for task in tasks if "_to_" in task][:10]:
-            yield (
-                f"sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the languages"
-                " of a task, or a prefix (an empty one for a model that was trained without)"
-            )
-    if folder.adapter == folder.root:
-        yield (
-            "the adapter in this folder is merged into the model in it: remove adapter_config.json if it was merged "
-            "before"
-        )
-
-
-class Languages(NamedTuple):
-    """The languages of a model; None if unknown."""
-
-    source: str | None
-    target: str | None
-    named_by: str = ""  # the file that named the target, if no option did
-    swapped: bool = False  # whether they are those of the forward model
-
-
-def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
-    """Return source and target language: those of the options, the forward model's swapped, or those of the files."""
+    Returns:
+        The languages, None if unknown; the file that named the target, if no option did; whether they are swapped.
+    """
     settings = tokenizer_config(folder.text_root)
     pair = settings.content.get("langs")
     stored = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # in FSMT
@@ -189,81 +210,38 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
             files.append(None if code is None else check_language(code))
         except ValueError as error:
             raise ModelError(str(error), file=settings.file) from None
-    options = folder.options
-    chosen = options.source_lang, options.target_lang
-    forward = options.reverse_of
+    options, forward = folder.options, folder.options.reverse_of
     if forward is None or forward[0] == forward[1]:
-        source, target = (name or file for name, file in zip(chosen, files, strict=True))
-        return Languages(source, target, "" if chosen[1] else "tokenizer_config.json")
+        named_by = "" if options.target_lang else "tokenizer_config.json"
+        return (options.source_lang or files[0], options.target_lang or files[1]), named_by, False
+    opposite: list[str | None] = [forward[1], forward[0]]
     if vocabulary.codes:
         opposite = [find_language(code, vocabulary.codes) for code in reversed(forward)]
-    else:
-        opposite = [code if files == [None, None] else None for code in reversed(forward)]
-    source, target = (name or code or file for name, code, file in zip(chosen, opposite, files, strict=True))
-    swapped = chosen == (None, None) and bool(vocabulary.codes) and opposite[1] is not None
-    return Languages(source, target, swapped=swapped)
+    elif files != [None, None]:
+        opposite = [None, None]
+    source = options.source_lang or opposite[0] or files[0]
+    target = options.target_lang or opposite[1] or files[1]
+    swapped = (options.source_lang, options.target_lang) == (None, None) and bool(vocabulary.codes)
+    return (source, target), "", swapped and opposite[1] is not None
 
 
-def _surroundings(
-    family: Family, config: Config, text: Text, languages: Languages, options: ModelOptions
-) -> tuple[list[int], list[int], list[int], Sequence[str]]:
-    """Return the ids before and after a source, those that the decoder starts with, and the words before a source.
-
-    Special pieces that these words begin with become ids before the source.
-    """
-
-    def id_of(role: str, side: int) -> int:
-        if role in ("source", "target"):
-            code = languages.source if role == "source" else languages.target
-            named_by = languages.named_by if role == "target" and code else ""
-            piece_id = text.ids[side](language_piece(text, code, f"{role}_lang", config.file, named_by))
-        else:
-            piece_id = config.id(SPECIAL_IDS[role])
-        if piece_id is None:
-            raise ModelError(f"no {SPECIAL_IDS.get(role, role)} is given", file=config.file)
-        return piece_id
-
-    prefix = options.source_prefix
-    if prefix is None and config.kind in T5_KINDS:
-        task = f"translation_{languages.source}_to_{languages.target}"
-        prefix = config.inner("task_specific_params").inner(task).word("prefix", "")
-    words: Sequence[str] = split_words(prefix or "")
-    special = {piece: n for n, piece in text.special[0].items()}
-    leading = list(takewhile(special.__contains__, words))
-    middle = list(family.source).index("pieces")
-    before = [id_of(role, 0) for role in family.source[:middle]]
-    after = [id_of(role, 0) for role in family.source[middle + 1 :]]
-    if family.tagged and text.codes and not any(word in text.codes.values() for word in leading):
-        before.insert(0, id_of("target", 0))
-    before += [special[word] for word in leading]
-    return before, after, [id_of(role, 1) for role in family.steps], words[len(leading) :]
+def language_piece(codes: Mapping[str, str], code: str | None, argument: str, file: str, named_by: str) -> str:
+    """Return the piece that stands for a language among those of a model."""
+    if piece := codes.get(code or "") or codes.get((code or "").strip("_")):
+        return piece
+    wanted = WELL_KNOWN if code is None else (code,)
+    near = [own for known in wanted for own in codes if same_language(known, own)]
+    near = near or get_close_matches(code or "", codes, n=5, cutoff=0.6) or list(codes)
+    choice = f"one of {', '.join(map(shorten, codes))}"
+    if len(codes) > MAX_LISTED:
+        choice = f"one of its {len(codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
+    message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
+    if named_by:
+        message += f", which {named_by} names"
+    raise ModelError(message, file=file, hint=f"give ‹{argument}›, {choice}")
 
 
-def _check_surroundings(
-    family: Family,
-    vocabulary: Vocabulary,
-    before: Sequence[int],
-    after: Sequence[int],
-    prefix: Sequence[str],
-    file: str,
-) -> None:
-    """Refuse a model whose tokenizer.json surrounds a source in another way: it was trained on text of another form."""
-    theirs = vocabulary.surroundings
-    if theirs is None or prefix or "source" in family.source or "target" in family.source or vocabulary.codes:
-        return
-    if [*map(list, theirs)] != [before, after]:
-        pieces = {n: piece for piece, n in vocabulary.sides[0].ids.items()}
-
-        def show(first: Sequence[int], last: Sequence[int]) -> str:
-            return shorten(
-                " ".join([*(pieces.get(n, str(n)) for n in first), "…", *(pieces.get(n, str(n)) for n in last)])
-            )
-
-        message = f"tokenizer.json surrounds a source as {show(*theirs)}, its settings as {show(before, after)}"
-        raise ModelError(message, file=file)
-
-
-def _output(text: Text, recorder: ModelRecorder) -> Output:
+def _output(vocabulary: Vocabulary, recorder: ModelRecorder) -> Output:
     """Return what only translating needs of a model: its output layer, and pieces that are not generated."""
     folder, device, dtype = recorder.origin
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
@@ -299,5 +277,5 @@ def _output(text: Text, recorder: ModelRecorder) -> Output:
     if unlike:
         message = f"{settings.file}: {', '.join(dict.fromkeys(unlike))} is not followed here: translations may differ "
         warnings.warn(message + "from those of transformers", TextWarning, stacklevel=2)
-    pieces = {number: piece for piece, number in text.known.items()}
-    return Output(linear, end, sorted(n for n in never - {end} if n is not None), pieces, text.join)
+    pieces = {number: piece for piece, number in vocabulary.of_words(1).items()}
+    return Output(linear, end, sorted(n for n in never - {end} if n is not None), pieces, vocabulary.join)

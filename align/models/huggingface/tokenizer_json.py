@@ -2,103 +2,67 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
-from align.core.types import TextWarning
-from align.models.detokenize import JOINS, Join
-from align.models.huggingface.config import lacks, read_json
+from align.models.detokenize import JOINS
+from align.models.huggingface.config import lacks, read_file
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
 class JsonTokenizer:
-    """The content of a tokenizer.json.
+    """A tokenizer.json.
 
     Attributes:
         tokenizer: an object of the library tokenizers.
         ids: the id of every piece.
         special: pieces that belong to no word.
-        pieces: cuts a text into pieces; a text on which the library fails becomes `<unk>`.
-        join: joins pieces into text.
-        surroundings: ids that the tokenizer adds before and after a text; None if it adds none.
+        surroundings: ids that the tokenizer adds before and after a text; None if it adds none, or changes the text.
     """
 
-    tokenizer: Any
-    ids: dict[str, int]
-    special: frozenset[str]
-    pieces: Callable[[str], list[str]]
-    join: Join
-    surroundings: tuple[Sequence[int], Sequence[int]] | None
-
-
-def read_tokenizer(path: Path) -> JsonTokenizer:
-    """Read a tokenizer.json."""
-    try:
-        from tokenizers import Tokenizer
-    except ModuleNotFoundError as error:
-        raise lacks(error) from None
-    content = read_json(path)
-    model = content["model"] if isinstance(content.get("model"), dict) else {}
-    if (prefix := model.get("continuing_subword_prefix")) and isinstance(model.get("merges"), list):
-        merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        seconds = [merge[-1] for merge in merges if isinstance(merge, list) and merge]
-        if not all(str(second).startswith(str(prefix)) for second in seconds):
-            # the library cuts off as many bytes, and ends the process if that is within a character
-            message = "its merges do not have its continuing_subword_prefix in their second part"
-            raise ModelError(message, file=str(path))
-
-    def read() -> JsonTokenizer:
-        tokenizer: Any = Tokenizer.from_str(json.dumps(content))  # the file may repeat keys, of which one is checked
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        if getattr(tokenizer.model, "dropout", None):  # BPE-dropout, for training
-            tokenizer.model.dropout = None
-
-        def cut(text: str) -> list[str]:
-            return list(tokenizer.encode(text, add_special_tokens=False).tokens)
-
-        join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
-        join(cut("b a"))
-        # The ids that it adds before and after a text, if it adds some and leaves the text as it is
-        inner, whole = (tokenizer.encode("b a", add_special_tokens=added).ids for added in (False, True))
-        extra = len(whole) - len(inner)
-        starts = (start for start in range(extra + 1) if whole[start : start + len(inner)] == inner)
-        start = next(starts, None) if extra > 0 else None
-        surroundings = None if start is None else (whole[:start], whole[start + len(inner) :])
-        added = tokenizer.get_added_tokens_decoder().values()
-        special = frozenset(token.content for token in added if token.special)
-        return JsonTokenizer(tokenizer, tokenizer.get_vocab(with_added_tokens=True), special, cut, join, surroundings)
-
-    try:
-        found = call_library(read)
-    except ValueError as error:
-        raise ModelError(f"not a tokenizer ({error})", file=str(path)) from None
-    failed: list[str] = []
-
-    def pieces(text: str) -> list[str]:
+    def __init__(self, path: Path) -> None:
         try:
-            return call_library(found.pieces, text)
+            from tokenizers import Tokenizer
+        except ModuleNotFoundError as error:
+            raise lacks(error) from None
+        content = read_file(path)
+        try:
+            self.tokenizer: Any = call_library(lambda: Tokenizer.from_str(content.decode()))
+            self.tokenizer.no_padding()
+            self.tokenizer.no_truncation()
+            if getattr(self.tokenizer.model, "dropout", None):  # BPE-dropout, for training
+                self.tokenizer.model.dropout = None
+            decoder = self.tokenizer.decoder
+            self._join: Callable[[Sequence[str]], str] = decoder.decode if decoder else JOINS["sentencepiece"]
+            inner, whole = (call_library(self.tokenizer.encode, "b a", None, False, added) for added in (False, True))
+            call_library(self._join, inner.tokens)
         except ValueError as error:
-            if not failed:
-                failed.append(text)
-                message = f"{path}: fails on some texts, which become <unk>: {error}"
-                warnings.warn(message, TextWarning, stacklevel=2)
+            raise ModelError(f"not a tokenizer ({error})", file=str(path)) from None
+        self.ids: dict[str, int] = self.tokenizer.get_vocab(with_added_tokens=True)
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        self.special = frozenset(str(token.content) for token in added if token.special)
+        self.surroundings: tuple[Sequence[int], Sequence[int]] | None = None
+        length = len(inner.ids)
+        for start in range(len(whole.ids) - length, -1, -1):
+            if len(whole.ids) > length and whole.ids[start : start + length] == inner.ids:
+                self.surroundings = whole.ids[:start], whole.ids[start + length :]
+
+    def pieces(self, text: str) -> list[str]:
+        """Cut a text into pieces; one on which the library fails is `<unk>`."""
+        try:
+            return list(call_library(self.tokenizer.encode, text, None, False, False).tokens)
+        except ValueError:
             return ["<unk>"]
 
-    def join(pieces: Sequence[str]) -> str:
+    def join(self, pieces: Sequence[str]) -> str:
+        """Join pieces into text; pieces on which the library fails are `<unk>`."""
         try:
-            return call_library(found.join, pieces)
+            return call_library(self._join, pieces)
         except ValueError:
             return "<unk>"
-
-    return replace(found, pieces=pieces, join=join)
 
 
 def call_library(do: Callable[..., T], *arguments: Any) -> T:

@@ -6,16 +6,27 @@ Each reader takes time and memory linear in the vocabulary: published ones have 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from align.core.errors import ModelError, shorten
+from align.models.assemble import preprocessor
 from align.models.detokenize import JOINS, UNKNOWN, Join
 from align.models.huggingface.config import Config, read_json, tokenizer_config
 from align.models.huggingface.languages import LANGUAGES
-from align.models.huggingface.tokenizer_json import read_tokenizer
-from align.models.preprocess import Segment, sentencepiece_pieces, sentencepiece_segmenter, subword_nmt_segmenter
+from align.models.huggingface.tokenizer_json import JsonTokenizer
+from align.models.model_toml import ModelOptions
+from align.models.preprocess import (
+    Preprocessor,
+    Segment,
+    TextRules,
+    moses_normalizer,
+    sentencepiece_pieces,
+    sentencepiece_segmenter,
+    subword_nmt_segmenter,
+)
 
 SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
 
@@ -30,10 +41,6 @@ PEGASUS_OFFSET = 103
 
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 
-CODE_LENGTH = 30
-"""Maximum characters of a language code."""
-
-BYTES = 256
 BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
 """ByT5's first three ids; the bytes follow."""
 
@@ -100,11 +107,54 @@ class Vocabulary:
     subwords: str = "sentencepiece"
     normalized: bool = False
 
+    @property
+    def unk(self) -> int:
+        """The id of unknown pieces."""
+        return self.sides[0].ids["<unk>"]
+
+    def of_words(self, side: int) -> dict[str, int]:
+        """Return the pieces of a side's words, with their ids."""
+        return {piece: n for piece, n in self.sides[side].ids.items() if piece not in self.special}
+
+    def of_no_word(self, side: int) -> dict[int, str]:
+        """Return a side's special pieces, by the ids that no piece of a word has."""
+        ids = self.sides[side].ids
+        of_words = {ids["<unk>"], *self.of_words(side).values()}
+        return {ids[piece]: piece for piece in self.special if piece in ids and ids[piece] not in of_words}
+
+    def preprocessor(self, side: int, language: str, options: ModelOptions) -> Preprocessor:
+        """Return the text processing of a side."""
+        own = self.sides[side]
+        case, tokenizer = options.case or self.case, options.tokenizer or self.tokenizer
+        rules = TextRules(language, case, tokenizer, self.subwords, own.file)
+        normalize = moses_normalizer(language) if self.normalized and not options.tokenizer else None
+        return preprocessor(rules, self.of_words(side), own.ids["<unk>"], own.segment, normalize)
+
 
 def read_vocabulary(root: Path, kind: str) -> Vocabulary:
     """Read the pieces of the model in a folder."""
     name = tokenizer_class(root)
-    vocabulary = _reader(root, kind, name)(root, kind)
+
+    def has(*files: str) -> bool:
+        return all((root / file).is_file() for file in files)
+
+    if has("merges.txt", "vocab-src.json"):
+        vocabulary = _read_fsmt(root, kind)
+    elif has("source.spm"):
+        vocabulary = _read_marian(root, kind)
+    elif name == "ByT5":
+        vocabulary = _read_bytes(root)
+    elif has("tokenizer.json"):
+        vocabulary = _read_tokenizer_json(root / "tokenizer.json", kind)
+    elif has("sentencepiece.bpe.model", "vocab.json"):
+        vocabulary = _read_m2m100(root, kind)
+    elif any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
+        vocabulary = _read_sentencepiece(root, kind)
+    else:
+        message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or "
+        message += "merges.txt, vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this"
+        hint = "save_pretrained() of transformers' AutoTokenizer writes tokenizer.json"
+        raise ModelError(f"{message} folder", file=str(root), hint=hint)
     tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # these are checked
     if name not in GENERIC_CLASSES | CLASSES[kind] and not tells_surroundings:
         known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
@@ -123,108 +173,70 @@ def tokenizer_class(root: Path) -> str:
     return re.sub(r"Tokenizer(Fast)?$", "", name)
 
 
-def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabulary]:
-    """Return the function that reads a folder's files."""
-
-    def has(file: str) -> bool:
-        return (root / file).is_file()
-
-    if has("merges.txt") and has("vocab-src.json"):
-        return _read_fsmt
-    if has("source.spm"):
-        return _read_marian
-    if name == "ByT5":
-        return _read_bytes
-    if has("tokenizer.json"):
-        return _read_tokenizer_json
-    if has("sentencepiece.bpe.model") and has("vocab.json"):
-        return _read_m2m100
-    if any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
-        return _read_sentencepiece
-    message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt,"
-    message += " vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
-    hint = "save_pretrained() of transformers' AutoTokenizer writes tokenizer.json"
-    raise ModelError(message, file=str(root), hint=hint)
-
-
 def read_added_tokens(root: Path) -> tuple[dict[str, int], set[str]]:
     """Return the tokens that files define in addition to a vocabulary, with their ids, and those that are no text.
 
     They are added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also marks special tokens.
     """
-    ids: dict[str, int] = {}
-    special: set[str] = set()
-    path = root / "added_tokens.json"
-    if path.is_file():
-        ids |= _checked(read_json(path), path)
-        listed = _listed_special(root)
-        special |= {token for token in ids if token in listed or _SPECIAL_FORM.fullmatch(token)}
-    decoder = tokenizer_config(root).inner("added_tokens_decoder").content
-    path = root / "tokenizer_config.json"
-    numbers = {}
-    for number, token in decoder.items():
-        content = token.get("content") if isinstance(token, dict) else None
-        if not (isinstance(content, str) and re.fullmatch(r"\d{1,9}", number)):
-            raise ModelError("its added_tokens_decoder is not tokens by number", file=str(path))
-        numbers[content] = int(number)
-        if token.get("special") is True:
-            special.add(content)
-        else:
-            special.discard(content)
-    return {**ids, **_checked(numbers, path)}, special
-
-
-def _listed_special(root: Path) -> set[str]:
-    """Return the tokens that the tokenizer's settings list as special: the usual ones, and languages, as in NLLB."""
-    paths = [root / name for name in ("special_tokens_map.json", "tokenizer_config.json")]
-    contents = [read_json(path) for path in paths if path.is_file()]
-    lists = [content.get(f"{kind}_special_tokens") for content in contents for kind in ("additional", "extra")]
-    tokens = [token for listed in lists if isinstance(listed, list) for token in listed]
-    texts = (token.get("content") if isinstance(token, dict) else token for token in tokens)
-    return {text for text in texts if isinstance(text, str)}
+    settings, path = tokenizer_config(root), root / "added_tokens.json"
+    ids = _read_ids(path) if path.is_file() else {}
+    special = {token for token in ids if _SPECIAL_FORM.fullmatch(token)}
+    if ids:  # the settings list special tokens: the usual ones, and languages, as in NLLB
+        path = root / "special_tokens_map.json"
+        for content in (read_json(path) if path.is_file() else {}, settings.content):
+            for name in ("additional_special_tokens", "extra_special_tokens"):
+                listed = content.get(name)
+                for token in listed if isinstance(listed, list) else ():
+                    text = token.get("content") if isinstance(token, dict) else token
+                    if isinstance(text, str) and text in ids:
+                        special.add(text)
+    try:
+        for number, token in settings.inner("added_tokens_decoder").content.items():
+            content = token["content"]
+            ids[content] = int(number)
+            (special.add if token.get("special") is True else special.discard)(content)
+        return _checked(ids, root), special
+    except (TypeError, KeyError, ValueError):
+        raise ModelError("its added tokens are not tokens by number", file=str(root)) from None
 
 
 _SPECIAL_FORM = re.compile(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
 """Form of language codes and of marks such as `</s>`."""
 
 
-def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
+def _checked(content: Mapping[str, Any], path: Path) -> dict[str, int]:
     """Check that an object maps pieces to ids, and return it."""
-    ids: dict[str, int] = {}
-    for piece, n in content.items():
-        if type(n) is not int or not 0 <= n < 1 << 31:
-            raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
-        ids[piece] = n
-    return ids
+    if not all(type(piece) is str and type(n) is int and 0 <= n < 1 << 31 for piece, n in content.items()):
+        raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
+    return dict(content)
 
 
-def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
-    """Return the piece of each language code among `pieces`."""
-    match = re.compile(pattern).fullmatch
-    matches = ((piece, match(piece)) for piece in pieces)
-    return {m[1]: piece for piece, m in matches if m and re.fullmatch(rf"[\w-]{{1,{CODE_LENGTH}}}", m[1])}
+def _read_ids(path: Path) -> dict[str, int]:
+    """Read a vocab.json."""
+    return _checked(read_json(path), path)
 
 
-MARIAN_TAG = r">>(.+)<<"
-T5_TAG = r"<2(\w[\w-]*)>"
-LANGUAGE_TOKEN = r"(?:__)?([^<_].*?)(?:__)?"
-"""Pattern of languages among special tokens: `deu_Latn`, `de_DE`, or `__de__` for `de`."""
+_T5 = r"<2(\w[\w-]{0,29})>"
+_TOKEN = r"(?:__)?((?!_)[\w-]{1,30}?)(?:__)?"  # `deu_Latn`, `de_DE`, or `__de__` for `de`
+_LANGUAGES = {
+    "marian": r">>([\w-]{1,30})<<",
+    **dict.fromkeys(("t5", "mt5", "umt5"), _T5),
+    **dict.fromkeys(("m2m_100", "small100", "mbart", "mbart-50"), _TOKEN),
+}
+"""Form of language pieces by the kind of model, with the code as a group; `_TOKEN` is that of special ones."""
 
 
 def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
     """Return the piece of each language code of a model, by the form of language pieces in models of its kind."""
-    if kind == "marian":
-        return _codes(ids, MARIAN_TAG)
-    if kind in ("t5", "mt5", "umt5"):
-        return dict(sorted(_codes(ids, T5_TAG).items()))
-    if kind in ("m2m_100", "small100", "mbart", "mbart-50"):
-        return _codes(sorted(special), LANGUAGE_TOKEN)
-    return {}
+    form = _LANGUAGES.get(kind)
+    if form is None:
+        return {}
+    pieces = ids if kind == "marian" else sorted(special if form == _TOKEN else ids)
+    match = re.compile(form).fullmatch
+    return {found[1]: piece for piece in pieces if (found := match(piece))}
 
 
-def _vocabulary(
-    root: Path, kind: str, sides: tuple[Side, Side], known: Iterable[str] = (), **more: object
-) -> Vocabulary:
+def _vocabulary(root: Path, kind: str, sides: Sequence[Side], known: Iterable[str] = ()) -> Vocabulary:
     """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens."""
     added, added_special = read_added_tokens(root)
     taken, text = set(added.values()), [token for token in added if token and token not in added_special]
@@ -232,10 +244,10 @@ def _vocabulary(
     for side in sides:  # without computed pieces whose ids belong to added tokens
         own = {piece: n for piece, n in side.ids.items() if n not in taken or added.get(piece) == n}
         merged[id(side.ids)] = {**own, **added}
-    added_sides = [replace(side, ids=merged[id(side.ids)], segment=_splitting_at(text, side.segment)) for side in sides]
+    source, target = (Side(_splitting_at(text, side.segment), merged[id(side.ids)], side.file) for side in sides)
     special = {*SPECIAL, *known, *added_special}
-    codes = language_codes(kind, added_sides[0].ids, special)
-    return Vocabulary((added_sides[0], added_sides[1]), frozenset({*special, *codes.values()}), codes, **more)  # type: ignore[arg-type]
+    codes = language_codes(kind, source.ids, special)
+    return Vocabulary((source, target), frozenset({*special, *codes.values()}), codes)
 
 
 def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
@@ -253,18 +265,13 @@ def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
     return with_tokens
 
 
-def _read_ids(path: Path) -> dict[str, int]:
-    """Read a vocab.json."""
-    return _checked(read_json(path), path)
-
-
 def _read_marian(root: Path, kind: str) -> Vocabulary:
-    source = _read_ids(root / "vocab.json")
-    target = _read_ids(root / "target_vocab.json") if (root / "target_vocab.json").is_file() else source
+    source = target = _read_ids(root / "vocab.json")
+    if (root / "target_vocab.json").is_file():
+        target = _read_ids(root / "target_vocab.json")
     files = root / "source.spm", root / "target.spm"
-    segments = map(sentencepiece_segmenter, files)
-    sides = [Side(*parts) for parts in zip(segments, (source, target), files, strict=True)]
-    return _vocabulary(root, kind, (sides[0], sides[1]))
+    sides = zip(map(sentencepiece_segmenter, files), (source, target), files, strict=True)
+    return _vocabulary(root, kind, [Side(*parts) for parts in sides])
 
 
 def _read_m2m100(root: Path, kind: str) -> Vocabulary:
@@ -277,7 +284,7 @@ def _read_m2m100(root: Path, kind: str) -> Vocabulary:
     ids |= {piece: len(ids) + n for n, piece in enumerate(languages)}
     path = root / "sentencepiece.bpe.model"
     side = Side(sentencepiece_segmenter(path), ids, path)
-    return _vocabulary(root, kind, (side, side), languages)
+    return _vocabulary(root, kind, [side, side], languages)
 
 
 def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
@@ -292,11 +299,10 @@ def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
     if kind == "pegasus":
         ids = {piece: n if n < 2 else n + PEGASUS_OFFSET for piece, n in ids.items()}
     side = Side(sentencepiece_segmenter(path), ids, path)
-    return _vocabulary(root, kind, (side, side), languages)
+    return _vocabulary(root, kind, [side, side], languages)
 
 
 def _read_fsmt(root: Path, kind: str) -> Vocabulary:
-    config = Config(read_json(root / "tokenizer_config.json"), str(root / "tokenizer_config.json"))
     path = root / "merges.txt"
     segment = subword_nmt_segmenter(path, (), fastbpe=True)
 
@@ -305,21 +311,18 @@ def _read_fsmt(root: Path, kind: str) -> Vocabulary:
         return [piece[:-2] if piece.endswith("@@") else f"{piece}</w>" for piece in segment(token, first)]
 
     sides = [Side(with_end, _read_ids(root / f"vocab-{name}.json"), path) for name in ("src", "tgt")]
-    return _vocabulary(
-        root,
-        kind,
-        (sides[0], sides[1]),
+    return replace(
+        _vocabulary(root, kind, sides),
         join=lambda pieces: "".join(pieces).replace("</w>", " ").strip(),
-        case="lower" if config.switch("do_lower_case", False) else "keep",
+        case="lower" if tokenizer_config(root).switch("do_lower_case", False) else "keep",
         tokenizer="moses-escaped-hyphens",
         subwords="subword-nmt",
         normalized=True,
     )
 
 
-def _read_bytes(root: Path, kind: str) -> Vocabulary:
+def _read_bytes(root: Path) -> Vocabulary:
     """Return the vocabulary of ByT5, whose pieces are the bytes of UTF-8; it has no file."""
-    names = [chr(byte) for byte in range(BYTES)]
 
     def segment(word: str, first: bool) -> list[str]:
         return list((word if first else f" {word}").encode("utf-8", "surrogatepass").decode("latin-1"))
@@ -328,21 +331,16 @@ def _read_bytes(root: Path, kind: str) -> Vocabulary:
         content = b"".join(piece.encode("utf-8" if piece == UNKNOWN else "latin-1") for piece in pieces)
         return content.decode("utf-8", "ignore")
 
-    ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *names])}
+    ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *map(chr, range(256))])}
     side = Side(segment, ids, root / "tokenizer_config.json")
     return Vocabulary((side, side), SPECIAL, {}, join, subwords="byte")
 
 
-def _read_tokenizer_json(root: Path, kind: str) -> Vocabulary:
-    path = root / "tokenizer.json"
-    tokenizer = read_tokenizer(path)
+def _read_tokenizer_json(path: Path, kind: str) -> Vocabulary:
+    tokenizer = JsonTokenizer(path)
     pieces = tokenizer.pieces
     lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
-
-    def segment(token: str, first: bool) -> list[str]:
-        return pieces(token if first else lead + token)
-
-    side = Side(segment, tokenizer.ids, path)
+    side = Side(lambda token, first: pieces(token if first else lead + token), tokenizer.ids, path)
     codes = language_codes(kind, tokenizer.ids, tokenizer.special)
     special = frozenset({*SPECIAL, *tokenizer.special, *codes.values()})
     return Vocabulary((side, side), special, codes, tokenizer.join, tokenizer.surroundings)
