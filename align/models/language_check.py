@@ -39,12 +39,6 @@ MIN_SHARE = 0.6
 MIN_PART = 0.2
 """The same as a share of all letters, those of names, code and copied lines included."""
 
-MIN_LEAD = 0.4
-"""Lead over all third languages, in nats per byte, that Latin letters need where the model has another script.
-
-Transliterated texts of some lines have up to 0.26.
-"""
-
 MIN_LOWER = 1 / 3
 """Share of words in lower case below which a line is left out: it holds names or titles."""
 
@@ -105,7 +99,6 @@ class LanguageCheck:
             target: code of the language that it writes.
             sides: what the user calls these sides of the text.
         """
-        self._model, self._names = model, sides
         self._begun_with = model, source, target, sides
         self._sides = [_Side(source), _Side(target)]
         self._pairs = 0
@@ -120,51 +113,42 @@ class LanguageCheck:
         if self.done or not _lock.acquire(timeout=LOCK_SECONDS):
             return ""
         try:
-            return self._add(pairs)
+            return "" if self.done else self._add(pairs)  # another thread may have finished
         except (ImportError, OSError):  # py3langid needs lzma, which a Python may lack, and space for a temporary file
             self.done = True
             return ""
         finally:
-            if self.done:
-                self._sides = []
             _lock.release()
 
     def _add(self, pairs: Iterable[Pair]) -> str:
-        if self.done:  # by another thread
-            return ""
         for pair in islice(pairs, MAX_PAIRS - self._pairs):
             self._pairs += 1
             lines = [" ".join(words)[:MAX_CHARACTERS].split(" ") for words in (pair.source, pair.target)]
             first, second = ({_bare(word) for word in line} for line in lines)
             for side, line in zip(self._sides, lines, strict=True):
                 side.add(line, first & second, is_copy=first == second)
-        warning = self._compare()
-        self.done = bool(warning) or self._pairs == MAX_PAIRS
-        return warning
-
-    def _compare(self) -> str:
-        """Return a warning, or "" while both sides may be in the model's languages."""
         found = [side.other_language(MIN_ADVANTAGE) for side in self._sides]
+        self.done = any(found) or self._pairs == MAX_PAIRS
         if not any(found):
             return ""
+        model, *_, names = self._begun_with
         own = [side.code for side in self._sides]
         likely = [other or side.other_language(0.0) for other, side in zip(found, self._sides, strict=True)]
         swapped = all(map(same_language, likely, own[::-1]))
         source, target = (language_name(code) for code in (likely if swapped else found))
         read, written = (language_name(code) or base_language(code) for code in own)
         if source and target:
-            problem = f"the {self._names[0]} looks like {source} and the {self._names[1]} like {target}"
-            problem += f"; {self._model} translates {read} to {written}"
+            problem = f"the {names[0]} looks like {source} and the {names[1]} like {target}"
+            problem += f"; {model} translates {read} to {written}"
         elif source:
-            problem = f"the {self._names[0]} looks like {source}; {self._model} reads {read}"
+            problem = f"the {names[0]} looks like {source}; {model} reads {read}"
         else:
-            problem = f"the {self._names[1]} looks like {target}; {self._model} writes {written}"
-        advice = ""
+            problem = f"the {names[1]} looks like {target}; {model} writes {written}"
         if swapped:
-            advice = ": swap the two sides"
-        elif (source or read) != (target or written) and all(own):
-            advice = f": take a model for {source or read} to {target or written}"
-        return problem + advice
+            return f"{problem}: swap the two sides"
+        if (source or read) != (target or written) and all(own):
+            return f"{problem}: take a model for {source or read} to {target or written}"
+        return problem
 
 
 class _Side:
@@ -182,7 +166,6 @@ class _Side:
         self._letters = 0  # those that tell the language
         self._unsure = 0  # of these, those in lines without the language's common words
         self._unread: list[str] = []  # such lines that are not yet identified
-        self._bytes = self._ascii = 0  # bytes of those that are, and ASCII letters among them
         # For each language: nats by which it explains these lines worse than the best one of each line, and letters in
         # lines that it explains better than the model's language.
         self._behind: dict[str, float] = defaultdict(float)
@@ -228,26 +211,16 @@ class _Side:
         for text in self._unread:
             ranked = identifier.rank(text)
             best_own = max(score for label, score in ranked if label in own)
-            letters = _count_letters(text)
-            self._bytes += len(text.encode(errors="replace"))
-            self._ascii += sum(character.isascii() and character.isalpha() for character in text)
             for label, score in ranked:
                 self._behind[label] += score - ranked[0][1]
-                self._better[label] += letters * (score > best_own)
+                self._better[label] += _count_letters(text) * (score > best_own)
         self._unread = []
         others = sorted(set(identifier.labels) - own, key=lambda label: -self._behind[label])
-        other = others[0]
-        ahead = self._behind[other] - max(self._behind[label] for label in own)
-        if ahead <= advantage or self._better[other] < max(MIN_SHARE * self._letters, MIN_PART * self._all_letters):
+        ahead = self._behind[others[0]] - max(self._behind[label] for label in own)
+        least = max(MIN_SHARE * self._letters, MIN_PART * self._all_letters)
+        if ahead <= advantage or self._better[others[0]] < least:
             return ""
-        is_latin = 2 * self._ascii > self._unsure
-        close = _relatives(other, identifier.labels)
-        if is_latin and _script(self.code) != "Latn":
-            lead = self._behind[other] - self._behind[next(label for label in others if label not in close)]
-            if lead < MIN_LEAD * self._bytes:
-                return ""
-        if is_latin != (_script(other) == "Latn"):
-            return ""
+        close = _relatives(others[0], identifier.labels)
         return next((label for label in others if label in close and language_name(label)), "")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from threading import Thread
 from typing import Any
@@ -115,14 +113,6 @@ def test_one_line_tells_a_language(language: str) -> None:
         assert warning_of(characters, ENGLISH[0]).startswith(f"the source looks like {language};")
 
 
-def test_lines_that_are_not_enough_add_up() -> None:
-    check = LanguageCheck("de-en", "de", "en")
-    lines = ["Bon soir", "Où vas-tu ?", "Je ne sais", "Ici, peut-être", "C'est beau"]
-    warnings = [check.add(pairs_of([line], ["Yes"])) for line in lines]
-    assert warnings[0] == warnings[1] == ""
-    assert sum(warning.startswith("the source looks like French") for warning in warnings) == 1
-
-
 def test_a_warning_comes_once() -> None:
     check = LanguageCheck("de-en", "de", "en")
     assert check.add(pairs_of(FRENCH, ENGLISH))
@@ -138,41 +128,23 @@ def test_later_lines_are_not_read() -> None:
     assert next(rest) == right[1]
 
 
-RIGHT = {
+CODE = ["git log --oneline -- src/main.c | head", "print(len(my_list)); return self.value_of[key]", "<b>{name}</b> %s"]
+RIGHT: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "as it is": (GERMAN, ENGLISH),
     "lower-cased tokens": (
         ["der hund &quot; bello &quot; , der unterm tisch schläft , gehört meiner nachbarin ."],
         ["the dog &quot; bello &quot; , sleeping under the table , is my neighbour &apos;s ."],
     ),
-    "names": (
-        ["Giuseppe Verdi, Gioachino Rossini und Giacomo Puccini", "Karl V. von Frankreich", "Johanna die Wahnsinnige"],
-        ["Giuseppe Verdi, Gioachino Rossini and Giacomo Puccini", "Charles V of France", "Joanna the Mad"],
-    ),
-    "names alone": (
-        ["Guillaume Apollinaire, Marguerite Duras", "Société Générale de Banque Bruxelles", "Москва ( Россия )"],
-        ["Wilhelm Apollinaris Margarete", "Banco General", "Moscow"],
-    ),
+    "names": (["Giuseppe Verdi, Gioachino Rossini und Giacomo Puccini"], ["Joanna the Mad, Giacomo Puccini"]),
+    "names alone": (["Guillaume Apollinaire, Marguerite Duras"], ["Wilhelm Apollinaris Margarete"]),
     "numbers": (["12 345,67 8 90 Mio. € 2.000 1. 2. 3."], ["12,345.67 8 90 m € 2,000 1st 2nd 3rd"]),
-    "code": (
-        [
-            "git log --oneline -- src/main.c | head",
-            "print(len(my_list)); return self.value_of[key]",
-            "<b>{name}</b> %s",
-        ],
-        [
-            "git log --oneline -- src/main.c | head",
-            "print(len(my_list)); return self.value_of[key]",
-            "<i>{name}</i> %d",
-        ],
-    ),
-    "addresses": (["https://example.org/les/enfants/de/la/patrie"], ["www.example.org/allons/enfants"]),
+    "code": (CODE, [*CODE[:2], "<i>{name}</i> %d"]),
     "copied": (FRENCH, FRENCH),
     "copied in part": ((*GERMAN, *FRENCH), (*ENGLISH, *FRENCH)),
     "few letters": (["Le chat dort bien"], ["The cat sleeps"]),
     "one line in three": ((*FRENCH[:2], *GERMAN), (*ENGLISH[:2], *ENGLISH)),
     "repeated words": (["Kolumbianisch"] * 30, ["Columbian"] * 30),
-    "nothing": (["", " "], ["", "a"]),
-    "no letters": (["— … ?!", "١٢٣ ٤٥٦"], ["— … ?!", "123"]),
+    "no letters": (["— … ?!", ""], ["— … ?!", "123"]),
     "half a character": (["\ud800 " * 30 + GERMAN[0]], ["\udfff " * 30 + ENGLISH[0]]),
 }
 
@@ -194,7 +166,6 @@ def test_no_warning(name: str) -> None:
         *((OTHERS["Chinese"], code) for code in ("zh", "zho_Hant", "cmn", "yue", "ja", "nan_Hant")),
         *((OTHERS["Arabic"], code) for code in ("arz_Arab", "ary", "ace_Arab", "ckb", "uz")),
         *((OTHERS["Czech"], "sk"), (OTHERS["Spanish"], "gl"), (OTHERS["Hindi"], "mai_Deva")),
-        ("shiroi inu ga kesa kara furui teeburu no shita de nemutte iru", "ja"),  # in Latin letters
     ],
 )
 def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(text: str, code: str) -> None:
@@ -204,16 +175,9 @@ def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(te
 @pytest.mark.parametrize(
     ("text", "code", "expected"),
     [
-        (FRENCH[0], "deu_Latn", "the source looks like French; de-en reads German: take a model for French to English"),
         (FRENCH[0], "ja", "the source looks like French; de-en reads Japanese: take a model for French to English"),
         (OTHERS["Arabic"], "ceb", "the source looks like Arabic; de-en reads ceb: take a model for Arabic to English"),
         (OTHERS["Japanese"], "zh-cmn", "the source looks like Japanese; de-en reads Chinese: take a model for"),
-        (GERMAN[0], "nld_Latn", "the source looks like German; de-en reads Dutch: take a model for German to English"),
-        (
-            OTHERS["Polish"],
-            "sr",
-            "the source looks like Polish; de-en reads Serbian: take a model for Polish to English",
-        ),
     ],
 )
 def test_codes_of_other_systems(text: str, code: str, expected: str) -> None:
@@ -256,11 +220,6 @@ def test_a_copy_in_another_process_begins_anew() -> None:
     assert copy.add(pairs_of(FRENCH[:1], ENGLISH[:1])) != ""
 
 
-def test_a_line_counts_once() -> None:
-    check = LanguageCheck("toy", "de", "en")
-    assert check.add(pairs_of(["das haus"] * 100, ["the house"] * 100)) == ""
-
-
 def test_threads_share_a_check() -> None:
     check, warnings = LanguageCheck("de-en", "de", "en"), []
     threads = [Thread(target=lambda: warnings.append(check.add(pairs_of(FRENCH, ENGLISH)))) for _ in range(8)]
@@ -269,14 +228,6 @@ def test_threads_share_a_check() -> None:
     for thread in threads:
         thread.join(LOCK_SECONDS)
     assert sorted(map(bool, warnings)) == [False] * 7 + [True]
-
-
-def test_importing_it_loads_neither_torch_nor_the_library() -> None:
-    code = (
-        "import sys; import align.models.language_check as check; check.LanguageCheck('m', 'de', 'en');"
-        "print({'torch', 'numpy', 'py3langid', 'transformers'} & set(sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"set()\n"
 
 
 def test_languages_and_their_names() -> None:
