@@ -169,7 +169,7 @@ def read_architecture(config: Config) -> Architecture:
 
 def _positive(config: Config, name: str, otherwise: float) -> float:
     """Return a number above 0."""
-    value = config.number(name) if config.has(name) else float(otherwise)
+    value = config.number(name, otherwise)
     if value <= 0:
         raise ModelError(f"its {name} is {value}, not above 0", file=config.file)
     return value

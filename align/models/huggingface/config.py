@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ from align.core.errors import ModelError, show_value
 MAX_POSITIONS, USUAL_POSITIONS = 10_000, 1024
 """Limits of pieces where positions are not weights: the maximum, and the default without a setting, as for T5. Time and
 memory of attention grow with their square."""
+
+
+USUAL_BYTES = 4 * USUAL_POSITIONS
+"""Default limit of ByT5, whose pieces are bytes."""
 
 
 def read_file(path: Path) -> bytes:
@@ -31,10 +35,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelError("not a JSON object", file=str(path))
     return content
-
-
-USUAL_BYTES = 4 * USUAL_POSITIONS
-"""Default limit of ByT5, whose pieces are bytes."""
 
 
 def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
@@ -65,40 +65,33 @@ class Config:
         """Tell whether a setting has a value other than null."""
         return self.content.get(name) is not None
 
-    def _wrong(self, name: str, expected: str) -> ModelError:
-        return ModelError(f"its {name} is {show_value(self.content.get(name))}, not {expected}", file=self.file)
-
-    def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
-        """Return a whole number from `least` to `most`."""
+    def _read(
+        self, name: str, otherwise: object, kind: type | tuple[type, ...], expected: str, fits: Callable[[Any], bool]
+    ) -> Any:
+        """Return a value of a type that fits, or `otherwise` for a missing one unless that is None."""
         value = self.content.get(name)
         if value is None and otherwise is not None:
             return otherwise
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self._wrong(name, f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else ""))
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool) or not fits(value):
+            raise ModelError(f"its {name} is {show_value(value)}, not {expected}", file=self.file)
         return value
 
-    def number(self, name: str) -> float:
+    def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
+        """Return a whole number from `least` to `most`."""
+        expected = f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else "")
+        return int(self._read(name, otherwise, int, expected, lambda n: least <= n <= most))
+
+    def number(self, name: str, otherwise: float | None = None) -> float:
         """Return a finite number."""
-        value = self.content.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e9:
-            raise self._wrong(name, "a number")
-        return float(value)
+        return float(self._read(name, otherwise, (int, float), "a number", lambda n: abs(n) < 1e9))
 
     def share(self, name: str) -> float:
         """Return a number from 0 to 1."""
-        value = self.content.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise self._wrong(name, "a number from 0 to 1")
-        return float(value)
+        return float(self._read(name, None, (int, float), "a number from 0 to 1", lambda n: 0 <= n <= 1))
 
     def switch(self, name: str, otherwise: bool) -> bool:
         """Return true or false."""
-        value = self.content.get(name)
-        if value is None:
-            return otherwise
-        if not isinstance(value, bool):
-            raise self._wrong(name, "true or false")
-        return value
+        return bool(self._read(name, otherwise, bool, "true or false", lambda value: True))
 
     def inner(self, name: str) -> Config:
         """Return the settings in a nested object; empty if it is missing."""
@@ -107,30 +100,17 @@ class Config:
 
     def word(self, name: str, otherwise: str) -> str:
         """Return a short string."""
-        value = self.content.get(name)
-        if value is None:
-            return otherwise
-        if not isinstance(value, str) or len(value) > 100:
-            raise self._wrong(name, "a word")
-        return value
+        return str(self._read(name, otherwise, str, "a word", lambda word: len(word) <= 100))
 
     def one_of(self, name: str, known: Collection[str]) -> str:
         """Return a string that is in `known`."""
-        value = self.word(name, "")
-        if value not in known:
-            raise self._wrong(name, "one that is known here")
-        return value
+        return str(self._read(name, None, str, "one that is known here", known.__contains__))
 
     def id(self, name: str) -> int | None:
         """Return the id of a piece, the first of several; None if there is none."""
         value = self.content.get(name)
-        if isinstance(value, list) and value:
-            value = value[0]
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
-            raise self._wrong(name, "the number of a piece")
-        return value
+        first = Config({name: value[0] if isinstance(value, list) and value else value}, self.file)
+        return first.size(name, least=0) if first.has(name) else None
 
 
 def tokenizer_config(root: Path) -> Config:
