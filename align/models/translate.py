@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from align.core.backend import Translator
 from align.core.errors import PairError, shorten
 from align.core.scores import NULL
 from align.core.stream import (
@@ -30,12 +30,12 @@ from align.core.stream import (
     exceeds,
 )
 from align.core.text import IdPair, normalize, words_of
-from align.core.types import Alignment, Choice, Pair, Pieces, Place, Search
+from align.core.types import Alignment, Choice, Pair, Place, Search
 from align.models.detokenize import UNKNOWN
 from align.models.punctuation import is_punctuation
 
 if TYPE_CHECKING:
-    from align.core.aligner import Aligner, Direction
+    from align.core.aligner import Aligner
 
 
 Scores = Callable[[Pair], "Sequence[Sequence[float]] | None"]
@@ -48,27 +48,16 @@ _NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 """Text that would end a side of `source ||| target`, or a line."""
 
 
-UnknownPart = Callable[[str], str]
-"""Returns the part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`."""
-
-
-def _tokens(text: str) -> list[str]:
-    """Cut a text into runs of letters, digits, combining marks and invisible characters, and single other ones."""
-    tokens: list[str] = []
-    in_word = False
-    for character in text:
-        if in_word and _is_of_word(character):
-            tokens[-1] += character
-            continue
-        in_word = _is_of_word(character)
-        tokens.append(character)
-    return tokens
-
-
 def _is_of_word(character: str) -> bool:
     if character == UNKNOWN:
         return False
     return character.isalnum() or unicodedata.category(character).startswith("M") or not normalize(character)
+
+
+def _tokens(text: str) -> list[str]:
+    """Cut a text into runs of letters, digits, combining marks and invisible characters, and single other ones."""
+    runs = ((of_word, list(run)) for of_word, run in groupby(text, _is_of_word))
+    return [token for of_word, run in runs for token in (["".join(run)] if of_word else run)]
 
 
 def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
@@ -78,7 +67,7 @@ def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
     return "".join(tokens[unknown[0] : unknown[-1] + 1]) if unknown else word
 
 
-def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = str) -> Alignment:
+def replace_unknown(alignment: Alignment, scores: Scores, part: Callable[[str], str] = str) -> Alignment:
     """Replace each unknown token of the translation by the unknown part of its source word.
 
     The source word is the one with the best link, or the highest score if no link leads to a word that is more than
@@ -87,44 +76,38 @@ def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = st
     Args:
         alignment: of a source sentence and its translation, in which UNKNOWN stands for each unknown piece.
         scores: returns scores, for words without a link.
-        part: returns the unknown part of a source word.
+        part: returns the part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`.
     """
-    words = alignment.pair.target
-    unknown = [j for j, word in enumerate(words) if UNKNOWN in word]
-    if not unknown:
+    words, sentence = alignment.pair.target, alignment.pair.source
+    if not any(UNKNOWN in word for word in words):
         return alignment
-    sources = _sources(alignment, unknown, scores)
+    rows: Sequence[Sequence[float]] | None = None
     target: list[str] = []
     numbers: list[int] = []  # number in the result of each word of the translation
-    before = None
+    before = None  # source of the word before, if that ends with an unknown piece
     for j, word in enumerate(words):
-        source = sources.get(j)
-        if source is not None and source == before and word.startswith(UNKNOWN):
-            target[-1] += _around_unknown(word)[1]
+        if UNKNOWN not in word:
+            target.append(word)
+            before = None
         else:
-            target.append(word if j not in sources else _replaced(word, alignment.pair.source, source, part))
+            source = _best({i: score for (i, linked), score in alignment.scores.items() if linked == j}, sentence)
+            if source is None or is_punctuation(sentence[source]):
+                rows = rows or scores(alignment.pair) or [[]] * len(words)
+                by_score = _best(dict(enumerate(rows[j][:-1])), sentence)
+                source = source if by_score is None else by_score
+            start, end = _around_unknown(word)
+            if source is not None and source == before and word.startswith(UNKNOWN):
+                target[-1] += end
+            else:
+                copied = "" if source is None else _NOT_IN_A_WORD.sub("", part(_core(sentence[source])))
+                target.append(f"{start}{copied or NO_SOURCE}{end}")
+            before = source if word.endswith(UNKNOWN) else None
         numbers.append(len(target) - 1)
-        before = source if word.endswith(UNKNOWN) else None
     links: dict[tuple[int, int], float] = {}
     for (i, j), score in alignment.scores.items():
         link = i, numbers[j]
         links[link] = max(score, links.get(link, 0.0))
     return replace(alignment, pair=alignment.pair.with_target(tuple(target)), scores=links)
-
-
-def _sources(alignment: Alignment, unknown: Sequence[int], scores: Scores) -> dict[int, int | None]:
-    """Return the source word of each unknown word; None if there is none."""
-    sources: dict[int, int | None] = {}
-    rows: Sequence[Sequence[float]] | None = None
-    sentence = alignment.pair.source
-    for j in unknown:
-        best = _best({i: score for (i, target), score in alignment.scores.items() if target == j}, sentence)
-        if best is None or is_punctuation(sentence[best]):
-            rows = rows or scores(alignment.pair) or [[]] * len(alignment.pair.target)
-            by_score = _best(dict(enumerate(rows[j][:-1])), sentence)
-            best = best if by_score is None else by_score
-        sources[j] = best
-    return sources
 
 
 def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
@@ -133,15 +116,10 @@ def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
     return -max(ranked)[2] if ranked else None
 
 
-def _replaced(word: str, sentence: Sequence[str], source: int | None, part: UnknownPart) -> str:
-    """Return the unknown part of the source word, surrounded by the known tokens of the translation's word."""
-    before, after = _around_unknown(word)
-    if source is None:
-        return f"{before}{NO_SOURCE}{after}"
-    word = sentence[source]
+def _core(word: str) -> str:
+    """Return a word without punctuation around it; the whole word if it has nothing else."""
     inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
-    core = word[inner[0] : inner[-1] + 1] if inner else word  # without punctuation around it
-    return f"{before}{_NOT_IN_A_WORD.sub('', part(core)) or NO_SOURCE}{after}"
+    return word[inner[0] : inner[-1] + 1] if inner else word
 
 
 def _around_unknown(word: str) -> tuple[str, str]:
@@ -208,7 +186,7 @@ def translate(
         PairError: a sentence, or its translation, is longer than the model's limit, unless the aligner's `too_long` is
             "blank". Earlier alignments are yielded first.
     """
-    return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
+    return _Translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
 def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generator[Alignment, None, None]]:
@@ -220,7 +198,7 @@ def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generato
     Raises:
         ModelError: the model cannot translate.
     """
-    return partial(_translating(aligner, search).align, choices=aligner.choices)
+    return partial(_Translating(aligner, search).align, choices=aligner.choices)
 
 
 def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
@@ -238,19 +216,16 @@ def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterato
             yield Pair(words_of(sentence, f"sentence {number}"), (), number)
 
 
-def _translating(aligner: Aligner, search: Search) -> _Translating:
-    return _Translating(aligner, aligner.forward.recorder.translator(search, aligner.batch_tokens))
-
-
-@dataclass(frozen=True, eq=False)
 class _Translating:
     """Translates with a model, and aligns the translations with their sources."""
 
-    aligner: Aligner
-    translator: Translator
+    def __init__(self, aligner: Aligner, search: Search) -> None:
+        self._aligner, self._search_by = aligner, search
+        self._recorder = aligner.forward.recorder
+        self._translator = self._recorder.translator(search, aligner.batch_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _translating, (self.aligner, self.translator.search)
+        return _Translating, (self._aligner, self._search_by)
 
     def align(
         self,
@@ -264,7 +239,7 @@ class _Translating:
         Args:
             choices: layer and head, if they are not to be chosen by the text.
         """
-        steps = self.aligner.steps._replace(choices=choices)
+        steps = self._aligner.steps._replace(choices=choices)
         places = [choice.place for choice in choices]
 
         def note_choice(choices: tuple[Choice, ...]) -> None:
@@ -277,36 +252,31 @@ class _Translating:
             aligned = align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool)
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)
-                yield from self.aligner.checked(finished, source_alone=True)
+                yield from self._aligner.checked(finished, source_alone=True)
 
     def _finish(self, alignment: Alignment, places: Sequence[Place]) -> Alignment:
         """Replace unknown pieces, and mark a sentence that was too long to be translated."""
-        alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
+
+        def scores(pair: Pair) -> Sequence[Sequence[float]] | None:
+            pieces = encode(self._recorder, pair, "blank").pieces
+            if pieces is None or not places:
+                return None
+            rows: list[list[float]] = self._aligner.forward.reader.scores([pieces], places[0])[0].tolist()
+            return rows
+
+        def is_known(token: str) -> bool:
+            return self._recorder.unk not in self._recorder.encode(Pair((token,), (), 1)).source
+
+        alignment = replace_unknown(alignment, scores, lambda word: unknown_part(word, is_known))
         pair = alignment.pair
-        if pair.source and not pair.target and self._is_too_long(pair):
+        if pair.source and not pair.target and self._encode(pair)[1]:
             return replace(alignment, skipped="too long")
         return alignment
-
-    def _scores(self, pair: Pair, places: Sequence[Place]) -> Sequence[Sequence[float]] | None:
-        """Return the forward model's word scores of a pair `[J][I+1]`; None if there is nothing to score."""
-        pieces = encode(self._forward.recorder, pair, "blank").pieces
-        if pieces is None or not places:
-            return None
-        rows: list[list[float]] = self._forward.reader.scores([pieces], places[0])[0].tolist()
-        return rows
-
-    def _unknown_part(self, word: str) -> str:
-        recorder = self._forward.recorder
-        return unknown_part(word, lambda token: recorder.unk not in recorder.encode(Pair((token,), (), 1)).source)
-
-    @property
-    def _forward(self) -> Direction:
-        return self.aligner.forward
 
     def _translated(self, sentences: Iterable[Pair], pool: Pool) -> Iterator[Pair]:
         """Yield sentences with their translations, which are blank if the sentence is blank or too long."""
         queue = InOrder(pool, "translate", SEARCH_WORDS)
-        for chunk in error_last(chunks(sentences, self.aligner.buffer, lambda pair: pair.memory())):
+        for chunk in error_last(chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())):
             if isinstance(chunk, Exception):
                 queue.put_error(chunk)
                 break
@@ -328,7 +298,7 @@ class _Translating:
                     pairs[n] = sentence.otherwise
                     waiting.append(n)
                 else:
-                    if self.translator.search.allow_unk:
+                    if self._search_by.allow_unk:
                         translation = tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
                     results[n] = sentence.with_target(translation)
             on_batch = None
@@ -336,45 +306,36 @@ class _Translating:
 
     def _search(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
         """Return the translations of sentences."""
-        results = [attempt(self._encode, pair) for pair in sentences]
-        encoded = {n: pieces for n, pieces in enumerate(results) if pieces and not isinstance(pieces, PairError)}
-        translations: dict[int, tuple[str, ...]] = {}
+        results: list[tuple[str, ...] | PairError] = [()] * len(sentences)
+        encoded: dict[int, Sequence[int]] = {}
+        for n, pair in enumerate(sentences):
+            found = attempt(self._encode, pair)
+            if isinstance(found, PairError):
+                results[n] = found
+            elif found[1] and self._aligner.too_long != "blank":
+                name = "the model"
+                if self._aligner.reverse is not None:
+                    name = f"the forward model ({self._recorder.name})"
+                hint = f"shorten it, or leave such lines without translation ({BLANK})"
+                message = f"source has {found[1][0]}, {name} takes {found[1][1]:,}"
+                line = pair.origin.line or pair.id
+                results[n] = PairError(message, file=pair.origin.file, line=line, hint=hint)
+            elif found[0]:
+                encoded[n] = found[0]
         for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
-            translations |= zip(batch, self.translator([encoded[n] for n in batch]), strict=True)
+            for n, words in zip(batch, self._translator([encoded[n] for n in batch]), strict=True):
+                results[n] = words
             if on_batch:
                 on_batch(len(batch))
-        return [
-            result if isinstance(result, PairError) else translations.get(n, ()) for n, result in enumerate(results)
-        ]
+        return results
 
-    def _pieces(self, pair: Pair) -> Pieces:
-        return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
-
-    def _is_too_long(self, pair: Pair) -> bool:
-        longest = self.translator.longest
-        return exceeds(pair.source, longest) or len(self._pieces(pair).source) > longest
-
-    def _encode(self, pair: Pair) -> Sequence[int] | None:
-        """Return a sentence's pieces; None if it is blank or too long."""
-        longest = self.translator.longest
+    def _encode(self, pair: Pair) -> tuple[Sequence[int], tuple[str, int] | None]:
+        """Return the pieces of a sentence, none of a blank one; and its length and the limit if it is too long."""
+        longest = self._translator.longest
         if exceeds(pair.source, longest):
-            self._refuse(pair, f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest)
-            return None
-        encoded = self._pieces(pair)
+            return (), (f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest)
+        encoded = self._recorder.encode(Pair(pair.source, (), pair.id))
         if max(encoded.source_words) == NULL:
-            return None
-        pieces = encoded.source
-        if len(pieces) <= longest:
-            return pieces
-        self._refuse(pair, f"{len(pieces):,} pieces with </s>", longest)
-        return None
-
-    def _refuse(self, pair: Pair, length: str, limit: int) -> None:
-        """Raise an error for a sentence that is too long, unless the policy leaves such sentences blank."""
-        if self.aligner.too_long == "blank":
-            return
-        forward = f"the forward model ({self._forward.recorder.name})"
-        name = "the model" if self.aligner.reverse is None else forward
-        hint = f"shorten it, or leave such lines without translation ({BLANK})"
-        message = f"source has {length}, {name} takes {limit:,}"
-        raise PairError(message, file=pair.origin.file, line=pair.origin.line or pair.id, hint=hint)
+            return (), None
+        length = len(encoded.source)
+        return encoded.source, (f"{length:,} pieces with </s>", longest) if length > longest else None
