@@ -12,7 +12,6 @@ from tests import toy
 from tests.hostile import (
     fuzz_ctranslate2,
     fuzz_documents,
-    fuzz_hugging,
     fuzz_links,
     fuzz_marian,
     fuzz_markup,
@@ -50,12 +49,9 @@ def test_documents_keep_all_but_their_tags(kind: str) -> None:
 
 
 @FORKS
-@pytest.mark.parametrize("kind", ["fairseq", "hugging", "marian", "ctranslate2"])
+@pytest.mark.parametrize("kind", ["fairseq", "marian", "ctranslate2"])
 def test_damaged_model_folders_are_answered(kind: str, tmp_path: Path) -> None:
-    if kind == "hugging":
-        pytest.importorskip("transformers")
-        assert search(fuzz_hugging.hugging_case(tmp_path), 40)["wrong"] == 0
-    elif kind == "ctranslate2":
+    if kind == "ctranslate2":
         pytest.importorskip("ctranslate2")
         assert search(fuzz_ctranslate2.ctranslate2_case(tmp_path), 40)["wrong"] == 0
     elif kind == "marian":
