@@ -52,16 +52,3 @@ def test_the_program_converts_or_says_why_not(tmp_path: Path) -> None:
     )
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
     assert result.stderr.startswith("examples/to_hugging_face.py: error: ")
-
-
-def test_nothing_outside_of_the_folder_is_converted(tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(BUNDLED / "de-en", model)
-    (model / "dict...").mkdir()
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "de.spm").write_bytes(b"secret")
-    text = (model / "model.toml").read_text(encoding="utf-8")
-    (model / "model.toml").write_text(text.replace('source = "de"', 'source = "../secret/de"'), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"model\.toml: '\.\./secret/de' is not a language code"):
-        convert(str(model), tmp_path / "out")
-    assert not (tmp_path / "out").exists()

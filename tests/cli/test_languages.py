@@ -16,7 +16,7 @@ from align.cli import main
 from align.compat import eflomal
 from align.compat.simalign import SentenceAligner
 from tests.cli.conftest import Result
-from tests.conftest import EXAMPLES, SHARED
+from tests.conftest import EXAMPLES
 
 FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
 ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
@@ -69,23 +69,6 @@ def test_one_foreign_line_does_not_condemn_a_text(run: Callable[..., Result]) ->
     assert told(run("--buffer", 1, stdin=title + EXAMPLES.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize(
-    "line", ["ЧЁРНАЯ КОШКА СО ВЧЕРАШНЕГО ВЕЧЕРА СПИТ В ДОМЕ", "Η Μαύρη Γάτα Κοιμάται Στο Σπίτι Από Χθες"]
-)
-def test_capitals_of_other_scripts(run: Callable[..., Result], line: str) -> None:
-    assert any("the source looks like " in warning for warning in told(run(stdin=f"{line} ||| {ENGLISH}\n")))
-
-
-@pytest.mark.parametrize("words", ["characters", "pieces", "segmented"])
-def test_words_of_text_without_spaces(run: Callable[..., Result], words: str) -> None:
-    line = (
-        "今日は天気がいいので、私たちは学校の庭で本を読みました。 ||| The weather is nice today , so we read books .\n"
-    )
-    found = told(run("--words", words, stdin=line))
-    assert "the source looks like Japanese; de-en-fast reads German: take a model for Japanese to English" in found
-    assert all("looks like" in one or "unknown to the model" in one for one in found)
-
-
 def test_a_foreign_script_is_unknown_from_the_first_line(run: Callable[..., Result]) -> None:
     line = "ذهب الطفل إلى المدرسة أمس مع أخيه . ||| The child went to school yesterday with his brother .\n"
     unknown, language = told(run(stdin=line))
@@ -133,17 +116,6 @@ def test_python_and_drop_ins(name: str) -> None:
     (warning,) = shown
     assert warning.category is TextWarning
     assert str(warning.message).startswith("the source looks like French; de-en")
-
-
-def test_right_text_is_not_warned_of(run: Callable[..., Result]) -> None:
-    assert told(run(EXAMPLES)) == []
-
-
-def test_real_french(run: Callable[..., Result]) -> None:
-    folder = SHARED / "gold" / "enfr-hansards447"
-    if not folder.is_dir():
-        pytest.skip(f"needs {folder.name} in {SHARED.name}/gold beside the repository (or $EXTRACT_ALIGN_DATA)")
-    assert LOOKS_FRENCH in told(run("-s", folder / "test.f", "-t", folder / "test.e", "-o", "/dev/null"))
 
 
 def test_links_come_before_the_library(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import baseline, combine, evaluate, extract
+from align.cli import combine, evaluate, extract
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -67,27 +67,8 @@ def test_offsets_of_a_translation_are_in_what_is_written(run: Callable[..., Resu
     assert {target for _, target in slices(links, " das  haus", translation)} == set(translation.split(" "))
 
 
-def test_a_run_that_goes_on(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(b="das  haus ||| the\n")
-    assert run("b", "-o", "links", "--resume", "-f", "offsets").code == 0
-    write(b="das haus ||| the\n")  # the same words
-    failed(run("b", "-o", "links", "--resume", "-f", "offsets"), "links: was made with other settings (input b: ")
-
-
 def test_what_reads_links_of_words_says_so(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
     write(offsets="0:3-1:4\n", gold="0-0\n")
     message = "line 1: '0:3-1:4' is not a link such as 0-3"
     failed(run_main(combine.main, "offsets", "gold"), message)
     failed(run_main(evaluate.main, "-g", "gold", "offsets"), message)
-
-
-def test_statistical_aligners_have_them(run_main: Callable[..., Result]) -> None:
-    pytest.importorskip("systran_align")
-    text = "\n".join(f" das  {word} |||the\u3000 {word}" for word in "abcdefghijklmnopqrst" * 4) + "\n"
-    lines, records = (
-        run_main(baseline.main, "-q", "fast_align", "-f", form, stdin=text).out.decode().splitlines()
-        for form in ("offsets", "jsonl")
-    )
-    assert any(lines)
-    for line, record, pair in zip(lines, records, text.splitlines(), strict=True):
-        assert not line or slices(line, *pair.split("|||")) == of_words(record)

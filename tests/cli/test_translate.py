@@ -50,9 +50,6 @@ def run(plain: Callable[..., Result]) -> Callable[..., Result]:
     return partial(plain, "--translate", *DIAGONAL)
 
 
-# What comes out
-
-
 def test_bytes(run: Callable[..., Result]) -> None:
     assert run("-q", "text") == (0, EXPECTED, "")
 
@@ -91,21 +88,6 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert lines[1] == "extract-align: layer 1, all heads (as asked)"
     assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 bad, ")
     assert lines[3].endswith(f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3|v:{align.__version__}")
-
-
-def test_the_signature_says_how_to_translate(run: Callable[..., Result]) -> None:
-    assert "|translate:beam5|" in run(stdin="das\n").err
-    assert "|translate:beam2-unk|" in run("--beam", 2, "--allow-unk", stdin="das\n").err
-
-
-def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> None:
-    reverse = toy.save_reverse_model(tmp_path / "en-de")
-    result = plain("--translate", "--reverse-model", reverse, "--symmetrize", "union", "text")
-    assert [line.partition(" ||| ")[0] for line in result.out.decode().splitlines()] == TRANSLATIONS
-    assert "|null:eos|threshold:0.5|translate:beam5|reverse:fairseq:en-de@" in result.err
-
-
-# Translations that could tear a line
 
 
 def test_no_translation_tears_its_line(
@@ -150,9 +132,6 @@ def test_an_empty_translation_is_a_line_too(
     assert out.split(b"\n")[1] == b""
 
 
-# Bad input: exit 1, file and line, and what came before is not lost
-
-
 def test_a_line_that_is_too_long(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(text="das haus\n" + "haus " * 40 + "\nund\n")
     result = run("text")
@@ -170,18 +149,6 @@ def test_a_translation_that_is_too_long_to_be_read_again(
     assert "1 line, 0 blank, 1 bad (1 too long), " in result.err
 
 
-def test_bytes_that_are_no_text(run: Callable[..., Result]) -> None:
-    result = run("-q", stdin=b"das haus\n\nund \xff\nhaus\n")
-    failed(result, "stdin, line 3: not UTF-8 (byte 0xff at position 5)")
-    assert result.out == b"the house ||| 0-0 1-1\n\n"
-    failed(run("-q", "no/such"), "no/such: No such file")
-
-
-def test_words_that_no_piece_is_left_of(run_main: Callable[..., Result]) -> None:
-    result = run_main(extract.main, "-q", "--translate", "--beam", 1, stdin="\x07\n")
-    assert (result.code, result.out) == (0, b" ||| \n")
-
-
 def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
     result = run("-q", stdin="das haus\nund ||| and\nund ||| and\n")
     assert (result.code, result.out.count(b"\n")) == (0, 3)
@@ -195,18 +162,13 @@ def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
     ("arguments", "message"),
     [
         (("--translate", "-s", "a", "-t", "b"), "--translate writes the target side itself: leave out -t/--target"),
-        (("--translate", "-s", "a", "b"), "either FILE or -s FILE"),
         (("--translate", "-f", "naacl"), "-f naacl has no room for translations"),
-        (("-s", "a"), "-s/--source and -t/--target go together"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
     result = run_main(extract.main, *arguments)
     assert (result.code, result.out) == (2, b"")
     assert message in result.err
-
-
-# Unknown words
 
 
 def test_source_words_take_the_place_of_unknown_ones(run_main: Callable[..., Result]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -43,13 +42,3 @@ def test_two_models_and_segmented_words(run: Callable[..., Result]) -> None:
     record = json.loads(run("-q", "--words", "segmented", "-f", "jsonl", stdin=line).out)
     assert record["source"] == ["Das", "Haus,", "日本", "へ"]
     assert record["source_spans"] == [[0, 3], [4, 9], [10, 12], [13, 14]]
-
-
-def test_a_run_that_goes_on_and_its_signature(run: Callable[..., Result], tmp_path: Path) -> None:
-    text, out = tmp_path / "text", tmp_path / "links"
-    text.write_text("das haus|||the house\n" * 3, encoding="utf-8")
-    first = run(text, "--words", "pieces", "-o", out, "--resume")
-    assert (first.code, "|words:pieces|" in first.err) == (0, True)
-    again = run(text, "-o", out, "--resume")
-    assert again.code == 1
-    assert "words:pieces" in again.err

@@ -211,28 +211,9 @@ def test_a_t5_without_a_prefix_is_warned_of_with_its_tasks(hub: Callable[[str], 
 
 
 @pytest.mark.parametrize("code", ["de", "__de__"])
-def test_codes_of_m2m100_with_and_without_marks(
-    hub: Callable[[str], Path], copied: Callable[[str], Path], code: str
-) -> None:
+def test_codes_of_m2m100_with_and_without_marks(hub: Callable[[str], Path], code: str) -> None:
     expected = encode(hub(M2M100), "das ist", source_lang="de", target_lang="en")
     assert encode(hub(M2M100), "das ist", source_lang=code, target_lang="en") == expected
-    folder = copied(M2M100)  # with a tokenizer.json, as exports to other formats have it
-    write_tokenizer_json(folder)
-    assert encode(folder, "das ist", source_lang=code, target_lang="__en__").source[0] == expected.source[0]
-
-
-def write_tokenizer_json(folder: Path) -> None:
-    """The pieces of a vocab.json as a tokenizer.json whose special tokens are the languages."""
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-
-    from align.models.huggingface.languages import LANGUAGES
-
-    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    tokenizer: Any = Tokenizer(models.Unigram([(piece, -1.0) for piece in ids], unk_id=3))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.add_special_tokens([AddedToken(f"__{code}__", special=True) for code in LANGUAGES["m2m100"].split()])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "vocab.json").unlink()
 
 
 def test_small100_reads_the_target_language_and_starts_with_an_end(hub: Callable[[str], Path]) -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,99 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, load
 from align.core.scores import collate
-from align.models.huggingface import vocabulary
 from tests.conftest import needs_int8
-from tests.hub_models import HubModel, find_model, write_model
-
-NAMES = (
-    *("Helsinki-NLP/opus-mt-de-en", "facebook/m2m100_418M", "facebook/nllb-200-distilled-600M", "facebook/bart-large"),
-    *("facebook/mbart-large-50-many-to-many-mmt", "facebook/wmt19-de-en", "google-t5/t5-small", "google/pegasus-xsum"),
-)
-"""One model of each way to store a vocabulary."""
-CHANGED_BY_HAND = ("tokenizer.json", "tokenizer_config.json")
-
-
-class Count:
-    """Hash operations on pieces and ids: what looking one up, or putting it into a set or a dict, costs."""
-
-    total = 0
-
-
-class Piece(str):
-    """A piece that counts."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        Count.total += 1
-        return super().__hash__()
-
-
-class Id(int):
-    """An id that counts."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        Count.total += 1
-        return super().__hash__()
-
-
-def operations(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many hash operations reading a folder's vocabulary and preparing its text take."""
-
-    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
-        def read_counted(*given: Any) -> Any:
-            found = read(*given)
-            if isinstance(found, list):
-                return [Piece(piece) for piece in found]
-            if isinstance(found, dict):
-                return {Piece(piece): Id(n) for piece, n in found.items()}
-            found.ids = {Piece(piece): Id(n) for piece, n in found.ids.items()}
-            return found
-
-        return read_counted
-
-    for name in ("_read_ids", "sentencepiece_pieces", "JsonTokenizer"):
-        monkeypatch.setattr(vocabulary, name, counted(getattr(vocabulary, name)))
-    Count.total = 0
-    try:
-        pieces = vocabulary.read_vocabulary(folder, kind)
-        for side in (0, 1):
-            pieces.preprocessor(side, "en", ModelOptions())
-            pieces.of_no_word(side)
-    finally:
-        monkeypatch.undo()
-    return Count.total
-
-
-def kind_of(model: HubModel) -> str:
-    return "mbart-50" if "mbart-large-50" in model.name else model.kind
-
-
-@pytest.mark.parametrize("bare", [False, True], ids=["as saved", "without tokenizer.json"])
-@pytest.mark.parametrize("name", NAMES)
-def test_reading_a_vocabulary_takes_time_linear_in_its_size(
-    name: str, bare: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = find_model(name)
-    counts = []
-    for pieces in (1_000, 2_000):
-        folder = tmp_path / str(pieces)
-        folder.mkdir()
-        smaller = model.with_pieces(pieces)
-        smaller.text(folder, smaller)
-        (folder / "config.json").write_text(json.dumps({"model_type": model.kind}))
-        if bare:
-            if not any((folder / file).is_file() for file in vocabulary.SENTENCEPIECE_FILES):
-                pytest.skip("it has no other vocabulary")
-            for file in CHANGED_BY_HAND:
-                (folder / file).unlink(missing_ok=True)
-        counts.append(operations(folder, kind_of(model), monkeypatch))
-    assert counts[0] >= 1_000
-    assert counts[1] < 2.2 * counts[0]
-    assert counts[1] < 30 * 2_000 + 10_000  # languages and marks are few
-
+from tests.hub_models import find_model, write_model
 
 SHAPE = {
     "d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,

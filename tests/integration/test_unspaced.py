@@ -141,8 +141,3 @@ def test_heads_are_chosen_by_pieces_where_text_has_no_words(aligner: Aligner) ->
     spaced = [Pair(("我们", "今", "天", "去", "学校", "。"), ("We", "go", "to", "school", "."), 1)]
     for words in (spaced, [Pair(("Haus",), ("house",), 1)], []):
         assert in_units(aligner.forward.recorder, words) is words
-
-
-def test_words_between_spaces_are_not_divided(aligner: Aligner) -> None:
-    with pytest.raises(ValueError, match="words are one of segmented, characters, pieces, icu; not 'spaces'"):
-        list(align_unspaced(aligner, [], "spaces"))

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from align import Pair, load, translate, two_way
+from align import Pair, load, translate
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
 from align.io.pool import processes
 from examples.to_hugging_face import convert
 from tests import hugging
-from tests.conftest import example_pairs, needs_int8
+from tests.conftest import example_pairs
 from tests.hugging import options
 
 pytest.importorskip("transformers")
@@ -129,22 +129,3 @@ def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
     assert [pair.id for pair in expected] == [*range(1, 501)]
     shared = pickle.loads(pickle.dumps(replace(aligner, pool=processes(2), buffer=500)))
     assert [alignment.pair for alignment in translate(shared, lines, search)] == expected
-
-
-def test_in_two_directions(moved: Path, tmp_path: Path) -> None:
-    convert("en-de", tmp_path)
-    lines = ["das haus ist alt .", "", "wir haben heute zeit ."]
-    both, theirs = (
-        two_way(load(forward, device="cpu", reader=None), load(reverse, device="cpu"))
-        for forward, reverse in ((moved, tmp_path), ("de-en", "en-de"))
-    )
-    found = list(translate(both, lines))
-    assert [(one.pair, one.links) for one in found] == [(one.pair, one.links) for one in translate(theirs, lines)]
-    assert [bool(one.links) for one in found] == [True, False, True]
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("int8", marks=needs_int8)])
-def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
-    aligner = load(moved, device="cpu", dtype=dtype)
-    (found,) = translate(aligner, ["das haus ist alt ."])
-    assert found.pair.target == ("the", "house", "is", "old.")

@@ -61,14 +61,6 @@ def test_what_could_tear_a_line_cannot(pieces: str, expected: str) -> None:
     assert words(pieces) == expected
 
 
-def test_escaped_bars_come_out_as_words_of_one() -> None:
-    assert words("&#124;&#124;&#124;", tokenizer="moses-escaped") == "| | |"
-
-
-def test_a_lone_blank_is_no_word() -> None:
-    assert words("▁", "sentencepiece", "moses") == ""
-
-
 def test_the_target_languages_own_rules() -> None:
     assert words("l' homme", tokenizer="moses", language="fr") == "l'homme"
     assert words("a' - li", tokenizer="moses", language="cs") == "a' - li"  # a mistake in sacremoses, survived

@@ -14,8 +14,8 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from align.models import preprocess
 from align.models.folder import BUNDLED
-from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
-from tests.conftest import example_pairs, shared_pairs
+from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules
+from tests.conftest import example_pairs
 
 MODEL = BUNDLED / "de-en"
 
@@ -58,29 +58,12 @@ def test_moses_word_by_word_equals_moses_on_the_sentence(language: str, sentence
         assert "".join(t for t, owner in zip(tokens, owners, strict=True) if owner == number) == word
 
 
-@pytest.mark.parametrize("language", ["de", "en"])
-def test_moses_word_by_word_equals_moses_on_real_text(language: str) -> None:
-    tokenize, moses = moses_tokenizer(language), MosesTokenizer(language)
-    assert tokenize("Haus,", True, "") == ["Haus", ","]
-    for pair in shared_pairs(1500):
-        words = pair.source if language == "de" else pair.target
-        assert moses_words(language, words)[0] == moses.tokenize(" ".join(words), escape=False)
-
-
 def test_sentencepiece_word_by_word_equals_the_sentence() -> None:
     whole = sentencepiece.SentencePieceProcessor(model_file=str(MODEL / "de.spm"))
     preprocessor, met = collect(TextRules("de", "lower", "none", "sentencepiece", MODEL / "de.spm"))
     for pair in example_pairs():
         ids, _ = preprocessor(pair.source)
         assert [met[n] for n in ids] == whole.encode(" ".join(pair.source).lower(), out_type=str)
-
-
-def test_raw_text_keeps_the_users_indices() -> None:
-    preprocessor, met = collect(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"))
-    ids, owners = preprocessor(("Das", "Haus,", "das", "(„ich“)", "sah."))
-    pieces = [met[n].removeprefix("\u2581") for n in ids]
-    spelled = ["".join(p for p, owner in zip(pieces, owners, strict=True) if owner == n) for n in range(5)]
-    assert spelled == ["das", "haus,", "das", "(„ich“)", "sah."]
 
 
 def test_sentencepiece_with_a_dummy_prefix(tmp_path: Path) -> None:
@@ -94,20 +77,6 @@ def test_sentencepiece_with_a_dummy_prefix(tmp_path: Path) -> None:
     for pair in example_pairs():
         ids, _ = preprocessor(pair.target)
         assert [met[n] for n in ids] == whole.encode(" ".join(pair.target), out_type=str)
-
-
-def test_subword_nmt_marks_all_pieces_but_a_tokens_last(tmp_path: Path) -> None:
-    codes = tmp_path / "codes"
-    with codes.open("w", encoding="utf-8") as out:
-        learn_bpe(["low lower lowest newer newest"] * 5, out, 12)
-    preprocessor, met = collect(TextRules("en", "lower", "moses", "subword-nmt", codes))
-    ids, owners = preprocessor(("Lowest", "newly,", "low"))
-    pieces = [met[n] for n in ids]
-    words = "".join(piece + " " for piece in pieces).replace("@@ ", "").split()
-    assert words == ["lowest", "newly", ",", "low"]
-    assert owners[-1] == 2
-    assert "ne@@" in pieces
-    assert pieces[-1] == "low"
 
 
 def test_fastbpe_codes_give_the_same_pieces(tmp_path: Path) -> None:
@@ -177,12 +146,6 @@ def test_moses_with_the_options_of_fairseqs_recipes(tokenizer: str) -> None:
     assert ("@-@" in tokens) == hyphens
 
 
-def test_text_already_in_pieces_is_looked_up_as_it_is() -> None:
-    preprocessor, met = collect(TextRules("de"))
-    assert preprocessor(("Haus@@", "tür", "Haus@@")) == ([0, 1, 0], [0, 1, 2])
-    assert met == ["Haus@@", "tür"]
-
-
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword-nmt"])
 def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "wrong.file"
@@ -202,24 +165,6 @@ def test_any_words_have_owners_in_order(words: list[str]) -> None:
 
 
 ANYTHING = Preprocessor(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"), len)
-
-
-def test_a_sentencepiece_model_whose_normaliser_deletes_letters(tmp_path: Path) -> None:
-    (tmp_path / "rules.tsv").write_text("61\t\n", encoding="utf-8")  # "a" to nothing
-    (tmp_path / "text").write_text("bcd cdb dbc\n" * 50, encoding="utf-8")
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(tmp_path / "text"),
-        model_prefix=str(tmp_path / "odd"),
-        vocab_size=12,
-        model_type="bpe",
-        add_dummy_prefix=False,
-        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    segment = sentencepiece_segmenter(tmp_path / "odd.model")
-    assert segment("a", True) == []
-    assert "".join(segment("bad", True)) == "bd"
 
 
 @pytest.mark.parametrize(
@@ -247,27 +192,6 @@ def test_what_is_kept_of_a_word_is_for_its_place_alone(tokenizer: str, monkeypat
     for sentence in [*sentences, *(pair.source for pair in example_pairs()), *sentences[::-1]]:
         keeping_none = Preprocessor(rules, processor.piece_to_id)
         assert keeping(sentence) == keeping_none(sentence)
-
-
-def test_words_are_forgotten_but_for_the_first_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preprocess, "CACHED_WORDS", 12)
-    monkeypatch.setattr(preprocess, "LASTING", 8)
-    asked: list[str] = []
-
-    def index(piece: str) -> int:
-        asked.append(piece)
-        return 0
-
-    preprocessor = Preprocessor(TextRules("de"), index)
-    for number in range(100):
-        preprocessor(["first", f"word{number % 3}", f"rare{number}", "x" * (number + 60)])
-    assert asked.count("first") == 1
-    assert all(asked.count(f"word{number}") == 1 for number in range(3))
-    assert asked.count("x" * 60) == 1
-    preprocessor(["first", "rare99", "rare50", "x" * 60])
-    assert asked.count("rare99") == 1
-    assert asked.count("rare50") == 2
-    assert asked.count("x" * 60) == 2
 
 
 def test_words_are_normalized_unless_the_dictionary_has_them() -> None:

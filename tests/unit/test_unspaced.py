@@ -1,6 +1,5 @@
 """Words in text without spaces: what of a line a model's pieces hold together."""
 
-import sys
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 
@@ -9,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from align.core.text import find_spans, split_words
-from align.models.divide import divide, join, split_characters
+from align.models.divide import divide, join
 
 Sides = tuple[list[str], list[list[str]]]
 
@@ -41,15 +40,6 @@ def test_characters_share_a_piece_and_pieces_a_character() -> None:
     assert divided.words == ("今", "天", "天", "กำ")
     assert divided.units == [(0, 2), (2, 3), (3, 4)]
     assert divided.pieces == [[0, 1, 1, 2, 2]]
-
-
-def test_a_side_of_no_character_has_no_words() -> None:
-    assert divide(["\u3000", "\u00a0"], [[["▁"], []]], "characters").words == ()
-
-
-def test_characters_are_what_people_count() -> None:
-    text = " e\u0301\u3000👨\u200d👩\u200d👧กำ\n"
-    assert [text[begin:end] for begin, end in split_characters(text)] == ["e\u0301", "👨\u200d👩\u200d👧", "กำ"]
 
 
 letters = st.text(
@@ -104,23 +94,7 @@ def test_words_of_a_dictionary(part: str, pieces: list[str], words: str, units: 
     assert (" ".join(divided.words), divided.units) == (words, units)
 
 
-def test_without_its_library_icu_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
-    with pytest.raises(ModuleNotFoundError, match=r"need icu4py, for Python 3.11 or newer: pip install '\.\[icu\]'"):
-        divide(["今天"], [[["▁今天"]]], "icu")
-
-
 plain = st.text(st.sampled_from("今天气很好abc"), min_size=1, max_size=12)
-
-
-@given(plain, st.sets(st.integers(1, 11)), st.sampled_from(["characters", "pieces"]))
-def test_units_of_plain_text_are_its_pieces(text: str, cuts: set[int], cut: str) -> None:
-    ends = [0, *sorted(n for n in cuts if n < len(text)), len(text)]
-    pieces = [text[a:b] for a, b in pairwise(ends)]
-    divided = divide([text], [[["▁" + pieces[0], *pieces[1:]]]], cut)
-    assert ["".join(divided.words[slice(*unit)]) for unit in divided.units] == pieces
-    assert divided.pieces == [list(range(len(pieces)))]
-    assert divided.words == tuple(pieces if cut == "pieces" else text)
 
 
 @given(plain, *[st.sets(st.integers(1, 11))] * 3)

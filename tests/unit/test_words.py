@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.formats import FORMATS
-from align.core.text import LinePair, find_spans, fold, normalize, split_words
+from align.core.text import LinePair, find_spans, normalize, split_words
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import parse_pharaoh
 
@@ -21,11 +21,6 @@ def test_spans_slice_the_line_to_its_words_and_leave_spaces_over(line: str) -> N
     assert tuple(line[begin:end] for begin, end in spans) == split_words(line)
     within = {n for begin, end in spans for n in range(begin, end)}
     assert {line[n] for n in range(len(line)) if n not in within} <= {" ", "\t"}
-
-
-def test_characters_are_code_points_of_the_line_as_it_was_given() -> None:
-    pair = LinePair.of("\u00a0\U0001f600  e\u0301t\u00e9\t.", " x", 7)
-    assert pair.spans == ([(0, 2), (4, 8), (9, 10)], [(1, 2)])
 
 
 def test_a_line_without_the_words_is_refused() -> None:
@@ -87,13 +82,6 @@ def test_normalized_text_is_composed_and_visible(text: str, expected: str) -> No
 )
 def test_normalized_text_keeps_what_belongs_to_it(text: str) -> None:
     assert normalize(text) == text
-
-
-def test_many_marks_in_a_row_are_not_sorted() -> None:
-    for marks in ("\u0315\u0300" * 5000, "\u0315" * 5000 + "\u0300" * 5000):
-        assert normalize(f"e{marks}") == fold(f"e{marks}") == f"e{marks}"
-    assert normalize("e\u0301" * 5000) == "é" * 5000
-    assert normalize("e\u0315\u0301") == "é\u0315"
 
 
 @given(
