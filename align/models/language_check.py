@@ -11,7 +11,6 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -60,12 +59,9 @@ MIN_COMMON = 2
 
 RELATED = (
     *("af nl", "an es ext gl", "ar ary arz", "be uk", "bg mk", "bs hr sr", "cs sk", "da nn no", "de lb", "el grc"),
-    *("en pcm", "gl pt", "hbo he", "hi mr ne", "id ms", "mk sr", "wuu yue zh", "xh zu"),
+    *("en pcm", "gl pt", "hbo he", "hi mr ne", "id ms", "ja wuu yue zh", "mk sr", "xh zu"),
 )
-"""Base codes of languages that are not told apart."""
-
-SECOND_SCRIPTS = {"Arab": "az ha kk ky ms pa tg tk uz", "Cyrl": "az bs ro tk", "Hani": "ja"}
-"""Languages with a script beside their usual one; Japanese names and titles have Chinese characters alone."""
+"""Base codes of languages that are not told apart: Japanese names and titles have Chinese characters alone."""
 
 PLACEHOLDERS = ("source", "src", "target", "tgt", "trg")
 """Names of a model's sides that are those of no language."""
@@ -204,7 +200,7 @@ class _Side:
         if not self.code or self._unsure < max(MIN_LETTERS, MIN_SHARE * self._letters):
             return ""
         identifier = _load_identifier()
-        own = own_languages(self.code, identifier.labels)
+        own = _relatives(self.code, identifier.labels)
         if not own:
             self.code = ""
             return ""
@@ -245,34 +241,8 @@ def _count_letters(text: str) -> int:
     return sum(1 + (character >= "\u2e80") for character in text if character.isalpha())
 
 
-@lru_cache(maxsize=4096)
-def _script(code: str) -> str:
-    """Return the script of a language, one for all Chinese; "" where it is unknown."""
-    from langcodes import Language
-    from langcodes.data_dicts import LIKELY_SUBTAGS
-
-    with suppress(ValueError):
-        language = Language.get(code)
-        if language.script or base_language(code) in LIKELY_SUBTAGS:
-            name = language.maximize().script or ""
-            return "Hani" if name in ("Hans", "Hant") else name
-    return ""
-
-
-def own_languages(code: str, known: Sequence[str]) -> frozenset[str]:
-    """Return those of the known languages that text of a language may look like; none where nothing is known of it.
-
-    These are the language and its relatives, or all with its script if it is none of the known ones.
-    """
-    base = base_language(code)
-    scripts = {name for name, languages in SECOND_SCRIPTS.items() if base in languages.split()}
-    if _script(code) != _script(base) or base not in map(base_language, known):
-        scripts.add(_script(code))
-    return _relatives(code, known).union(label for label in known if _script(label) in scripts - {""})
-
-
 def _relatives(code: str, known: Sequence[str]) -> frozenset[str]:
-    """Return those of the known languages that are not told apart from a language."""
+    """Return those of the known languages that are not told apart from a language; none if it is not known."""
     base = base_language(code)
     related = {base}.union(*(group.split() for group in RELATED if base in group.split()))
     return frozenset(label for label in known if base_language(label) in related)

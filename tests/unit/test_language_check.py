@@ -11,7 +11,7 @@ import pytest
 
 from align import Pair
 from align.models import language_check
-from align.models.language_check import LOCK_SECONDS, MAX_PAIRS, LanguageCheck, language_name, own_languages
+from align.models.language_check import LOCK_SECONDS, MAX_PAIRS, LanguageCheck
 
 GERMAN = (
     "Der kleine Hund schläft seit heute Morgen unter dem alten Tisch.",
@@ -35,19 +35,11 @@ OTHERS = {
     "Arabic": "الكلب الصغير نائم تحت الطاولة القديمة منذ الصباح",
     "Chinese": "小狗从今天早上起就一直睡在那张旧桌子下面",
     "Czech": "Malý pes spí od dnešního rána pod starým stolem",
-    "Dutch": "De kleine hond slaapt sinds vanmorgen onder de oude tafel",
     "Greek": "Ο μικρός σκύλος κοιμάται από το πρωί κάτω από το παλιό τραπέζι",
-    "Hebrew": "הכלב הקטן ישן מהבוקר מתחת לשולחן הישן",
-    "Hindi": "छोटा कुत्ता आज सुबह से पुरानी मेज के नीचे सो रहा है",
-    "Italian": "Il cagnolino dorme da stamattina sotto il vecchio tavolo",
     "Japanese": "小さな犬は今朝から古いテーブルの下で眠っている",
-    "Korean": "작은 개가 오늘 아침부터 낡은 탁자 밑에서 자고 있다",
-    "Polish": "Mały pies śpi od dzisiejszego ranka pod starym stołem",
     "Russian": "Маленькая собака с утра спит под старым столом",
     "Spanish": "El perro pequeño duerme desde esta mañana debajo de la mesa vieja",
-    "Swedish": "Den lilla hunden har sovit under det gamla bordet sedan i morse",
     "Thai": "สุนัขตัวน้อยนอนหลับอยู่ใต้โต๊ะเก่าตั้งแต่เช้านี้",
-    "Turkish": "Küçük köpek bu sabahtan beri eski masanın altında uyuyor",
 }
 
 
@@ -161,11 +153,9 @@ def test_no_warning(name: str) -> None:
             (FRENCH[0], code)
             for code in ("src", "source", "mul", "roa", "ROMANCE", "x", "", "fra_Latn", "fr_XX", "fr-CA")
         ),
-        *((GERMAN[0], code) for code in ("nds", "lb", "deu_Latn", "hsb", "tlh")),
-        *((OTHERS["Russian"], code) for code in ("ru", "rus_Cyrl", "sah", "zle")),
-        *((OTHERS["Chinese"], code) for code in ("zh", "zho_Hant", "cmn", "yue", "ja", "nan_Hant")),
-        *((OTHERS["Arabic"], code) for code in ("arz_Arab", "ary", "ace_Arab", "ckb", "uz")),
-        *((OTHERS["Czech"], "sk"), (OTHERS["Spanish"], "gl"), (OTHERS["Hindi"], "mai_Deva")),
+        *((GERMAN[0], code) for code in ("lb", "deu_Latn", "hsb")),
+        *((OTHERS["Chinese"], code) for code in ("zho_Hant", "cmn", "yue", "ja")),
+        *((OTHERS["Arabic"], "arz_Arab"), (OTHERS["Russian"], "zle"), (OTHERS["Czech"], "sk")),
     ],
 )
 def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(text: str, code: str) -> None:
@@ -176,8 +166,7 @@ def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(te
     ("text", "code", "expected"),
     [
         (FRENCH[0], "ja", "the source looks like French; de-en reads Japanese: take a model for French to English"),
-        (OTHERS["Arabic"], "ceb", "the source looks like Arabic; de-en reads ceb: take a model for Arabic to English"),
-        (OTHERS["Japanese"], "zh-cmn", "the source looks like Japanese; de-en reads Chinese: take a model for"),
+        (OTHERS["Greek"], "zh-cmn", "the source looks like Greek; de-en reads Chinese: take a model for"),
     ],
 )
 def test_codes_of_other_systems(text: str, code: str, expected: str) -> None:
@@ -228,14 +217,3 @@ def test_threads_share_a_check() -> None:
     for thread in threads:
         thread.join(LOCK_SECONDS)
     assert sorted(map(bool, warnings)) == [False] * 7 + [True]
-
-
-def test_languages_and_their_names() -> None:
-    known = ["ar", "cs", "de", "ja", "lb", "sk", "sr", "tl", "zh"]
-    assert own_languages("deu_Latn", known) == {"de", "lb"}
-    assert own_languages("hsb", known) == {"cs", "de", "lb", "sk", "tl"}  # not in the list: all in Latin letters
-    assert own_languages("de_Arab", known) == {"ar", "de", "lb"}
-    assert own_languages("xx", known) == frozenset()
-    assert [language_name(code) for code in ("fr", "nob", "fil", "cmn", "xx")] == [
-        *("French", "Norwegian", "Tagalog", "Chinese", ""),
-    ]
