@@ -31,16 +31,11 @@ _is_unspaced = re.compile(f"[{UNSPACED}]").match
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """One side of a pair, divided into words and the pieces of each model.
+    """One side of a pair, divided into words and the pieces of each model."""
 
-    Attributes:
-        words: words of the line, in order.
-        units: the first word of each unit, and the one after its last.
-        pieces: for each model the unit of each of its pieces, in order; meaningless if there are no units.
-    """
-
-    words: tuple[str, ...]
-    units: list[Span]
+    words: tuple[str, ...]  # words of the line, in order
+    units: list[Span]  # the first word of each unit, and the one after its last
+    # for each model the unit of each of its pieces, in order; meaningless if there are no units
     pieces: list[list[int]]
 
 

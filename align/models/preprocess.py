@@ -118,21 +118,13 @@ LONGEST_CACHED = 50
 
 @dataclass(frozen=True)
 class TextRules:
-    """How one side's text was prepared for the model.
+    """How one side's text was prepared for the model."""
 
-    Attributes:
-        language: code that picks Moses' list of abbreviations, such as "de".
-        case: "lower" or "keep".
-        tokenizer: a key of TOKENIZERS.
-        subwords: a key of SUBWORDS.
-        subword_file: the sentencepiece model or the BPE codes; None if `subwords` is "none".
-    """
-
-    language: str
-    case: str = "keep"
-    tokenizer: str = "none"
-    subwords: str = "none"
-    subword_file: Path | None = None
+    language: str  # code that picks Moses' list of abbreviations, such as "de"
+    case: str = "keep"  # "lower" or "keep"
+    tokenizer: str = "none"  # a key of TOKENIZERS
+    subwords: str = "none"  # a key of SUBWORDS
+    subword_file: Path | None = None  # the sentencepiece model or the BPE codes; None if `subwords` is "none"
 
     def __str__(self) -> str:
         tokens, pieces = self.tokenizer != "none", self.subwords != "none"

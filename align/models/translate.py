@@ -134,15 +134,10 @@ def _around_unknown(word: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CopyingPair(Pair):
-    """A source sentence with words that its translation must contain as they are.
+    """A source sentence with words that its translation must contain as they are."""
 
-    Attributes:
-        copied: numbers in the source that the translation must contain once each.
-        otherwise: the sentence to translate instead if it does not.
-    """
-
-    copied: tuple[str, ...]
-    otherwise: Pair
+    copied: tuple[str, ...]  # numbers in the source that the translation must contain once each
+    otherwise: Pair  # the sentence to translate instead if it does not
 
     def is_copied_by(self, words: Sequence[str]) -> bool:
         """Check that a translation contains each number once."""

@@ -9,7 +9,7 @@ from align.io.process import release_freed_memory
 from align.models.causal.families import UNUSED, Architecture
 from align.models.causal.forward import CausalTransformer, GroupedAttention, Layer
 from align.models.engine.forward import Block, Embedding, RootNorm, compact_table
-from align.models.engine.linear import GatedLinear, Projection, make_linear
+from align.models.engine.linear import Activation, GatedLinear, Projection, make_linear
 from align.models.engine.weights import Weights
 
 PREFIXES = ("model.language_model.", "language_model.model.", "model.", "language_model.")
@@ -37,6 +37,8 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class _Builder:
+    """Builds the parts of a Transformer from named weights."""
+
     def __init__(self, shape: Architecture, weights: Weights, device: str, dtype: Dtype) -> None:
         self._shape, self._weights, self._device, self._dtype = shape, weights, device, dtype
         self._tables = list({id(table): table for table in shape.frequencies}.values())
@@ -59,12 +61,12 @@ class _Builder:
         shape, name = self._shape, f"layers.{number}."
         attention, network = f"{name}self_attn.", f"{name}mlp."
         of_heads, of_groups = shape.heads * shape.size, shape.groups * shape.size
-        after = [self._norm(f"{name}post_{part}_layernorm") if shape.family.gemma else None for part in _PARTS]
+        parts = {f"{attention}q": of_heads, f"{attention}k": of_groups, f"{attention}v": of_groups}
         norms = [
             self._norm(f"{attention}{part}_norm", shape.size) if shape.family.head_norms else None for part in "qk"
         ]
         attend = GroupedAttention(
-            self._joined(attention, {"q": of_heads, "k": of_groups, "v": of_groups}),
+            self._linear(parts, shape.width, shape.query_bias),
             shape.heads,
             shape.groups,
             shape.size,
@@ -74,13 +76,13 @@ class _Builder:
             shape.cap,
             *norms,
         )
-        out = self._linear(f"{attention}o_proj", shape.width, of_heads, shape.output_bias)
-        gate, up = (
-            self._linear(f"{network}{part}_proj", shape.inner, shape.width, shape.inner_bias, activation)
-            for part, activation in (("gate", True), ("up", False))
-        )
-        down = self._linear(f"{network}down_proj", shape.width, shape.inner, shape.inner_bias)
-        before_network = "pre_feedforward" if shape.family.gemma else "post_attention"
+        out = self._linear({f"{attention}o": shape.width}, of_heads, shape.output_bias)
+        gate = self._linear({f"{network}gate": shape.inner}, shape.width, shape.inner_bias, shape.activation)
+        up = self._linear({f"{network}up": shape.inner}, shape.width, shape.inner_bias)
+        down = self._linear({f"{network}down": shape.width}, shape.inner, shape.inner_bias)
+        gemma = shape.family.gemma
+        after = [self._norm(f"{name}post_{part}_layernorm") if gemma else None for part in ("attention", "feedforward")]
+        before_network = "pre_feedforward" if gemma else "post_attention"
         return Layer(
             attend,
             Block(self._norm(f"{name}input_layernorm"), True, out, outer_norm=after[0]),
@@ -93,21 +95,10 @@ class _Builder:
         weight = weight + 1 if self._shape.family.gemma else weight
         return RootNorm(weight.to(self._device), self._shape.epsilon)
 
-    def _joined(self, prefix: str, rows: dict[str, int]) -> Projection:
-        """Return the projections of queries, keys and values in one."""
-        weights = [self._weights.take(f"{prefix}{part}_proj.weight", n, self._shape.width) for part, n in rows.items()]
-        biases = (
-            [self._weights.take(f"{prefix}{part}_proj.bias", n) for part, n in rows.items()]
-            if self._shape.query_bias
-            else []
-        )
+    def _linear(self, parts: dict[str, int], columns: int, biased: bool, activation: Activation = "none") -> Projection:
+        """Return projections in one, given their names and rows."""
+        weights = [self._weights.take(f"{name}_proj.weight", rows, columns) for name, rows in parts.items()]
+        weight = cat(weights) if len(weights) > 1 else weights[0]
+        biases = [self._weights.take(f"{name}_proj.bias", rows) for name, rows in parts.items()] if biased else []
         bias = cat(biases).to(self._device) if biases else None
-        return make_linear(cat(weights).to(self._device), bias, dtype=self._dtype)
-
-    def _linear(self, name: str, rows: int, columns: int, biased: bool, activated: bool = False) -> Projection:
-        weight = self._weights.take(f"{name}.weight", rows, columns).to(self._device)
-        bias = self._weights.take(f"{name}.bias", rows).to(self._device) if biased else None
-        return make_linear(weight, bias, self._shape.activation if activated else "none", self._dtype)
-
-
-_PARTS = ("attention", "feedforward")
+        return make_linear(weight.to(self._device), bias, activation, self._dtype)

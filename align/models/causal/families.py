@@ -33,18 +33,13 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 
 @dataclass(frozen=True)
 class Family:
-    """What the models of a type have in common.
+    """What the models of a type have in common."""
 
-    Attributes:
-        query_bias: default of whether queries, keys and values have biases.
-        head_norms: whether queries and keys of each head are normalised.
-        gemma: whether norms multiply by 1 + weight and also follow attention and network, and embeddings are scaled.
-        defaults: settings that a config.json of this type may leave out.
-    """
-
-    query_bias: bool = False
-    head_norms: bool = False
+    query_bias: bool = False  # default of whether queries, keys and values have biases
+    head_norms: bool = False  # whether queries and keys of each head are normalised
+    # whether norms multiply by 1 + weight and also follow attention and network, and embeddings are scaled
     gemma: bool = False
+    # settings that a config.json of this type may leave out
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -83,35 +78,22 @@ UNUSED = (
 
 @dataclass(frozen=True)
 class Architecture:
-    """The shape of a model.
-
-    Attributes:
-        width: D.
-        inner: width of the feed-forward networks.
-        heads: H, the query heads of a layer.
-        groups: key and value heads of a layer.
-        size: d, the width of a head.
-        scale: factor of the scores of attention.
-        cap: limit of the scores, as cap tanh(score / cap); None without.
-        windows: pieces that each layer looks back, its own included; None for all of them.
-        frequencies: angles per position `[d/2]` of each layer; layers may share a tensor.
-        embedding_scale: factor of embeddings.
-    """
+    """The shape of a model."""
 
     family: Family
-    width: int
-    inner: int
+    width: int  # D
+    inner: int  # width of the feed-forward networks
     layers: int
-    heads: int
-    groups: int
-    size: int
+    heads: int  # H, the query heads of a layer
+    groups: int  # key and value heads of a layer
+    size: int  # d, the width of a head
     activation: Activation
     epsilon: float
-    scale: float
-    cap: float | None
-    windows: Sequence[int | None]
-    frequencies: Sequence[Tensor]
-    embedding_scale: float
+    scale: float  # factor of the scores of attention
+    cap: float | None  # limit of the scores, as cap tanh(score / cap); None without
+    windows: Sequence[int | None]  # pieces that each layer looks back, its own included; None for all of them
+    frequencies: Sequence[Tensor]  # angles per position `[d/2]` of each layer; layers may share a tensor
+    embedding_scale: float  # factor of embeddings
     query_bias: bool
     output_bias: bool
     inner_bias: bool
@@ -177,22 +159,18 @@ def _positive(config: Config, name: str, otherwise: float) -> float:
 
 def _layer_kinds(config: Config, layers: int) -> list[str]:
     """Return the kind of each layer, SLIDING or FULL."""
-    if config.kind == "llama":
-        return [FULL] * layers
-    if config.kind.startswith("qwen") and not config.switch("use_sliding_window", False):
+    if config.kind == "mistral":
+        return [SLIDING] * layers
+    if config.kind == "llama" or (config.kind.startswith("qwen") and not config.switch("use_sliding_window", False)):
         return [FULL] * layers
     listed = config.content.get("layer_types")
-    if listed is not None and config.kind != "mistral":
+    if listed is not None:
         if not isinstance(listed, list) or len(listed) != layers or any(kind not in (SLIDING, FULL) for kind in listed):
             message = f"its layer_types are not {layers} of {SLIDING} and {FULL}"
             raise ModelError(message, file=config.file)
         return listed
-    if config.kind == "mistral":
-        return [SLIDING] * layers
-    if config.kind == "gemma2":
-        return [FULL if number % 2 else SLIDING for number in range(layers)]
-    if config.kind == "gemma3_text":
-        pattern = config.size("sliding_window_pattern", 6)
+    if config.kind.startswith("gemma"):  # every second or sixth one is full
+        pattern = 2 if config.kind == "gemma2" else config.size("sliding_window_pattern", 6)
         return [SLIDING if (number + 1) % pattern else FULL for number in range(layers)]
     first = config.size("max_window_layers", 28, least=0)
     return [SLIDING if number >= first else FULL for number in range(layers)]

@@ -23,17 +23,12 @@ Angles = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Sequences:
-    """Places of the pieces of a batch; those that all sequences begin with have one row for all.
+    """Places of the pieces of a batch; those that all sequences begin with have one row for all."""
 
-    Attributes:
-        shared: P.
-        rest: the places of all other pieces.
-        rows: place among a sequence's other pieces of the last one before its target and of each target piece
-            `[B, T+1]`; the last one is repeated in short targets.
-    """
-
-    shared: int
-    rest: Layout
+    shared: int  # P
+    rest: Layout  # the places of all other pieces
+    # place among a sequence's other pieces of the last one before its target and of each target piece
+    # `[B, T+1]`; the last one is repeated in short targets
     rows: Tensor
 
     @property
@@ -63,31 +58,18 @@ def turn(x: Tensor, angles: Angles) -> Tensor:
 
 @dataclass(frozen=True)
 class GroupedAttention:
-    """Attention to all pieces so far, in which several query heads share keys and values.
+    """Attention to all pieces so far, in which several query heads share keys and values."""
 
-    Attributes:
-        query_key_value: the three projections in one.
-        heads: H.
-        groups: G.
-        size: d.
-        scale: factor of scores.
-        rotation: number of the model's frequencies that its positions turn by.
-        window: pieces that each one looks back, its own included; None for all.
-        cap: limit of scores, if any.
-        query_norm: of each head, if any.
-        key_norm: of each group of keys, if any.
-    """
-
-    query_key_value: Linear
-    heads: int
-    groups: int
-    size: int
-    scale: float
-    rotation: int
-    window: int | None = None
-    cap: float | None = None
-    query_norm: RootNorm | None = None
-    key_norm: RootNorm | None = None
+    query_key_value: Linear  # the three projections in one
+    heads: int  # H
+    groups: int  # G
+    size: int  # d
+    scale: float  # factor of scores
+    rotation: int  # number of the model's frequencies that its positions turn by
+    window: int | None = None  # pieces that each one looks back, its own included; None for all
+    cap: float | None = None  # limit of scores, if any
+    query_norm: RootNorm | None = None  # of each head, if any
+    key_norm: RootNorm | None = None  # of each group of keys, if any
 
     def project(self, x: Tensor, angles: Angles) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries `[rows, H, d]`, keys and values `[rows, G, d]` of the input `[rows, D]`."""
@@ -203,17 +185,12 @@ Recorded = tuple[Tensor | None, CrossAttention | None]
 
 @dataclass(frozen=True)
 class CausalTransformer:
-    """A decoder-only model for inference, without its output layer; any number of threads may use it at once.
-
-    Attributes:
-        frequencies: angles per position `[d/2]`, by number.
-        norm: of the last layer's output, for translating only.
-    """
+    """A decoder-only model for inference, without its output layer; any number of threads may use it at once."""
 
     embedding: Embedding
     layers: Sequence[Layer]
-    frequencies: Sequence[Tensor]
-    norm: RootNorm
+    frequencies: Sequence[Tensor]  # angles per position `[d/2]`, by number
+    norm: RootNorm  # of the last layer's output, for translating only
 
     @property
     def heads(self) -> int:

@@ -65,15 +65,11 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True)
 class Template:
-    """The text around sources.
+    """The text around sources."""
 
-    Attributes:
-        parts: text before, between and after the places of the source; of several places the last one counts.
-        chat: whether a chat template wrote it, with the special pieces at its beginning.
-    """
-
+    # text before, between and after the places of the source; of several places the last one counts
     parts: tuple[str, ...]
-    chat: bool
+    chat: bool  # whether a chat template wrote it, with the special pieces at its beginning
 
     def fill(self, source: str, target: str | None) -> Prompt:
         """Return the prompt of a source, with its translation or, for a model to continue, without."""

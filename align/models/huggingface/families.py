@@ -38,22 +38,14 @@ COMPUTED = (*UNUSED, r"(en|de)coder\.embed_positions\.(weights?|_float_tensor)")
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models.
+    """A family of models."""
 
-    Attributes:
-        before: whether layer norms come before attention and feed-forward networks (pre-norm).
-        positions: the kind of position embeddings.
-        first: row or number of the first position; None: the one after the id of padding.
-        source: what the encoder reads.
-        steps: what the decoder reads before the first piece.
-        tagged: whether a tag for the target language comes before the source, if the vocabulary has such tags.
-    """
-
-    before: bool
-    positions: Positions
-    first: int | None
-    source: Sequence[Special]
-    steps: Sequence[Special]
+    before: bool  # whether layer norms come before attention and feed-forward networks (pre-norm)
+    positions: Positions  # the kind of position embeddings
+    first: int | None  # row or number of the first position; None: the one after the id of padding
+    source: Sequence[Special]  # what the encoder reads
+    steps: Sequence[Special]  # what the decoder reads before the first piece
+    # whether a tag for the target language comes before the source, if the vocabulary has such tags
     tagged: bool = False
 
 

@@ -68,44 +68,28 @@ GENERIC_CLASSES = frozenset({"", "PreTrained", "TokenizersBackend", "SentencePie
 
 @dataclass(frozen=True)
 class Side:
-    """The pieces of one side.
+    """The pieces of one side."""
 
-    Attributes:
-        segment: cuts a word into pieces.
-        ids: the id of every piece, special ones included.
-        file: where the pieces come from, for messages and the fingerprint.
-    """
-
-    segment: Segment
-    ids: Mapping[str, int]
-    file: Path
+    segment: Segment  # cuts a word into pieces
+    ids: Mapping[str, int]  # the id of every piece, special ones included
+    file: Path  # where the pieces come from, for messages and the fingerprint
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The pieces of a model.
+    """The pieces of a model."""
 
-    Attributes:
-        sides: source and target.
-        special: pieces that belong to no word.
-        codes: the piece of each of the model's language codes.
-        join: joins the target's pieces into tokens.
-        surroundings: ids before and after a source's pieces, as tokenizer.json adds them; None if it adds none.
-        case: "keep" or "lower".
-        tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
-        subwords: kind of its pieces: a key of `align.models.preprocess.SUBWORDS`, or "byte".
-        normalized: whether punctuation is normalised by Moses' rules before it is tokenised.
-    """
-
-    sides: tuple[Side, Side]
-    special: frozenset[str]
-    codes: Mapping[str, str]
-    join: Join = JOINS["sentencepiece"]
+    sides: tuple[Side, Side]  # source and target
+    special: frozenset[str]  # pieces that belong to no word
+    codes: Mapping[str, str]  # the piece of each of the model's language codes
+    join: Join = JOINS["sentencepiece"]  # joins the target's pieces into tokens
+    # ids before and after a source's pieces, as tokenizer.json adds them; None if it adds none
     surroundings: tuple[Sequence[int], Sequence[int]] | None = None
-    case: str = "keep"
-    tokenizer: str = "none"
+    case: str = "keep"  # "keep" or "lower"
+    tokenizer: str = "none"  # a key of `align.models.preprocess.TOKENIZERS`
+    # kind of its pieces: a key of `align.models.preprocess.SUBWORDS`, or "byte"
     subwords: str = "sentencepiece"
-    normalized: bool = False
+    normalized: bool = False  # whether punctuation is normalised by Moses' rules before it is tokenised
 
     @property
     def unk(self) -> int:
