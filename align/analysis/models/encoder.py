@@ -24,7 +24,7 @@ from align.analysis.recording import LayerAttention, split_heads, with_norms
 from align.core.errors import ModelError, PairError, one_line, show_value
 from align.core.scores import head_products
 from align.core.types import Pair, Part
-from align.models.huggingface.config import Config, read_json
+from align.models.huggingface.config import Config, read_config
 from align.models.huggingface.files import read_weights, weight_files
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.recorder import fingerprint
@@ -71,7 +71,7 @@ def is_encoder(folder: Path) -> bool:
     """Tell whether a folder contains a BERT-like encoder, according to its config.json."""
     path = folder / "config.json"
     try:
-        return path.is_file() and Config(read_json(path), str(path)).kind in KINDS
+        return path.is_file() and read_config(path).kind in KINDS
     except ModelError:
         return False
 
@@ -87,7 +87,7 @@ def weights_file(folder: Path) -> Path:
 def load_model(folder: Path) -> tuple[Any, int]:
     """Load the module of a folder; return it with its maximum number of pieces, special ones included."""
     hf = import_transformers("a BERT-like encoder")
-    config, checkpoint = Config(read_json(folder / "config.json"), str(folder / "config.json")), weights_file(folder)
+    config, checkpoint = read_config(folder / "config.json"), weights_file(folder)
     if config.kind not in KINDS:
         message = f"a model of type {config.kind or 'unknown'}, not one of {', '.join(KINDS)}"
         raise ModelError(message, file=config.file)

@@ -18,7 +18,7 @@ import torch
 from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
+from align.models.huggingface.config import USUAL_POSITIONS, Config, read_config, unlearned_positions
 from align.models.huggingface.families import FAMILIES
 from align.models.huggingface.files import read_model_weights
 
@@ -62,7 +62,7 @@ def load_own_model(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "flo
         The module; `config.max_position_embeddings` is the maximum number of pieces on either side.
     """
     hf = import_transformers("analysing Hugging Face models")
-    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    config = read_config(folder.root / "config.json")
     learned = FAMILIES[config.kind].positions == "learned"
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
     weights = read_model_weights(folder)

@@ -32,7 +32,7 @@ from align.models.engine.linear import Linear, make_linear
 from align.models.engine.search import BeamSearch, EngineTranslator
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
+from align.models.huggingface.config import Config, read_config, tokenizer_config, unlearned_positions
 from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
 from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
 from align.models.preprocess import TextRules
@@ -47,7 +47,7 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
 
     Two models of the same files, such as one in both directions, share their weights.
     """
-    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    config = read_config(folder.root / "config.json")
     options = folder.options
     if options.reverse_of == ("source", "target"):  # of a forward model whose languages are not known
         options = replace(options, reverse_of=None)
@@ -184,61 +184,49 @@ class CausalRecorder:
     def encode(self, pair: Pair) -> Pieces:
         """Return the pieces of a pair; a pair without a target gives the prompt of its translation."""
         if isinstance(pair, IdPair):
-            return self._pieces_of_ids(pair)
-        try:
-            ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
-        except PairError as error:
-            raise PairError(error.what, line=pair.id) from None
-        first = next((n for n, word in enumerate(target_words) if word != NULL), len(ids))
-        return self._checked(
-            Pieces(ids, source_words, ids[first:], target_words[first:], (len(pair.source), len(pair.target))), pair
-        )
+            ids, source_words, first, target_words = self._ids(pair)
+        else:
+            try:
+                ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
+            except PairError as error:
+                raise PairError(error.what, line=pair.id) from None
+            first = next((n for n, word in enumerate(target_words) if word != NULL), len(ids))
+            target_words = target_words[first:]
+        rows = len(self.transformer.embedding.pieces)
+        if max(ids, default=0) >= rows:
+            raise PairError(f"the pair has id {max(ids):,}, the model has {rows:,}, from 0", line=pair.id)
+        if ids and not first:
+            raise PairError("nothing is before the target, whose first piece could be predicted by it", line=pair.id)
+        return Pieces(ids, source_words, ids[first:], target_words, (len(pair.source), len(pair.target)))
 
-    def _pieces_of_ids(self, pair: IdPair) -> Pieces:
-        """Return the pieces of a pair given as ids: a prompt, and what was generated, with or without the prompt.
+    def _ids(self, pair: IdPair) -> tuple[list[int], list[int], int, list[int]]:
+        """Return a prompt and what was generated, which may repeat the prompt: ids, words, and the target's place.
 
         Ids before the first word of the target, such as those of reasoning, are read as a part of the prompt.
         """
         if pair.source_words is None or pair.target_words is None:
             message = "the words of ids are missing: give the word of each id, and None outside source and translation"
             raise PairError(message, line=pair.id)
-        target, words = list(pair.target_ids), list(pair.target_words)
-        if tuple(target[: len(pair.source_ids)]) == pair.source_ids:
-            target, words = target[len(pair.source_ids) :], words[len(pair.source_ids) :]
+        prompt = len(pair.source_ids)
+        repeated = prompt if tuple(pair.target_ids[:prompt]) == pair.source_ids else 0
+        target, words = pair.target_ids[repeated:], pair.target_words[repeated:]
         places = [n for n, word in enumerate(words) if word is not None]
         first, end = (places[0], places[-1] + 1) if places else (0, 0)
-        ids = [*pair.source_ids, *target[:end]]
-        source_words = [NULL if word is None else word for word in pair.source_words]
-        source_words += [NULL] * end
-        target_words = [NULL if word is None else word for word in words[first:end]]
-        return self._checked(
-            Pieces(ids, source_words, target[first:end], target_words, (len(pair.source), len(pair.target))), pair
+        source_words, target_words = (
+            [NULL if word is None else word for word in of_side] for of_side in (pair.source_words, words[first:end])
         )
-
-    def _checked(self, pieces: Pieces, pair: Pair) -> Pieces:
-        """Return pieces whose ids the model has."""
-        rows = len(self.transformer.embedding.pieces)
-        if max(pieces.source, default=0) >= rows:
-            raise PairError(f"the pair has id {max(pieces.source):,}, the model has {rows:,}, from 0", line=pair.id)
-        if len(pieces.source) == len(pieces.target) and pieces.target:
-            raise PairError("nothing is before the target, whose first piece could be predicted by it", line=pair.id)
-        return pieces
+        return [*pair.source_ids, *target[:end]], source_words + [NULL] * end, prompt + first, target_words
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """Return the written form of the pieces of each word: characters that they hold, for `--words`."""
         pieces = self.encode(pair)
-        spelt: list[list[list[str]]] = []
-        token = self.prompts.tokenizer.tokenizer.id_to_token
-        for ids, words, count in (
-            (pieces.source, pieces.source_words, pieces.words[0]),
-            (pieces.target, pieces.target_words, pieces.words[1]),
-        ):
-            of_words: list[list[str]] = [[] for _ in range(count)]
+        spelt: tuple[list[list[str]], list[list[str]]] = ([[] for _ in pair.source], [[] for _ in pair.target])
+        sides = ((pieces.source, pieces.source_words), (pieces.target, pieces.target_words))
+        for (ids, words), of_words in zip(sides, spelt, strict=True):
             for n, word in zip(ids, words, strict=True):
                 if word != NULL:
-                    of_words[word].append(str(token(n)))
-            spelt.append(of_words)
-        return spelt[0], spelt[1]
+                    of_words[word].append(str(self.prompts.tokenizer.tokenizer.id_to_token(n)))
+        return spelt
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """Return a translator with this model, by greedy search: with a beam of 1 in place of the default one."""
@@ -249,7 +237,7 @@ class CausalRecorder:
         if not text.ends:
             raise ModelError("its tokenizer has no piece that ends a translation", file=str(folder.text_root))
         _, device, dtype = self.origin
-        weights = Weights(renamed(read_model_weights(folder, mapped=True)))
+        weights = Weights(renamed(read_model_weights(folder)))
         table = "lm_head.weight" if "lm_head.weight" in weights else "embed_tokens.weight"
         with fitting(folder.checkpoint):
             weight = weights.take(table, *self.transformer.embedding.pieces.shape)

@@ -22,7 +22,7 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import Config, read_json
+from align.models.huggingface.config import Config, read_config, read_json
 from align.models.languages import check_language, find_language
 from align.models.preprocess import TextRules
 from align.models.recorder import ModelParts, ModelRecorder
@@ -179,7 +179,7 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
     codes = {match[1] or match[2] or match[3]: piece for piece in ids if (match := _LANGUAGE.fullmatch(piece))}
     package = next((path for path in (root, root.parent) if (path / "metadata.json").is_file()), None)
     if package and chosen == (None, None):
-        metadata = Config(read_json(package / "metadata.json"), str(package / "metadata.json"))
+        metadata = read_config(package / "metadata.json")
         chosen = metadata.word("from_code", "") or None, metadata.word("to_code", "") or None
         try:
             for language in filter(None, chosen):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from align.core.errors import ModelError, shorten, show_value
-from align.models.huggingface.config import Config, read_json
+from align.models.huggingface.config import read_config
 from align.models.huggingface.hub import fetch_model
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     It is the adapter's folder if this holds a whole model, else a folder of the model's name next to it, else the
     model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
     """
-    name = Config(read_json(folder / CONFIG), str(folder / CONFIG)).word("base_model_name_or_path", "")
+    name = read_config(folder / CONFIG).word("base_model_name_or_path", "")
     candidates = [folder]
     base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
     if re.fullmatch(r"\w[\w.-]*", base_name):
@@ -76,7 +76,7 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
 
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
     """Add an adapter's updates to a model's weights, in place."""
-    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    config = read_config(folder / CONFIG)
     kind, init = config.word("peft_type", "LORA"), config.content.get("init_lora_weights")
     unsupported = [name for name in UNSUPPORTED if config.content.get(name)]
     if not (init is None or isinstance(init, bool) or str(init).lower() in KEEPING):

@@ -113,6 +113,11 @@ class Config:
         return first.size(name, least=0) if first.has(name) else None
 
 
+def read_config(path: Path) -> Config:
+    """Read the settings in a JSON file."""
+    return Config(read_json(path), str(path))
+
+
 def tokenizer_config(root: Path) -> Config:
     """Read a folder's tokenizer_config.json; empty if the file is missing."""
     path = root / "tokenizer_config.json"

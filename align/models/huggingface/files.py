@@ -24,22 +24,17 @@ INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.in
 """Names of index files, which list the files of the weights, with the ending of these files."""
 
 
-def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
-    """Read weights by name.
-
-    Args:
-        path: a file with weights, or an index of them.
-        mapped: whether weights that torch saved stay in their file until they are used; those of safetensors always do.
-    """
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read weights by name, from a file or an index of files; numbers are read when they are used."""
     weights: dict[str, Tensor] = {}
     for part in weight_files(path):
-        weights |= load_weights(part, mapped) if part.suffix == ".bin" else read_safetensors(part)
+        weights |= load_weights(part, mapped=True) if part.suffix == ".bin" else read_safetensors(part)
     return weights
 
 
-def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, Tensor]:
+def read_model_weights(folder: ModelFolder) -> dict[str, Tensor]:
     """Read the weights of a model folder, with the updates of its adapter if there is one."""
-    weights = read_weights(folder.checkpoint, mapped)
+    weights = read_weights(folder.checkpoint)
     if folder.adapter is not None:
         merge_adapter(weights, read_safetensors, folder.adapter)
     return weights
@@ -76,7 +71,7 @@ def shared_transformer(
             method = shorten(str(quantisation.get("quant_method")))
             hint = f"its weights are quantised ({method}), which is not read: take the model that they were made of"
         with fitting(folder.checkpoint, hint):
-            transformer = build(read_model_weights(folder, mapped=True))
+            transformer = build(read_model_weights(folder))
         _transformers[key] = transformer
     return transformer
 

@@ -23,7 +23,7 @@ from align.models.huggingface.config import (
     USUAL_BYTES,
     USUAL_POSITIONS,
     Config,
-    read_json,
+    read_config,
     tokenizer_config,
     unlearned_positions,
 )
@@ -75,7 +75,7 @@ def load_huggingface(
     Warns:
         TextWarning: a T5 is read without the prefix of a task.
     """
-    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    config = read_config(folder.root / "config.json")
     if config.kind in CAUSAL_KINDS:
         return load_causal(folder, device, dtype)
     family, vocabulary = _family(folder, config)
@@ -244,9 +244,9 @@ def language_piece(codes: Mapping[str, str], code: str | None, argument: str, fi
 def _output(vocabulary: Vocabulary, recorder: ModelRecorder) -> Output:
     """Return what only translating needs of a model: its output layer, and pieces that are not generated."""
     folder, device, dtype = recorder.origin
-    config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
+    config = read_config(folder.root / "config.json")
     rows, width = len(recorder.transformer.decoder.embedding.pieces), config.size("d_model")
-    stored = read_model_weights(folder, mapped=True)
+    stored = read_model_weights(folder)
     weights = Weights({name.removeprefix("model."): stored.pop(name) for name in list(stored)})
     is_t5 = config.kind in T5_KINDS
     tied = is_t5 or config.switch("tie_word_embeddings", config.kind != "fsmt")
@@ -263,7 +263,7 @@ def _output(vocabulary: Vocabulary, recorder: ModelRecorder) -> Output:
     end, pad = config.id("eos_token_id"), config.id("pad_token_id")
     assert end is not None  # as loading has checked
     path = folder.root / "generation_config.json"
-    settings = Config(read_json(path), str(path)) if path.is_file() else config
+    settings = read_config(path) if path.is_file() else config
     unlike = [name for name, unused in NOT_FOLLOWED.items() if settings.content.get(name) not in (None, unused)]
     never = {pad}
     for name in ("bad_words_ids", "suppress_tokens"):

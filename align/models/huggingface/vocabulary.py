@@ -14,7 +14,7 @@ from typing import Any
 from align.core.errors import ModelError, shorten
 from align.models.assemble import preprocessor
 from align.models.detokenize import JOINS, UNKNOWN, Join
-from align.models.huggingface.config import Config, read_json, tokenizer_config
+from align.models.huggingface.config import read_config, read_json, tokenizer_config
 from align.models.huggingface.languages import LANGUAGES
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
@@ -153,7 +153,7 @@ def tokenizer_class(root: Path) -> str:
     """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty if the files name none."""
     path, name = root / "config.json", tokenizer_config(root).word("tokenizer_class", "")
     if not name and path.is_file():  # optional for an adapter
-        name = Config(read_json(path), str(path)).word("tokenizer_class", "")
+        name = read_config(path).word("tokenizer_class", "")
     return re.sub(r"Tokenizer(Fast)?$", "", name)
 
 
