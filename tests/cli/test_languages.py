@@ -46,11 +46,7 @@ def told(result: Result) -> list[str]:
         (FRENCH, ENGLISH, LOOKS_FRENCH),
         (ENGLISH, GERMAN, SWAPPED),
         (GERMAN, FRENCH, "the target looks like French; de-en-fast writes English: take a model for German to French"),
-        (GERMAN, ENGLISH, ""),
         ("Müller GmbH & Co. KG, Nürnberg", "Müller GmbH & Co. KG, Nuremberg", ""),
-        ('printf("%s\\n", argv[0]);', 'printf("%s\\n", argv[0]);', ""),
-        ("0,5 % 1.234 2026-11-28", "0.5 % 1,234 2026-11-28", ""),
-        ("Le chat dort", "The cat sleeps", ""),
         ("", "", ""),
     ],
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import combine, evaluate, extract
+from align.cli import extract
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,10 +65,3 @@ def test_offsets_of_a_translation_are_in_what_is_written(run: Callable[..., Resu
     translation, links = line.split(" ||| ")
     assert blank == ""
     assert {target for _, target in slices(links, " das  haus", translation)} == set(translation.split(" "))
-
-
-def test_what_reads_links_of_words_says_so(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(offsets="0:3-1:4\n", gold="0-0\n")
-    message = "line 1: '0:3-1:4' is not a link such as 0-3"
-    failed(run_main(combine.main, "offsets", "gold"), message)
-    failed(run_main(evaluate.main, "-g", "gold", "offsets"), message)

@@ -9,13 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 
 import align
-from align import Search
 from align.cli import extract
 from align.models.engine.search import EngineTranslator
-from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -88,37 +85,6 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert lines[1] == "extract-align: layer 1, all heads (as asked)"
     assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 bad, ")
     assert lines[3].endswith(f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3|v:{align.__version__}")
-
-
-def test_no_translation_tears_its_line(
-    run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model whose dictionary has nothing but separators writes them, and each line is still one of two fields."""
-    monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_a=0, max_len_b=4))
-    model = toy.save_model(tmp_path / "toy")
-    torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
-    toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)
-    state = load_checkpoint(model)
-    weight, bias = "decoder.output_projection.weight", "decoder.layers.1.final_layer_norm.bias"
-    written = set()
-    for seed in range(5, 10):
-        torch.manual_seed(seed)
-        state["model"][weight].normal_()
-        state["model"][weight][:4] = 0.0  # <unk> is what random weights would write
-        state["model"][bias].normal_(std=0.5)
-        torch.save(state, model)
-        arguments = ("-q", "-m", model, "--translate")
-        result = run_main(extract.main, *arguments, stdin="das\nhaus ist\nund\n")
-        lines = result.out.decode().splitlines()  # at whatever Python takes for the end of a line
-        assert (result.code, result.out.count(b"\n"), len(lines)) == (0, 3, 3)
-        fields = [line.split("|||") for line in lines]
-        assert [len(some) for some in fields] == [2, 2, 2]
-        written |= {some[0] for some in fields}
-        result = run_main(extract.main, *arguments, "-f", "jsonl", stdin="das\nhaus ist\nund\n")
-        assert [" ".join(json.loads(line)["target"]) for line in result.out.splitlines()] == [
-            s[0].strip() for s in fields
-        ]
-    assert len(written) > 3
 
 
 @pytest.mark.parametrize(("words", "line"), [((), b" ||| \n"), (("|", "|", "x"), b"| | x ||| ")])

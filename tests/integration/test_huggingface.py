@@ -21,7 +21,6 @@ from align.models.model_toml import ModelOptions
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES
-from tests.hostile.code import pickles
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
 PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
@@ -71,34 +70,6 @@ def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) ->
         recorder.unk
     }
     assert not special & set(hostile.target) - {recorder.unk}
-
-
-def test_numbers_that_are_no_weights(marian: Path) -> None:
-    weights = load_file(marian / "model.safetensors")
-    weights["model.encoder.layers.0.fc1.bias"] = torch.ones(24).bool()
-    save_file(weights, marian / "model.safetensors")
-    with pytest.raises(ValueError, match=r"fc1\.bias has numbers of type bool, not float32, float16, bfloat16"):
-        open_model(marian)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-def test_weights_of_other_precisions(marian: Path, dtype: str) -> None:
-    weights = {name: weight.bfloat16() for name, weight in load_file(marian / "model.safetensors").items()}
-    save_file(weights, marian / "model.safetensors")
-    expected = links(open_model(marian))
-    save_file(
-        {name: weight.to(getattr(torch, dtype)) for name, weight in weights.items()}, marian / "model.safetensors"
-    )
-    assert links(open_model(marian)) == expected
-
-
-def test_what_torch_saved_runs_no_code(marian: Path, tmp_path: Path) -> None:
-    (marian / "model.safetensors").unlink()
-    for _, content in pickles(tmp_path / "mark"):
-        (marian / "pytorch_model.bin").write_bytes(content)
-        with pytest.raises(ValueError, match=r"pytorch_model\.bin"):
-            open_model(marian)
-    assert not (tmp_path / "mark").exists()
 
 
 def test_a_language_that_the_model_has_no_piece_for(tmp_path: Path) -> None:
@@ -255,15 +226,6 @@ def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_p
     change(marian, "config.json", tie_word_embeddings=False)
     with pytest.raises(ValueError, match=r"model\.safetensors: it has no lm_head\.weight, which translating needs"):
         translate(open_model(marian), ["das haus"])
-
-
-def test_too_long_a_sentence_and_a_blank_one(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    hugging.save_model("m2m_100", tmp_path)
-    found = list(translate(open_model(tmp_path, too_long="blank"), ["", "das " * 100, "das"], Search(max_len_b=3)))
-    assert [(alignment.pair.target, alignment.skipped) for alignment in found[:2]] == [((), ""), ((), "too long")]
-    with pytest.raises(ValueError, match="source has 102 pieces with </s>, the model takes 40"):
-        list(translate(open_model(tmp_path), ["das " * 100]))
 
 
 def in_cache(name: str, folder: Path, cache: Path) -> None:

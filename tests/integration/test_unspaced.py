@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,7 @@ from sentencepiece import SentencePieceProcessor
 
 from align import Aligner, LinePair, Pair, load, two_way
 from align.models.divide import align_unspaced, in_units
-from align.models.model_toml import ModelOptions
-from align.models.preprocess import sentencepiece_pieces
-from tests import hugging, toy
+from tests import hugging
 
 SENTENCES = ["今天天气很好。", "天气不好", "我们今天去学校", "学校很好。", "我们不去", "今天不去学校。"]
 SPACED = [("Er hat das Buch gelesen .", "He has read the book ."), ("", "x"), ("Haus", "the house"), ("\xad", "a")]
@@ -28,33 +25,13 @@ PAIRS = [
 ]
 
 
-def marian(folder: Path) -> Aligner:
-    """A Hugging Face model with a sentencepiece model of text without spaces."""
-    hugging.save_model("marian", folder)
-    return load(folder, layer=1, head=1, position="input", threshold=None, null="none", device="cpu")
-
-
-def fairseq(folder: Path) -> Aligner:
-    """A fairseq model with such pieces."""
-    hugging.train_pieces(folder / "source.spm")
-    pieces = sentencepiece_pieces(folder / "source.spm")[3:]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toy, "SOURCE_WORDS", pieces)
-        patch.setattr(toy, "TARGET_WORDS", pieces)
-        checkpoint = toy.save_model(folder)
-    options = ModelOptions(subwords="sentencepiece", subword_files=(folder / "source.spm",))
-    return load(
-        checkpoint, layer=1, head=1, position="input", threshold=None, null="none", device="cpu", options=options
-    )
-
-
-@pytest.fixture(params=[marian, fairseq])
-def aligner(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aligner:
-    """A model whose pieces were learned from such text."""
+@pytest.fixture
+def aligner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aligner:
+    """A model with a sentencepiece model of text without spaces."""
     monkeypatch.setattr(hugging, "WORDS", SENTENCES)
     monkeypatch.setattr(hugging, "train_pieces", partial(hugging.train_pieces, hard_vocab_limit=False))
-    build: Callable[[Path], Aligner] = request.param
-    return build(tmp_path / "model")
+    hugging.save_model("marian", tmp_path / "model")
+    return load(tmp_path / "model", layer=1, head=1, position="input", threshold=None, null="none", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +59,6 @@ def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Pa
         assert len(pieces.scores) == (0 if pieces.pair.blank else len(pieces.pair.target))
 
 
-@pytest.mark.parametrize("aligner", [marian], indirect=True)
 def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     known = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
@@ -99,7 +75,6 @@ def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> No
 
 
 @pytest.mark.filterwarnings("ignore::align.TextWarning")
-@pytest.mark.parametrize("aligner", [marian], indirect=True)
 def test_two_models_with_the_same_pieces_link_what_each_links(aligner: Aligner) -> None:
     forward = Aligner(replace(aligner.forward, settings=replace(aligner.forward.settings, threshold=0.5)))
     pair = LinePair.of("我们今天去学校", "天气不好")

@@ -66,29 +66,6 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
             torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=close, rtol=1e-5)
 
 
-@pytest.mark.parametrize("header", ["#version: 0.2\n", "#version: 0.1\n"])
-def test_pieces_are_those_of_transformers_whatever_the_header(header: str, tmp_path: Path) -> None:
-    """Of merges, which the published models have without one; tests/parity/test_hub_models.py has their pieces."""
-    hugging.save_model("fsmt", tmp_path)
-    merges = tmp_path / "merges.txt"
-    merges.write_text(header + merges.read_text())
-    recorder = load(tmp_path).forward.recorder
-    for pair in [
-        *PAIRS,
-        Pair(("Das", "große", "Häuschen", ",", "s'ist"), ("The", "don't", "well-known", "x²", "."), 4),
-    ]:
-        pieces = recorder.encode(pair)
-        inner = [n for n, word in zip(pieces.source, pieces.source_words, strict=True) if word >= 0]
-        sides = zip(
-            naive_hugging.own_tokenizers("fsmt", tmp_path),
-            (pair.source, pair.target),
-            (inner, pieces.target),
-            strict=True,
-        )
-        for tokenize, words, ours in sides:
-            assert list(ours) == tokenize(" ".join(words), add_special_tokens=False)["input_ids"]
-
-
 def test_a_language_after_the_source_of_nllb_is_as_in_transformers(tmp_path: Path) -> None:
     from transformers import NllbTokenizer
 

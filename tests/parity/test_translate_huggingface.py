@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import torch
 from align import Pair, load, translate
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
-from align.io.pool import processes
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs
@@ -119,13 +116,3 @@ def test_translations_of_the_same_weights_are_those_of_fairseq(moved: Path) -> N
         )
         assert [(one.pair, one.links) for one in ours] == [(one.pair, one.links) for one in theirs]
         assert ours[2].pair.target == ()
-
-
-def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
-    lines = [f"das haus hat {n} türen ." for n in range(500)]
-    search = Search(beam=1, max_len_a=0, max_len_b=3)
-    aligner = load(moved, device="cpu", position="input", layer=1, head=1)
-    expected = [alignment.pair for alignment in translate(aligner, lines, search)]
-    assert [pair.id for pair in expected] == [*range(1, 501)]
-    shared = pickle.loads(pickle.dumps(replace(aligner, pool=processes(2), buffer=500)))
-    assert [alignment.pair for alignment in translate(shared, lines, search)] == expected

@@ -1,8 +1,5 @@
 """Words and where they stand in their line."""
 
-import pickle
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,18 +18,6 @@ def test_spans_slice_the_line_to_its_words_and_leave_spaces_over(line: str) -> N
     assert tuple(line[begin:end] for begin, end in spans) == split_words(line)
     within = {n for begin, end in spans for n in range(begin, end)}
     assert {line[n] for n in range(len(line)) if n not in within} <= {" ", "\t"}
-
-
-def test_a_line_without_the_words_is_refused() -> None:
-    with pytest.raises(ValueError, match="'b' does not stand behind character 3 of its line"):
-        find_spans(("a", "b"), "b a")
-
-
-def test_a_pair_with_another_target_keeps_its_own_source() -> None:
-    pair = LinePair.of("das  Haus", "", 7).with_target(("the", "house"))
-    assert pair == LinePair(("das", "Haus"), ("the", "house"), 7, "das  Haus", "the house")
-    assert pickle.loads(pickle.dumps(pair)) == replace(pair, id=7)
-    assert Pair(("das",), (), 7).with_target(("the",)) == Pair(("das",), ("the",), 7)
 
 
 def test_links_of_characters_in_bytes() -> None:
