@@ -127,18 +127,12 @@ class TextRules:
     subword_file: Path | None = None  # the sentencepiece model or the BPE codes; None if `subwords` is "none"
 
     def __str__(self) -> str:
-        tokens, pieces = self.tokenizer != "none", self.subwords != "none"
-        parts = (
-            f"{self.tokenizer} tokens" if tokens else "no tokenizer",
-            f"{self.subwords} pieces" if pieces else "no subwords",
-        )
-        case = "lower case, " if self.case == "lower" else "case kept, " if tokens or pieces else "as it is: "
-        return f"{self.language} ({case}{', '.join(parts)})"
-
-
-def no_tokenizer(language: str) -> Tokenize:
-    """Return a tokenizer that makes each word one token."""
-    return lambda word, first, following: [word]
+        if self.tokenizer == self.subwords == "none" and self.case == "keep":
+            return f"{self.language} (as it is: no tokenizer, no subwords)"
+        case = "lower case" if self.case == "lower" else "case kept"
+        tokens = "no tokenizer" if self.tokenizer == "none" else f"{self.tokenizer} tokens"
+        pieces = "no subwords" if self.subwords == "none" else f"{self.subwords} pieces"
+        return f"{self.language} ({case}, {tokens}, {pieces})"
 
 
 def _processor(path: Path | None) -> Any:
@@ -218,22 +212,17 @@ def subword_nmt_segmenter(
     return segment
 
 
-def no_segmenter(path: Path | None, known: Container[str]) -> Segment:
-    """Return a segmenter that makes each token one piece: for models of whole words, and for text already in pieces."""
-    return lambda token, first: [token]
-
-
 TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {
     "moses": moses_tokenizer,
     "moses-escaped": partial(moses_tokenizer, escape=True),
     "moses-escaped-hyphens": partial(moses_tokenizer, escape=True, split_hyphens=True),
-    "none": no_tokenizer,
+    "none": lambda language: lambda word, first, following: [word],
 }
 SUBWORDS: dict[str, Callable[[Path | None, Container[str]], Segment]] = {
     "sentencepiece": sentencepiece_segmenter,
     "subword-nmt": subword_nmt_segmenter,
     "subword-nmt-vocabulary": partial(subword_nmt_segmenter, limited=True),
-    "none": no_segmenter,
+    "none": lambda path, known: lambda token, first: [token],  # whole words, or text already in pieces
 }
 CASES = ("lower", "keep")
 
@@ -321,12 +310,10 @@ class Preprocessor:
         """
         if not self._depends(words[position]):
             return ""
-        following = next((word for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
-        if not following:
+        first = next((word[0] for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
+        if not first:
             return ""
-        if following[0].islower():
-            return "a"
-        return "1" if following[0] in "0123456789" else "A"
+        return "a" if first.islower() else "1" if first in "0123456789" else "A"
 
     def _depends(self, word: str) -> bool:
         return self._context and normalize(word).endswith((".", "'"))
