@@ -69,13 +69,16 @@ class ModelCheck(LanguageCheck):
         warnings = [*_unknown(recorder, terms, [item.pieces for item in encoded if item.pieces])]
         texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
         pairs = [(item.pair, item.pieces) for item in texts if item.pieces][:SEGMENTED_PAIRS]
-        for check in (_swapped, _attached, _apart):
-            warnings += check(recorder, terms, pairs)
+        warnings += [*_swapped(recorder, terms, pairs), *_punctuation(recorder, terms, pairs)]
         if choice is None or only_choice(recorder, direction.settings):
             return warnings  # as asked, however it reads the text
         if (choice.consistency or 0) < SURE_CONSISTENCY:
             warnings += _inconsistent(direction, choice.place, texts, terms)
         return warnings
+
+
+def _count(*encoded: Pieces) -> int:
+    return sum(len(pieces.source) + len(pieces.target) for pieces in encoded)
 
 
 def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) -> Iterator[str]:
@@ -94,9 +97,8 @@ def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) ->
 
 def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
     """Yield a warning where a text takes clearly fewer pieces with its sides exchanged."""
-    as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in encoded)
-    reversed_pairs = [recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded]
-    swapped = sum(len(pieces.source) + len(pieces.target) for pieces in reversed_pairs)
+    as_given = _count(*(pieces for _, pieces in encoded))
+    swapped = _count(*(recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded))
     if as_given >= MIN_PIECES and swapped < SWAPPED_SHARE * as_given:
         yield (
             f"the text takes {as_given:,} pieces of {terms.model}, and {swapped:,} with its sides swapped: "
@@ -104,20 +106,25 @@ def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair,
         )
 
 
-def _attached(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
-    """Punctuation at the ends of words, for a model that has only seen it apart: then each mark takes more pieces."""
-    marks = as_given = apart = 0
+def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+    """Marks at the ends of words for a model that knows them apart, which takes more pieces; or the other way round."""
+    attached = as_given = pieces_apart = 0
     for pair, pieces in encoded:
         source, target = _marks_apart(pair.source), _marks_apart(pair.target)
-        if detached := len(source) + len(target) - len(pair.source) - len(pair.target):
-            pieces_apart = recorder.encode(Pair(source, target, pair.id))
-            marks += detached
-            as_given += len(pieces.source) + len(pieces.target)
-            apart += len(pieces_apart.source) + len(pieces_apart.target)
-    if marks >= MIN_MARKS and as_given - apart > SAVED_PER_MARK * marks:
+        if marks := len(source) + len(target) - len(pair.source) - len(pair.target):
+            attached += marks
+            as_given += _count(pieces)
+            pieces_apart += _count(recorder.encode(Pair(source, target, pair.id)))
+    if attached >= MIN_MARKS and as_given - pieces_apart > SAVED_PER_MARK * attached:
         yield (
-            f"with punctuation apart from words (`house ,`) the text takes {apart:,} pieces of {terms.model} in place "
-            f"of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
+            f"with punctuation apart from words (`house ,`) the text takes {pieces_apart:,} pieces of {terms.model} in "
+            f"place of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
+        )
+    apart = sum(word in MARKS for pair, _ in encoded for word in (*pair.source, *pair.target))
+    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < RARE * apart:
+        yield (
+            f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
+            "written: is there a version of the text that is not tokenised?"
         )
 
 
@@ -125,18 +132,6 @@ def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence with the mark that ends a word as a separate word: `house ,` for `house,`."""
     parts = ((word[:-1], word[-1]) if word[-1] in MARKS and word[:-1].isalpha() else (word,) for word in words)
     return tuple(part for pair in parts for part in pair)
-
-
-def _apart(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
-    """All punctuation apart from words, for a model that was trained on raw text."""
-    words = [word for pair, _ in encoded for word in (*pair.source, *pair.target)]
-    apart = sum(word in MARKS for word in words)
-    attached = sum(word[-1] in MARKS and word[:-1].isalpha() for word in words)
-    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < RARE * apart:
-        yield (
-            f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
-            "written: is there a version of the text that is not tokenised?"
-        )
 
 
 def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: SideNames) -> Iterator[str]:
