@@ -120,37 +120,32 @@ def _kind(character: str) -> str:
 def leading_beyond(word: str, first: str) -> int:
     """Return how many characters of `leading` come before a mark of the same kind as `first`; all if there is none."""
     before = word[: leading(word)]
-    alike = (n for n, character in enumerate(before) if opens(first) and _kind(character) == _kind(first))
-    return next(alike, len(before))
+    return _before_kind(before, first) if opens(first) else len(before)
 
 
 def trailing_beyond(word: str, full_stop: bool, last: str) -> int:
     """Return how many characters of `trailing` come after a mark of the same kind as `last`; all if there is none."""
-    count = trailing(word, full_stop)
-    behind = word[len(word) - count :]
-    alike = (n for n, character in enumerate(reversed(behind)) if closes(last) and _kind(character) == _kind(last))
-    return next(alike, count)
+    behind = word[len(word) - trailing(word, full_stop) :]
+    return _before_kind(behind[::-1], last) if closes(last) else len(behind)
 
 
-def _last_mark(word: str) -> str:
-    """Return the stop or pause that a word ends in, before quotes and brackets; empty if there is none."""
+def _before_kind(marks: str, mark: str) -> int:
+    return next((n for n, character in enumerate(marks) if _kind(character) == _kind(mark)), len(marks))
+
+
+def mark_kind(word: str) -> str:
+    """Return the kind of mark that a word ends in before quotes and brackets: "stop", "pause", or "" for none."""
     for character in reversed(word):
         if character in _STOPS or character in _PAUSES:
-            return character
+            return _kind(character)
         if not closes(character) and not _is_invisible(character):
             break
     return ""
 
 
-def mark_kind(word: str) -> str:
-    """Return the kind of mark that a word ends in: "stop", "pause", or "" for none of these."""
-    mark = _last_mark(word)
-    return "stop" if mark in _STOPS else "pause" if mark in _PAUSES else ""
-
-
 def sentence_ends(words: Sequence[str]) -> set[int]:
     """Return the ends of sentences as the numbers of the next words, including 0 and the number of all words."""
-    ends = {k for k, word in enumerate(words, 1) if _last_mark(word) in _STOPS}
+    ends = {k for k, word in enumerate(words, 1) if mark_kind(word) == "stop"}
     return ends | {0, len(words)}
 
 
