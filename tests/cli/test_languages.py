@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from align import TextWarning, load, two_way
 from align.cli import main
-from align.compat import eflomal
 from align.compat.simalign import SentenceAligner
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES
@@ -90,12 +86,7 @@ MAKERS: dict[str, Callable[[], Callable[[str, str], object]]] = {
     "one model": lambda: load(device="cpu").align,
     "two models": lambda: two_way(load(device="cpu"), load("en-de-fast", device="cpu")).align,
     "simalign": lambda: SentenceAligner().get_word_aligns,
-    "eflomal": lambda: partial(align_lines, eflomal.Aligner()),
 }
-
-
-def align_lines(aligner: eflomal.Aligner, source: str, target: str) -> None:
-    aligner.align([source], [target])
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -112,15 +103,3 @@ def test_python_and_drop_ins(name: str) -> None:
     (warning,) = shown
     assert warning.category is TextWarning
     assert str(warning.message).startswith("the source looks like French; de-en")
-
-
-def test_links_come_before_the_library(tmp_path: Path) -> None:
-    program = (
-        "import sys; from align import load\n"
-        f"alignments = load(device='cpu')([({FRENCH!r}, {ENGLISH!r})] * 2)\n"
-        "next(alignments); print('py3langid.langid' in sys.modules)\n"
-        "print(len(list(alignments)), 'py3langid.langid' in sys.modules)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert result.stdout == "False\n1 True\n"
-    assert result.stderr.count("looks like French") == 1

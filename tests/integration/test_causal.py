@@ -167,15 +167,6 @@ def test_both_directions_of_one_model_share_its_weights(llama: tuple[Path, Any])
     assert again.align(SOURCE, TARGET).scores == both.align(SOURCE, TARGET).scores
 
 
-def test_layer_and_head_are_chosen_by_lexical_consistency(llama: tuple[Path, Any]) -> None:
-    choices: list[Any] = []
-    aligner = open_model(llama[0], PATTERN)
-    pairs = [(SOURCE[n % 3 :], TARGET[n % 3 :]) for n in range(60)]
-    assert len(list(aligner(pairs, on_choice=choices.extend))) == 60
-    assert "by lexical consistency over 60 pairs" in str(choices[0])
-    assert choices[0].place.input in [Cell(n, head) for n in range(1, 5) for head in ("all", *range(1, 7))]
-
-
 def test_a_position_leads_if_it_is_clearly_more_consistent() -> None:
     assert leading({"input": 2.0, "output": 2.5}) == ["output"]
     assert leading({"input": 2.0, "output": 1.6}) == ["input"]

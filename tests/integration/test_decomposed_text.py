@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from align import Alignment, load, two_way
-from align.core.text import LinePair
 from align.io.reader import read_bitext
 from tests.conftest import EXAMPLES, example_pairs
 
@@ -45,14 +44,3 @@ def test_examples_keep_their_links(aligner: Any, change: Change) -> None:
     assert any(change(line) != line for line in lines)
     changed = read_bitext(map(change, lines), "examples")
     assert scores_of(aligner(changed)) == scores_of(aligner(example_pairs()))
-
-
-def test_offsets_are_of_the_given_line() -> None:
-    source, target = decompose("Die sch\u00f6ne T\u00fcr ."), "The beautiful do\xador ."
-    (alignment,) = load("de-en")([LinePair.of(source, target, 1)])
-    record = alignment.to_dict()
-    assert [2, 2] in record["links"]
-    begin, end = record["source_spans"][2]
-    assert source[begin:end] == decompose("T\u00fcr") == record["source"][2]
-    begin, end = record["target_spans"][2]
-    assert target[begin:end] == "do\xador" == record["target"][2]

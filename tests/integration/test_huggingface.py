@@ -17,7 +17,6 @@ from align.core.errors import ModelError
 from align.models.detokenize import UNKNOWN
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.huggingface.vocabulary import read_vocabulary
-from align.models.model_toml import ModelOptions
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES
@@ -70,17 +69,6 @@ def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) ->
         recorder.unk
     }
     assert not special & set(hostile.target) - {recorder.unk}
-
-
-def test_a_language_that_the_model_has_no_piece_for(tmp_path: Path) -> None:
-    hugging.save_model("m2m_100", tmp_path)
-    for options, message in (
-        (None, "no source language is given: give source_lang, one of deu_Latn, eng_Latn, fra_Latn"),
-        (ModelOptions(source_lang="deu", target_lang="eng_Latn"), "the model has no language deu: give .* deu_Latn"),
-        (ModelOptions(source_lang="deu_Latn", target_lang="en"), "the model has no language en: give target_lang"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load(tmp_path, options=options)
 
 
 def change(folder: Path, name: str, **values: Any) -> None:

@@ -100,15 +100,6 @@ def test_the_model_is_in_the_same_folder_or_on_the_hub(
     assert all(map(torch.equal, attention(tmp_path / "adapter"), attention(base)))
 
 
-def test_an_adapter_of_an_adapter(base: Path, tmp_path: Path) -> None:
-    shutil.copytree(base, tmp_path / base.name)
-    write_adapter(tmp_path / "adapter", base)
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        shutil.copyfile(tmp_path / "adapter" / name, tmp_path / base.name / name)
-    with pytest.raises(ModelError, match=f"its base {base.name} is an adapter too: merge it"):
-        load(tmp_path / "adapter", options=OPTIONS)
-
-
 def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Path, tmp_path: Path) -> None:
     shutil.copytree(base, tmp_path / base.name)
     write_adapter(tmp_path / "adapter", base)

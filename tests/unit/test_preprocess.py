@@ -127,17 +127,6 @@ def test_invisible_characters_do_not_hide_the_context_of_a_point() -> None:
     assert preprocessor.spell(["etc.", "und"]) != preprocessor.spell(["etc.", "Das"])
 
 
-@pytest.mark.parametrize("tokenizer", ["moses-escaped", "moses-escaped-hyphens"])
-def test_moses_with_the_options_of_fairseqs_recipes(tokenizer: str) -> None:
-    words = ("\"It's", '[well-known]"', "R&D", "<b>", "|")
-    preprocessor, met = collect(TextRules("en", tokenizer=tokenizer))
-    tokens = [met[n] for n in preprocessor(words)[0]]
-    hyphens = tokenizer.endswith("hyphens")
-    assert tokens == MosesTokenizer("en").tokenize(" ".join(words), escape=True, aggressive_dash_splits=hyphens)
-    assert "&apos;s" in tokens
-    assert ("@-@" in tokens) == hyphens
-
-
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword-nmt"])
 def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "wrong.file"

@@ -23,8 +23,6 @@ Sides = tuple[list[str], list[list[str]]]
         ("今\u3000天", ["▁今", "▁天"], ["今", "天"], [0, 1]),
         ("今?天", ["▁今", "<unk>", "天"], ["今", "?", "天"], [0, 1, 2]),  # other text between the same
         ("今天", ["▁今", "<unk>", "天"], ["今", "天"], [0, 1, 1]),  # text that is not there
-        ("今天", ["<unk>"], ["今天"], [0]),
-        ("今天", [], ["今天"], []),
         ("das@", ["d@@", "as@@", "@"], ["d", "as", "@"], [0, 1, 2]),
         ("das", ["da", "s</w>"], ["da", "s"], [0, 1]),
     ],
@@ -84,9 +82,7 @@ def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut:
     [
         ("我今天去学校。", ["▁我", "今天去", "学", "校。"], "我 今天 去 学校 。", [(0, 1), (1, 3), (3, 5)]),
         ("สวัสดีครับ", ["▁สวัส", "ดีครับ"], "สวัสดี ครับ", [(0, 2)]),  # a piece reaches from one into the other
-        ("日本語を勉強", ["▁日本", "語", "を", "勉強"], "日本語 を 勉強", [(0, 1), (1, 2), (2, 3)]),
         ("😀it's,\u3000x", ["▁😀it", "'s", ",", "▁x"], "😀 it's , x", [(0, 2), (2, 3), (3, 4)]),
-        ("it's,\u3000x", ["▁it", "'", "s", ",", "▁x"], "it's , x", [(0, 1), (1, 2), (2, 3)]),
     ],
 )
 def test_words_of_a_dictionary(part: str, pieces: list[str], words: str, units: list[tuple[int, int]]) -> None:
@@ -119,12 +115,10 @@ def test_units_of_two_models_end_where_a_word_and_pieces_of_both_do(
     [
         ("なお 近年 行な わ れ た 。", "なお近年行なわれた。"),
         ("2001 年 に Perl 6 を 使 っ た", "2001年にPerl 6を使った"),
-        ("Perl 6 is new .", "Perl 6 is new ."),
         ("한국 어 를 말 한다", "한국 어 를 말 한다"),  # Korean has spaces
         ("ก ข \u3000 ค a", "กข \u3000 คa"),  # words that a model does not see stay apart
         ("東京 \xad 大阪", "東京 \xad 大阪"),
         (">>jpn<< 東京 は", ">>jpn<< 東京は"),
-        (">>jpn<<東京 は", ">>jpn<<東京は"),
         ("ＡＢ ＣＤ １ ２", "ＡＢ ＣＤ １ ２"),
         ("", ""),
     ],
