@@ -259,10 +259,6 @@ def change(folder: Path, **settings: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
-def half_a_character(folder: Path) -> None:
-    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}{{ '\\ud800' }}")
-
-
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: change(folder, num_key_value_heads=4), "config.json: 6 heads of width 4 with 4 key"),
     (lambda folder: change(folder, num_hidden_layers=9), "it has no layers.4"),
@@ -271,7 +267,6 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: change(folder, hidden_act="exec"), "config.json: its activation is exec"),
     (lambda folder: change(folder, quantization_config={"bits": 4}), "config.json: its weights are quantised"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
-    (half_a_character, "has half a character"),
 ]
 
 

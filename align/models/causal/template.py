@@ -114,14 +114,9 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
             parts.append("")
         else:
             parts[-1] += values[piece] if is_field else piece
-    codes = languages if pattern == TRANSLATEGEMMA else None
-    template = Template(tuple(parts), False) if whole else _chat(root, parts, codes)
-    try:
-        "".join(template.parts).encode()
-    except UnicodeEncodeError:
-        message = "the template of its prompts is not Unicode: it has half a character"
-        raise ModelError(message, file=str(root)) from None
-    return template
+    if whole:
+        return Template(tuple(parts), False)
+    return _chat(root, parts, languages if pattern == TRANSLATEGEMMA else None)
 
 
 def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | None] | None) -> Template:
@@ -146,17 +141,14 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
     def write(source: str) -> str:
         content: Any = source.join(parts)
         if languages is not None:
-            source_code, target_code = languages
-            content = [
-                {"type": "text", "source_lang_code": source_code, "target_lang_code": target_code, "text": content}
-            ]
+            codes = {"source_lang_code": languages[0], "target_lang_code": languages[1]}
+            content = [{"type": "text", **codes, "text": content}]
         messages = [{"role": "user", "content": content}]
         try:
             return environment.from_string(template).render(**variables, messages=messages)
         except Exception as error:  # those of Jinja, and whatever its operators raise
-            raise ModelError(
-                f"its chat template cannot be rendered: {one_line(error) or type(error).__name__}", file=file
-            ) from None
+            message = f"its chat template cannot be rendered: {one_line(error) or type(error).__name__}"
+            raise ModelError(message, file=file) from None
 
     written = tuple(write(_MARK).split(_MARK))
     if len(written) < 2 or write(_PROBE) != _PROBE.join(written):

@@ -18,7 +18,7 @@ def fetch_model(name: str) -> Path:
     """Return the folder of the cache that holds a model, and fetch the model if necessary."""
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ModuleNotFoundError as error:
         raise lacks(error) from None
     hint = f"fetch it where there is a network: hf download {name}"
@@ -27,14 +27,14 @@ def fetch_model(name: str) -> Path:
             folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
             if any(path for pattern in files for path in folder.glob(pattern)):
                 return folder
-    except (LocalEntryNotFoundError, OSError) as error:
-        if isinstance(error, HfHubHTTPError):
-            message = f"the Hugging Face hub has no such model for you ({one_line(error)})"
-            raise ModelError(message, file=name) from None
-        message = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
-        raise ModelError(message, file=name, hint=hint) from None
     except HFValidationError:
         raise ModelError("no such file or folder, and no name of the Hugging Face hub", file=name) from None
+    except HfHubHTTPError as error:
+        message = f"the Hugging Face hub has no such model for you ({one_line(error)})"
+        raise ModelError(message, file=name) from None
+    except OSError:
+        message = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
+        raise ModelError(message, file=name, hint=hint) from None
     patterns = ", ".join(pattern for files in WEIGHTS for pattern in files)
     message = f"no weights ({patterns}), neither in the Hugging Face cache nor from the hub"
     raise ModelError(message, file=name, hint=hint)
