@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,9 @@ import torch
 
 from align import Aligner, IdPair, Pair, load, translate, two_way, words_of_offsets, words_of_pieces
 from align.core.aligner import Direction
-from align.io.pool import processes
 from examples.to_hugging_face import convert
 from tests import hugging
-from tests.conftest import example_pairs, plain
+from tests.conftest import plain
 from tests.hugging import options
 from tests.known import KnownRecorder
 from tests.parity.test_huggingface import PAIRS
@@ -66,17 +63,6 @@ def test_what_generate_has_put_out_of_a_real_model(tmp_path: Path) -> None:
         assert aligner.align_ids(inputs.input_ids[0], output[0], source, target).scores == pytest.approx(
             expected.scores
         )
-
-
-def test_many_in_a_stream_with_the_bundled_model() -> None:
-    aligner = load("de-en", device="cpu", batch_tokens=200)
-    pairs = [pair for pair in example_pairs() if not pair.blank] * 20
-    given = [as_ids(aligner.forward.recorder, pair, [2], 2) for pair in pairs]
-    expected = [alignment.links for alignment in aligner(pairs)]
-    assert [alignment.links for alignment in aligner(given)] == expected
-    assert pickle.loads(pickle.dumps(given)) == given
-    shared = replace(aligner, pool=processes(2))
-    assert [alignment.links for alignment in shared(given)] == expected
 
 
 def test_without_words_links_count_the_ids() -> None:
