@@ -5,18 +5,20 @@ Letters: L layers, H heads, T rows (what attends), S columns (what is attended t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from align.core.errors import DataError
+from align.core.stream import BATCH_TOKENS, BUFFER, batches, chunks
 from align.core.types import Pair, Part
 
 Numbers = NDArray[np.float32]
+Output = TypeVar("Output")
 
 SPECIAL = -1
 """Word number of a piece that belongs to no word: `</s>`, [CLS], a language token."""
@@ -65,11 +67,31 @@ class States(NamedTuple):
     layers: Numbers | None
 
 
-class Inspected(Protocol):
-    """A model that provides all its attention, and the vectors of its encoder."""
+class Encoded(NamedTuple):
+    """A pair, the model's input for it, and the number of pieces of source and target."""
 
-    name: str  # name in the signature, with a fingerprint
-    shape: Mapping[Part, tuple[int, int]]  # number of layers and of heads per layer, by part
+    pair: Pair
+    input: Any
+    lengths: tuple[int, int]
+
+
+class Inspected:
+    """A model that provides all its attention, and the vectors of its encoder.
+
+    Pairs are read ahead, batched by length, and returned in input order. A subclass implements `encode`, `read_batch`
+    and `batch_states`.
+
+    Attributes:
+        name: name in the signature, with a fingerprint.
+        shape: number of layers and of heads per layer, by part.
+        left_out: number of pairs whose attention was asked for in vain, for they are blank or too long.
+        too_long: number of those that are too long.
+    """
+
+    name: str
+    shape: Mapping[Part, tuple[int, int]]
+    batch_tokens: int = BATCH_TOKENS
+    left_out = too_long = 0
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
         """Yield the attention of each pair, in input order, one reading per pair; reads a buffer at a time.
@@ -79,11 +101,41 @@ class Inspected(Protocol):
                 segments of text.
             parts: parts to read, from those in `shape`.
         """
-        ...
+        decoded = bool({"decoder", "cross"} & set(parts))
+        for pair, maps in self._in_order(pairs, decoded, lambda batch: self.read_batch(batch, parts)):
+            if maps is None:
+                self.left_out += 1
+                self.too_long += bool(pair.source and (pair.target or not decoded))
+            yield Reading(pair, maps or {})
 
     def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
         """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments."""
-        ...
+        for pair, found in self._in_order(pairs, False, self.batch_states):
+            yield States(pair, *(found or (None, None)))
+
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        """Return the model's input, with that of the decoder or without; None if it is empty or too long."""
+        raise NotImplementedError
+
+    def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterable[Mapping[Part, Maps]]:
+        """Yield the attention of each input."""
+        raise NotImplementedError
+
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterable[tuple[Tokens, Numbers]]:
+        """Yield the pieces of each input, and their vectors `[L+1, S, D]`."""
+        raise NotImplementedError
+
+    def _in_order(
+        self, pairs: Iterable[Pair], decoded: bool, run: Callable[[Sequence[Encoded]], Iterable[Output]]
+    ) -> Iterator[tuple[Pair, Output | None]]:
+        """Yield each pair with what `run` returns for it; with None if it has no input."""
+        for chunk in chunks(pairs, BUFFER // 4):  # outputs of all layers are large
+            inputs = {n: encoded for n, pair in enumerate(chunk) if (encoded := self.encode(pair, decoded))}
+            places, outputs = list(inputs), dict[int, Output]()
+            for batch in batches([encoded.lengths for encoded in inputs.values()], self.batch_tokens):
+                numbers = [places[n] for n in batch]
+                outputs |= zip(numbers, run([inputs[n] for n in numbers]), strict=True)
+            yield from ((pair, outputs.get(n)) for n, pair in enumerate(chunk))
 
 
 def need_encoder(model: Inspected) -> tuple[int, int]:

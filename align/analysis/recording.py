@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from align.analysis.maps import Maps, Tokens
 from align.core.errors import ModelError
 from align.core.scores import gram, head_products, source_norms
 from align.core.types import PARTS, Part
@@ -32,6 +34,14 @@ def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products
         products: the output projection's `head_products`.
     """
     return LayerAttention(part, layer, weights, source_norms(gram(values, products)))
+
+
+def sentence_maps(layers: Sequence[LayerAttention], number: int, rows: Tokens, columns: Tokens) -> Maps:
+    """Return the attention of the layers of one part, lowest first, in the sentence of this number in a batch."""
+    t, s = len(rows), len(columns)
+    weights = np.stack([layer.weights[number, :, :t, :s].numpy(force=True) for layer in layers])
+    vectors = np.stack([layer.vectors[number, :, :s].numpy(force=True) for layer in layers])
+    return Maps(rows, columns, weights, vectors)
 
 
 def split_heads(weight: Tensor, heads: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 `install()` adds an import hook, which patches fairseq as it is imported. It changes the process permanently, so it is
 called in two places only, before they import fairseq: where fairseq's own programs are started (`programs.py`), and
-where fairseq's own model is loaded (`align.analysis.models.native_fairseq`).
+where fairseq's own model is loaded (`align.analysis.models.native`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from align.analysis.maps import SPECIAL, Maps, Reading, States, Tokens
+from align.analysis.maps import SPECIAL, Inspected, Maps, Reading, States, Tokens
 from align.core.types import Pair, Part
 
 
@@ -34,7 +34,7 @@ def random_maps(rows: Tokens, columns: Tokens, shape: tuple[int, int] = (2, 3), 
     return Maps(rows, columns, weights.astype(np.float32), vectors.astype(np.float32))
 
 
-class MadeModel:
+class MadeModel(Inspected):
     """A model that gives maps made beforehand, one after the other; see `align.analysis.maps.Inspected`."""
 
     def __init__(self, maps: Sequence[Mapping[Part, Maps]], shape: tuple[int, int] = (2, 3)) -> None:

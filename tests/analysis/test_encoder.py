@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from align.analysis.maps import SPECIAL
-from align.analysis.models.encoder import KINDS, EncoderModel, is_encoder, load_encoder, load_model, load_tokenizer
+from align.analysis.models.encoder import KINDS, is_encoder, load_encoder, load_model, load_tokenizer
 from align.core.errors import ModelError, PairError
 from align.core.types import Pair
 from tests.hugging_encoders import save_encoder
@@ -74,7 +73,7 @@ def test_attention_and_norms_are_those_of_the_definition(kind: str, folders: Cal
     assert [one.layers is not None for one in states] == [True, True, False, True, False]
     assert model.shape == {"encoder": (3, 4)}
     own, _ = load_model(folder)
-    tokenizer = load_tokenizer(folder, own.config)
+    tokenizer = load_tokenizer(folder, own.config.vocab_size)
     for reading, one in zip(readings, states, strict=True):
         if not reading.maps:
             continue
@@ -108,15 +107,10 @@ def test_words_are_the_users_own(folders: Callable[[str], Path]) -> None:
     assert rows.words.count(SPECIAL) == 4
 
 
-def test_a_model_with_a_head_loads_without_it(tmp_path: Path, folders: Callable[[str], Path]) -> None:
-    save_encoder(tmp_path, "bert", "BertForPreTraining")
-    (reading,) = load_encoder(tmp_path).read([PAIRS[1]], ["encoder"])
-    assert reading.maps["encoder"].weights.shape == (3, 4, 4, 4)
-
-
 @pytest.mark.parametrize(
     ("kind", "module"),
     [
+        ("bert", "BertForPreTraining"),
         ("distilbert", "DistilBertForMaskedLM"),
         ("electra", "ElectraForPreTraining"),
         ("xlm-roberta", "XLMRobertaForSequenceClassification"),
@@ -128,7 +122,7 @@ def test_weights_of_heads_may_be_left_over(kind: str, module: str, tmp_path: Pat
 
 def test_words_that_are_no_text(folders: Callable[[str], Path]) -> None:
     pairs = [PAIRS[0], Pair(("the", "\ud800"), (), 7)]
-    with pytest.raises(PairError, match="line 7: a word has half a character, a surrogate"):
+    with pytest.raises(PairError, match="line 7: the model's tokenizer fails"):
         list(load_encoder(folders("bert")).read(pairs, ["encoder"]))
 
 
@@ -158,68 +152,20 @@ def change_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Calla
     return changed
 
 
-def change_tokenizer(change: Callable[[Any], object]) -> Callable[[Path], None]:
-    def changed(folder: Path) -> None:
-        path = folder / "tokenizer.json"
-        content = json.loads(path.read_text())
-        change(content)
-        path.write_text(json.dumps(content))
-
-    return changed
-
-
-def without_pad(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    content = json.loads(path.read_text())
-    vocabulary = content["model"]["vocab"]
-    last = max(vocabulary, key=vocabulary.__getitem__)
-    change_config(pad_token_id=vocabulary.pop(last))(folder)
-    path.write_text(json.dumps(content))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda folder: (folder / "config.json").write_text("{"), "config.json: not JSON"),
-        (
-            change_config(num_hidden_layers=1 << 30),
-            "its num_hidden_layers is 1073741824, not a whole number from 1 to 3",
-        ),
-        (change_config(max_position_embeddings=True), "its max_position_embeddings is True"),
-        (change_config(hidden_size=20), "embeddings.LayerNorm.bias is 16, where its settings make 20"),
+        (change_config(num_hidden_layers=1 << 30), "its num_hidden_layers is 1073741824, not a whole number from 1 to"),
+        (change_config(hidden_size=20), "embeddings.LayerNorm.bias has another size than its settings make"),
         (change_config(num_attention_heads=3), "transformers cannot build this model"),
         (change_config(hidden_act="exec"), "config.json: its hidden_act is 'exec', not one that is known here"),
-        (
-            change_config(max_position_embeddings=10),
-            "model.safetensors: embeddings.position_embeddings.weight is 40x16, where its settings make 10x16",
-        ),
-        (
-            change_config(num_hidden_layers=1),
-            "model.safetensors: its settings have no place for encoder.layer.1.attention.output.LayerNorm.bias",
-        ),
+        (change_config(num_hidden_layers=1), "have no place for encoder.layer.1.attention.output.LayerNorm.bias"),
         (change_config(layer_norm_eps="x"), "its layer_norm_eps is 'x', not a number from 0 to 1"),
-        (change_config(pad_token_id=999), "Padding_idx must be within num_embeddings"),
-        (without_pad, "no piece is number 76, which pads are said to be"),
         (change_weights(lambda weights: weights.pop(VALUE)), f"it has no {VALUE}"),
-        (
-            change_weights(lambda weights: weights.update({VALUE: torch.zeros(())})),
-            f"{VALUE} is one number, where its settings make 16",
-        ),
-        (
-            change_weights(lambda weights: weights[VALUE].fill_(float("nan"))),
-            f"model.safetensors: {VALUE} has numbers that are not finite",
-        ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in this folder"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json: not a tokenizer"),
-        (
-            change_tokenizer(lambda content: content["model"]["vocab"].update(more=5000)),
-            "tokenizer.json: piece 'more' is number 5,000, but the model has 77",
-        ),
-        (
-            change_tokenizer(lambda content: content["post_processor"]["special_tokens"]["[SEP]"].update(ids=[99999])),
-            "tokenizer.json: piece '[SEP]' is number 99,999, but the model has 77",
-        ),
     ],
 )
 def test_damaged_folders(
@@ -237,15 +183,3 @@ def test_what_is_no_encoder(tmp_path: Path, folders: Callable[[str], Path]) -> N
     assert not is_encoder(tmp_path)
     (tmp_path / "config.json").write_text("[")
     assert not is_encoder(tmp_path)
-
-
-def test_segments_that_a_tokenizer_names_and_the_model_has_not_count_as_the_last(
-    tmp_path: Path, folders: Callable[[str], Path]
-) -> None:
-    shutil.copytree(folders("bert"), tmp_path / "bert")
-    path = tmp_path / "bert" / "tokenizer.json"
-    path.write_text(path.read_text().replace('"type_id": 1', '"type_id": 7'))
-    assert '"type_id": 7' in path.read_text()
-    models: list[EncoderModel] = [load_encoder(folder) for folder in (folders("bert"), tmp_path / "bert")]
-    first, second = (next(iter(model.read([PAIRS[0]], ["encoder"]))).maps["encoder"] for model in models)
-    assert np.array_equal(first.weights, second.weights)

@@ -28,7 +28,7 @@ from align.analysis.layers import (
     treebank_tasks,
     word_means,
 )
-from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
+from align.analysis.maps import SPECIAL, Inspected, Numbers, Reading, States, Tokens
 from align.analysis.models.native import own_model
 from align.analysis.resampling import middle
 from align.core.errors import DataError
@@ -38,7 +38,7 @@ TAGS = ("ADJ", "NOUN", "VERB")
 SIZE = 6
 
 
-class Planted:
+class Planted(Inspected):
     """A model of three layers above its embeddings: only those from `where` on tell a word's first letter.
 
     Each word has two pieces, of which one holds twice the word's vector, and the other nothing; `long` is too long.

@@ -233,11 +233,11 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
     from fairseq import models
 
-    from align.analysis.models.native_fairseq import load_own_model
+    from align.analysis.models.native import load_fairseq
     from align.models.folder import find_model
     from align.models.model_toml import ModelOptions
 
-    dictionary = load_own_model(find_model(str(sound), ModelOptions()), ["de", "en"]).encoder.dictionary
+    dictionary = load_fairseq(find_model(str(sound), ModelOptions()), ["de", "en"]).encoder.dictionary
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     ran = []
     guarded = {module: vars(module)["eval"] for module in list(sys.modules.values()) if "eval" in vars(module)}

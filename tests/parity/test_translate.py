@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from align import Aligner, Direction, Pair, PairError, load, translate, two_way
-from align.analysis.models.native_fairseq import load_own_model
+from align.analysis.models.native import load_fairseq
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
 from align.models.defaults import DEFAULT_MODEL
@@ -44,7 +44,7 @@ def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-    model = load_own_model(find_model(DEFAULT_MODEL, ModelOptions()), recorder.languages)
+    model = load_fairseq(find_model(DEFAULT_MODEL, ModelOptions()), recorder.languages)
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     task = TranslationTask(TranslationConfig(source_lang="de", target_lang="en"), *dictionaries)
     options = GenerationConfig(

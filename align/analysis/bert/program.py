@@ -6,10 +6,9 @@ import os
 import shlex
 import shutil
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from align.analysis.bert.settings import Settings
 from align.cli.common import run, say
@@ -18,12 +17,9 @@ from align.cli.parser import Parser
 from align.io.manifest import differences, dump_json, load_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
+from align.io.reader import open_lines, read_lines
 from align.models.recorder import fingerprint
 from align.training.folder import is_current, move_model, refuse_files
-
-if TYPE_CHECKING:
-    from align.analysis.bert.run import Point
-    from align.analysis.bert.text import Text
 
 PROGRAM = "extract-align analyse train-bert"
 
@@ -51,10 +47,7 @@ def build_parser() -> Parser:
     return parser
 
 
-FILES = (
-    *("README.md", "training.tsv", "config.json", "tokenizer.json", "tokenizer_config.json"),
-    "model.safetensors",
-)
+FILES = ("README.md", "training.tsv", "config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
 """Files of a model; the folder is one once the last is there."""
 
 
@@ -64,88 +57,69 @@ def train(args: Namespace, settings: Settings, command: str) -> None:
     Args:
         command: the command line, for the model's README.
     """
-    work = args.folder / "work"  # all files that do not belong to the model
-    with locked_folder(args.folder):
+    folder, work = args.folder, args.folder / "work"  # all files that do not belong to the model
+    with locked_folder(folder):
         if not work.exists():
-            refuse_files(args.folder, FILES)
+            refuse_files(folder, FILES)
         import torch
-        from tokenizers import Tokenizer
 
         from align.analysis.bert import run
-        from align.analysis.bert.text import split
+        from align.analysis.models.native import import_transformers, silent
         from align.models.load import pick_device
 
+        hf = import_transformers("training a BERT")
         keep_freed_memory()
         torch.set_num_threads(args.threads)
-        device = pick_device(args.device)
-        text = prepare(args.folder, args.text, settings)
-        train, valid = split(text, settings.valid)
-        tell(f"{len(train):,} lines of {len(train.ids):,} pieces to train on, {len(valid):,} lines to validate")
-        model = run.build(settings, len(text.begins)).to(device)
+        lines = [line for path in args.text for line in read_text(path)]
+        if len(lines) <= settings.valid:
+            raise ValueError(f"{len(lines):,} lines of text, and {settings.valid:,} of them are to validate on")
+        made, pieces, made_of = work / "made-of.json", work / "tokenizer", asdict(settings)
+        made_of["text"] = fingerprint(args.text, "")
+        if not made.is_file():
+            tell("learning pieces")
+            run.learn_tokenizer(iter(lines), settings).save_pretrained(pieces)
+            with open_output(str(made)) as out:
+                out.write(dump_json(made_of))
+        elif differences(load_json(made.read_bytes()), made_of):
+            raise ValueError(f"{folder}: begun with another text or other settings; name another folder")
+        tokenizer = hf.BertTokenizer.from_pretrained(pieces)
+        size = f"{len(lines) - settings.valid:,} lines"
+        tell(f"{size} to train on, {settings.valid:,} lines to validate")
+        model = run.build(settings, tokenizer).to(pick_device(args.device))
         try:
-            points = run.train(model, settings, train, valid, work / "checkpoint.pt", args.every, tell)
+            points = run.train(model, tokenizer, settings, lines, work / "checkpoint.pt", args.every, tell)
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise
-        if not is_current(args.folder / FILES[-1], work / "checkpoint.pt"):
-            size = f"{len(train):,} lines of {len(train.ids):,} pieces"
-            tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
-            finish(args.folder, settings, model, tokenizer, points, f"`{command}`: {size}")
-    tell(f"{args.folder} is ready: extract-align analyse mixing -m {args.folder} -s TEXT")
+        if not is_current(folder / FILES[-1], work / "checkpoint.pt"):
+            draft = work / "model"
+            shutil.rmtree(draft, ignore_errors=True)
+            with silent(hf.logging):
+                model.save_pretrained(draft)
+                tokenizer.save_pretrained(draft)
+            last = points[-1]
+            rows = ["\t".join(last._fields), *("\t".join(f"{number:.6g}" for number in point) for point in points)]
+            (draft / "training.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+            readme = (
+                f"# A small BERT\n\n`{command}`: {size}, {last.updates:,} updates of {settings.tokens:,} pieces.\n\n"
+                f"On {settings.valid:,} other lines: {last.valid:.3f} nats a hidden piece, {last.told:.1%} of them "
+                f"told right; whether the second segment follows the first: {last.follows:.1%}. `training.tsv` has "
+                "the curve.\n"
+            )
+            (draft / "README.md").write_text(readme, encoding="utf-8")
+            move_model(draft, folder, FILES[-1])
+    tell(f"{folder} is ready: extract-align analyse mixing -m {folder} -s TEXT")
+
+
+def read_text(path: Path) -> Iterator[str]:
+    """Yield the lines of a file that are not blank."""
+    with open_lines(str(path)) as stream:
+        yield from filter(str.strip, read_lines(stream, str(path)))
 
 
 def tell(message: str) -> None:
     """Report progress."""
     say(f"{PROGRAM}: {message}")
-
-
-def prepare(folder: Path, texts: Sequence[Path], settings: Settings) -> Text:
-    """Return the text in pieces; write it and its tokenizer to the work folder, unless they are there."""
-    from align.analysis.bert.text import learn_tokenizer, load_text, number, read_texts, save_text
-
-    work = folder / "work"
-    work.mkdir(parents=True, exist_ok=True)
-    made, pieces = work / "made-of.json", work / "pieces.npz"
-    run = {**asdict(settings), "text": fingerprint(texts, "")}
-    if made.is_file():
-        if differences(load_json(made.read_bytes()), run):
-            raise ValueError(f"{folder}: begun with another text or other settings; name another folder")
-        return load_text(pieces)
-    tell("learning pieces")
-    tokenizer = learn_tokenizer(read_texts(texts), settings.pieces, not settings.cased)
-    text = number(read_texts(texts), tokenizer)
-    if len(text) <= settings.valid:
-        raise ValueError(f"{len(text):,} lines of text, and {settings.valid:,} of them are to validate on")
-    save_text(text, pieces)
-    tokenizer.save(str(work / "tokenizer.json"))
-    with open_output(str(made)) as out:
-        out.write(dump_json(run))
-    return text
-
-
-def finish(folder: Path, settings: Settings, model: Any, tokenizer: Any, points: Sequence[Point], origin: str) -> None:
-    """Write the model folder: weights last, since the folder is not a model without them."""
-    from align.analysis.bert.text import CLS, MASK, PAD, SEP, UNK
-    from align.analysis.models.native_transformers import import_transformers, silent
-
-    hf = import_transformers("training a BERT")
-    draft = folder / "work" / "model"
-    shutil.rmtree(draft, ignore_errors=True)
-    names = {"pad_token": PAD, "unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
-    with silent(hf.logging):
-        model.save_pretrained(draft)
-        fast = hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=settings.longest, **names)
-        fast.save_pretrained(draft)
-    last = points[-1]
-    rows = ["\t".join(last._fields), *("\t".join(f"{number:.6g}" for number in point) for point in points)]
-    (draft / "training.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-    (draft / "README.md").write_text(
-        f"# A small BERT\n\n{origin}, {last.updates:,} updates of {settings.tokens:,} pieces.\n\n"
-        f"On {settings.valid:,} other lines: {last.valid:.3f} nats a hidden piece, {last.told:.1%} of them told right; "
-        f"whether the second segment follows the first: {last.follows:.1%}. `training.tsv` has the curve.\n",
-        encoding="utf-8",
-    )
-    move_model(draft, folder, FILES[-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

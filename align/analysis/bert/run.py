@@ -1,4 +1,9 @@
-"""Trains a small BERT to predict hidden pieces and following segments, with transformers' own model.
+"""Trains a small BERT to predict hidden pieces and following segments (Devlin et al. 2019, section 3.1).
+
+An example has one or two segments, with some pieces hidden. Lines may be in any order. Two segments are a line cut in
+two, after a sentence if it has several; in half of these pairs the second part comes from another line. Most texts that
+are analysed with these models are one segment, and some are long: so half of all examples are an unchanged line, and a
+few are consecutive lines.
 
 There is no dropout: a small model sees its text a few times only. The saved model has the usual dropout for
 fine-tuning.
@@ -7,7 +12,7 @@ fine-tuning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +22,21 @@ import torch
 from torch import Tensor, nn
 
 from align.analysis.bert.settings import Settings
-from align.analysis.bert.text import NOT_ASKED, PAD, SPECIAL, Batch, Text, collate, example, training_batches
-from align.analysis.models.native_transformers import import_transformers
+from align.analysis.models.native import import_transformers
+from align.core.stream import batches
 from align.io.output import replace_file
+
+JOINED, SINGLE = 0.03, 0.5
+"""Shares of examples: consecutive lines, and single lines. The rest are pairs of segments."""
+
+MAX_JOINED = 20
+"""Number of consecutive lines in an example, which is then cut to a random length."""
+
+IGNORED = -100
+"""Label of positions and pairs without a prediction."""
+
+READ_AHEAD = 8000
+"""Number of lines that are sorted by length together."""
 
 RATE, DECAY, MOMENTS, CLIP = 1e-3, 0.01, (0.9, 0.98), 1.0
 """The peak learning rate, weight decay, Adam's betas, and the norm at which gradients are clipped."""
@@ -30,6 +47,8 @@ WARM_UP = 0.06
 VALIDATION_SEED = 1
 """Seed for hiding pieces of the validation text, the same in every run."""
 
+Random = np.random.Generator
+
 
 class Point(NamedTuple):
     """A point of the learning curve."""
@@ -38,46 +57,107 @@ class Point(NamedTuple):
     loss: float  # mean training loss since the last point, hidden pieces and following segments together
     valid: float  # validation loss in nats per hidden piece
     told: float  # share of hidden pieces that the model predicts correctly
-    # share of pairs for which the model correctly predicts whether the second segment follows; NaN without
-    # pairs
-    follows: float
+    follows: float  # share of pairs for which it predicts whether the second segment follows; NaN without pairs
 
 
-def build(settings: Settings, vocabulary: int) -> Any:
+def learn_tokenizer(lines: Iterator[str], settings: Settings) -> Any:
+    """Learn WordPieces, and return transformers' tokenizer.
+
+    The library orders equally frequent pieces arbitrarily: another run may learn some others.
+    """
+    empty = import_transformers("training a BERT").BertTokenizer(do_lower_case=not settings.cased)
+    tokenizer = empty.train_new_from_iterator(lines, settings.pieces, min_frequency=2, show_progress=False)
+    tokenizer.model_max_length = settings.longest
+    return tokenizer
+
+
+def build(settings: Settings, tokenizer: Any) -> Any:
     """Return a model with random weights: transformers' `BertForPreTraining`."""
     hf = import_transformers("training a BERT")
     torch.manual_seed(settings.seed)
     config = hf.BertConfig(
-        vocab_size=vocabulary,
+        vocab_size=len(tokenizer),
         hidden_size=settings.width,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.width,
         max_position_embeddings=settings.longest,
-        pad_token_id=SPECIAL.index(PAD),
+        pad_token_id=tokenizer.pad_token_id,
         attn_implementation="eager",  # on a CPU quicker to train than torch's fused attention
     )
     return hf.BertForPreTraining(config).eval()
 
 
-def predict(model: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def cut(words: Sequence[str], random: Random) -> int:
+    """Return where to cut a line of two words or more: after a sentence if it has several, else near the middle."""
+    places = range(1, len(words))
+    after_sentences = [place for place in places if words[place - 1].endswith((".", "?", "!"))]
+    return int(random.choice(after_sentences or places[len(places) // 4 : len(places) - len(places) // 4]))
+
+
+def make_example(tokenizer: Any, lines: Sequence[str], number: int, random: Random) -> dict[str, Any]:
+    """Make a random example from a line, of as many pieces as the tokenizer's limit allows.
+
+    Its `next_sentence_label` is 0 if the second segment follows the first, 1 if it comes from another line, IGNORED if
+    there is no second segment.
+    """
+    longest, first, second, label = tokenizer.model_max_length, lines[number], None, IGNORED
+    words = first.split()[:longest]
+    kind = random.random()
+    if kind < JOINED:
+        first = " ".join(lines[number : number + MAX_JOINED])
+        longest = int(random.integers(longest // 4, longest + 1))
+    elif kind >= JOINED + SINGLE and len(words) >= 4:
+        place = cut(words, random)
+        first, second, label = " ".join(words[:place]), " ".join(words[place:]), 0
+        other = lines[int(random.integers(len(lines)))].split()[:longest]
+        if random.integers(2) and len(other) >= 2:
+            second, label = " ".join(other[cut(other, random) :]), 1
+    encoded = tokenizer(first, second, truncation=True, max_length=longest, return_special_tokens_mask=True)
+    return {**encoded, "next_sentence_label": label}
+
+
+def collator(tokenizer: Any, seed: int) -> Callable[[list[dict[str, Any]]], Mapping[str, Any]]:
+    """Return a function that pads examples to a batch, and hides some of their pieces."""
+    hf = import_transformers("training a BERT")
+    collate: Callable[..., Mapping[str, Any]] = hf.DataCollatorForLanguageModeling(tokenizer, seed=seed)
+    return collate
+
+
+def training_batches(tokenizer: Any, lines: Sequence[str], tokens: int, seed: int) -> Iterator[Mapping[str, Any]]:
+    """Yield batches without end, the same for the same seed; each pass reads every line once, in a new order.
+
+    Args:
+        tokens: maximum number of pieces of a batch, padding included.
+    """
+    random, collate = np.random.default_rng(seed), collator(tokenizer, seed)
+    while True:
+        order = random.permutation(len(lines))
+        for start in range(0, len(order), READ_AHEAD):
+            examples = [make_example(tokenizer, lines, n, random) for n in order[start : start + READ_AHEAD]]
+            groups = list(batches([(len(example["input_ids"]), 0) for example in examples], tokens))
+            for n in random.permutation(len(groups)):
+                yield collate([examples[m] for m in groups[n]])
+
+
+def predict(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the model's predictions, each with the right answers.
 
     Returns:
         Logits at M hidden positions `[M, V]`, the hidden pieces `[M]`, logits of whether the second segment
         follows, for P pairs `[P, 2]`, and the index of the right one `[P]`.
     """
-    device = model.device
-    ids, segments, mask, pieces, answers = (torch.from_numpy(array).to(device) for array in batch)
-    with torch.autocast(device.type, torch.bfloat16):
-        out = model.bert(input_ids=ids, attention_mask=mask.long(), token_type_ids=segments)
-        hidden, pairs = pieces != NOT_ASKED, answers != NOT_ASKED
+    inputs = {name: values.to(model.device) for name, values in batch.items()}
+    pieces, answers = inputs.pop("labels"), inputs.pop("next_sentence_label")
+    with torch.autocast(model.device.type, torch.bfloat16):
+        out = model.bert(**inputs)
+        hidden, pairs = pieces != IGNORED, answers != IGNORED
         logits = model.cls.predictions(out.last_hidden_state[hidden])  # not of all positions: this layer is wide
         follows = model.cls.seq_relationship(out.pooler_output[pairs])
     return logits.float(), pieces[hidden], follows.float(), answers[pairs]
 
 
-def loss_of(model: Any, batch: Batch) -> Tensor:
+def loss_of(model: Any, batch: Mapping[str, Any]) -> Tensor:
     """Return the cross-entropy of hidden pieces, plus that of following segments if there are any."""
     logits, pieces, follows, answers = predict(model, batch)
     loss = nn.functional.cross_entropy(logits, pieces) if len(pieces) else logits.sum()
@@ -85,13 +165,14 @@ def loss_of(model: Any, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def validate(model: Any, text: Text, longest: int) -> tuple[float, float, float]:
+def validate(model: Any, tokenizer: Any, lines: Sequence[str]) -> tuple[float, float, float]:
     """Return loss per hidden piece, and the shares of hidden pieces and of pairs that are predicted correctly."""
-    random = np.random.default_rng(VALIDATION_SEED)
+    random, collate = np.random.default_rng(VALIDATION_SEED), collator(tokenizer, VALIDATION_SEED)
     loss = hidden = correct = pairs = following = 0.0
-    for start in range(0, len(text), 32):
-        examples = [example(text, n, longest, random) for n in range(start, min(start + 32, len(text)))]
-        logits, pieces, follows, answers = predict(model, collate(examples, len(text.begins), random))
+    for start in range(0, len(lines), 32):
+        numbers = range(start, min(start + 32, len(lines)))
+        batch = collate([make_example(tokenizer, lines, n, random) for n in numbers])
+        logits, pieces, follows, answers = predict(model, batch)
         loss += float(nn.functional.cross_entropy(logits, pieces, reduction="sum"))
         hidden, pairs = hidden + len(pieces), pairs + len(answers)
         correct += float((logits.argmax(1) == pieces).sum())
@@ -100,21 +181,27 @@ def validate(model: Any, text: Text, longest: int) -> tuple[float, float, float]
 
 
 def train(
-    model: Any, settings: Settings, text: Text, valid: Text, checkpoint: Path, every: int, tell: Callable[[str], None]
+    model: Any,
+    tokenizer: Any,
+    settings: Settings,
+    lines: Sequence[str],
+    checkpoint: Path,
+    every: int,
+    tell: Callable[[str], None],
 ) -> list[Point]:
     """Train a model, the result of `build`, to the end, or from its last checkpoint on, and return the learning curve.
 
     Args:
+        lines: the text; the last ones are to validate on.
         every: updates between two checkpoints, each with a validation.
     """
+    lines, valid = lines[: -settings.valid], lines[-settings.valid :]
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     rest = [weight for weight in model.parameters() if weight.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=MOMENTS)
-    updates, warm = settings.updates, max(1, int(WARM_UP * settings.updates))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: min((done + 1) / warm, (updates - done) / max(1, updates - warm))
-    )
+    updates, hf = settings.updates, import_transformers("training a BERT")
+    schedule = hf.get_linear_schedule_with_warmup(optimizer, int(WARM_UP * updates), updates)
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     points: list[Point] = []
     first = 0
@@ -125,7 +212,7 @@ def train(
         points = [Point(*point) for point in saved["points"]]
         first = points[-1].updates
         tell(f"going on from update {first:,}")
-    stream = training_batches(text, settings.longest, settings.tokens, settings.seed)
+    stream = training_batches(tokenizer, lines, settings.tokens, settings.seed)
     losses: list[float] = []
     started = time.monotonic()
     for done, batch in enumerate(islice(stream, first, updates), first + 1):
@@ -138,7 +225,7 @@ def train(
         losses.append(float(loss.detach()))
         if done % every and done < updates:
             continue
-        point = Point(done, sum(losses) / len(losses), *validate(model, valid, settings.longest))
+        point = Point(done, sum(losses) / len(losses), *validate(model, tokenizer, valid))
         points.append(point)
         losses = []
         state = {name: part.state_dict() for name, part in parts.items()}

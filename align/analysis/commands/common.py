@@ -23,7 +23,6 @@ from align.view.findings import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
     from align.analysis.maps import Inspected
-    from align.analysis.models.stream import BatchedModel
     from align.core.aligner import Aligner
 
 PROGRAM = "extract-align analyse"
@@ -124,7 +123,7 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
 # Models.
 
 
-def load_inspected(common: Common) -> BatchedModel[Any]:
+def load_inspected(common: Common) -> Inspected:
     """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one."""
     folder = _encoder_folder(common)
     if folder is None:

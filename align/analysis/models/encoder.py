@@ -7,26 +7,23 @@ and checked against the weights, weights are safetensors, and no code from a fol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from align.analysis.maps import SPECIAL, Maps, Numbers, Tokens
-from align.analysis.models.native_transformers import import_transformers, silent
-from align.analysis.models.stream import BatchedModel, Encoded, sentence_maps
-from align.analysis.recording import LayerAttention, split_heads, with_norms
-from align.core.errors import ModelError, PairError, one_line, show_value
+from align.analysis.maps import SPECIAL, Encoded, Inspected, Maps, Numbers, Tokens
+from align.analysis.models.native import build_module
+from align.analysis.recording import LayerAttention, sentence_maps, split_heads, with_norms
+from align.core.errors import ModelError, PairError, show_value
 from align.core.scores import head_products
 from align.core.types import Pair, Part
-from align.models.huggingface.config import Config, read_config
+from align.models.huggingface.config import read_config
 from align.models.huggingface.files import read_weights, weight_files
-from align.models.huggingface.tokenizer_json import JsonTokenizer
+from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
 from align.models.recorder import fingerprint
 
 
@@ -54,31 +51,20 @@ KINDS = {
 }
 """Supported encoders by `model_type` of config.json."""
 
-LAYERS = ("num_hidden_layers", "n_layers")
-SIZES = (
-    "vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
-    "type_vocab_size", "embedding_size", "dim", "n_heads", "hidden_dim",
-)  # fmt: skip
-SHARES = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
-WORDS = ("hidden_act", "activation")
-
-SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
-
 SAVE_AGAIN = "load it with transformers and save it again with save_pretrained, model and fast tokenizer"
 
 
 def is_encoder(folder: Path) -> bool:
     """Tell whether a folder contains a BERT-like encoder, according to its config.json."""
-    path = folder / "config.json"
     try:
-        return path.is_file() and read_config(path).kind in KINDS
+        return read_config(folder / "config.json").kind in KINDS
     except ModelError:
         return False
 
 
 def weights_file(folder: Path) -> Path:
     """Return the file of the weights, or the index of their files."""
-    for name in SAFETENSORS:
+    for name in ("model.safetensors", "model.safetensors.index.json"):
         if (folder / name).is_file():
             return folder / name
     raise ModelError("no model.safetensors in this folder", file=str(folder), hint=SAVE_AGAIN)
@@ -86,92 +72,40 @@ def weights_file(folder: Path) -> Path:
 
 def load_model(folder: Path) -> tuple[Any, int]:
     """Load the module of a folder; return it with its maximum number of pieces, special ones included."""
-    hf = import_transformers("a BERT-like encoder")
     config, checkpoint = read_config(folder / "config.json"), weights_file(folder)
-    if config.kind not in KINDS:
-        message = f"a model of type {config.kind or 'unknown'}, not one of {', '.join(KINDS)}"
-        raise ModelError(message, file=config.file)
-    kind = KINDS[config.kind]
-    weights = read_weights(checkpoint)
-    settings = _settings(config, weights, hf.activations.ACT2FN)
-    try:
-        with silent(hf.logging):
-            model, report = getattr(hf, kind.model).from_pretrained(
-                None,
-                config=getattr(hf, kind.config)(**settings),
-                state_dict=weights,
-                attn_implementation="eager",  # the only implementation that returns weights
-                ignore_mismatched_sizes=True,  # `_check_fit` reports them
-                output_loading_info=True,
-                **kind.options,
-            )
-    except Exception as error:  # transformers raises many types for unusual settings
-        if isinstance(error, MemoryError):
-            raise
-        raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder)) from None
-    model = model.float().eval()
-    _check_fit(model, report, kind, str(checkpoint))
-    positions = model.config.max_position_embeddings
-    max_pieces = positions - (model.config.pad_token_id + 1 if kind.before else 0)
-    return model, max_pieces
-
-
-def _check_fit(model: nn.Module, report: Mapping[str, Any], kind: Kind, file: str) -> None:
-    """Check that all weights of a module came from its file, and that no weight of the file's encoder is unused."""
+    kind, weights = KINDS[config.kind], read_weights(checkpoint)
+    longest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
+    positions = config.size("max_position_embeddings", 512, most=longest)
+    settings = {"max_position_embeddings": positions}
+    eager = "eager"  # the only implementation that returns weights
+    model, report = build_module(
+        (kind.config, kind.model), config, weights, settings, str(folder), attn_implementation=eager, **kind.options
+    )
     if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"it has no {missing[0]}", file=file)
-    if wrong := sorted(report["mismatched_keys"]):
-        name, *shapes = wrong[0]
-        actual, expected = ("x".join(map(str, shape)) or "one number" for shape in shapes)
-        raise ModelError(f"{name} is {actual}, where its settings make {expected}", file=file)
+        raise ModelError(f"it has no {missing[0]}", file=str(checkpoint))
     encoder_weight = re.compile(rf"(.*\.)?(embeddings|{re.escape(kind.layers)})\.(?!position_ids$|token_type_ids$).+")
     # other unexpected weights belong to heads, e.g. for pretraining
     if unused := sorted(filter(encoder_weight.fullmatch, report["unexpected_keys"])):
-        raise ModelError(f"its settings have no place for {unused[0]}", file=file)
-    if bad := next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None):
-        raise ModelError(f"{bad} has numbers that are not finite; the training has failed", file=file)
+        raise ModelError(f"its settings have no place for {unused[0]}", file=str(checkpoint))
+    return model.float().eval(), positions - (model.config.pad_token_id + 1 if kind.before else 0)
 
 
-def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collection[str]) -> dict[str, Any]:
-    """Return the settings for transformers, limited by the sizes of the weights, so that nothing large is allocated."""
-    numbers = {match[0] for name in weights if (match := re.search(r"(?<=layer\.)\d+(?=\.)", name))}
-    widest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
-    readers: list[tuple[tuple[str, ...], Callable[[str], Any]]] = [
-        (LAYERS, partial(config.size, most=len(numbers))),
-        (SIZES, partial(config.size, most=widest)),
-        (SHARES, config.share),
-        (WORDS, lambda name: config.one_of(name, functions)),
-        (("pad_token_id",), config.id),
-    ]
-    return {name: read(name) for names, read in readers for name in names if config.has(name)}
-
-
-def load_tokenizer(folder: Path, config: Any) -> Any:
+def load_tokenizer(folder: Path, vocab_size: int) -> Any:
     """Load the tokenizer of a folder with the library tokenizers, for text that is already split into words."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise ModelError("no tokenizer.json in this folder", file=str(folder), hint=SAVE_AGAIN)
     tokenizer = JsonTokenizer(path).tokenizer
-    if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
-        raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
-    pre_tokenizer = tokenizer.pre_tokenizer
-    if hasattr(pre_tokenizer, "add_prefix_space"):
-        pre_tokenizer.add_prefix_space = True  # each word is split as after a space
-    try:  # one and two segments have special pieces
-        encoded = [tokenizer.encode(["a"], second, is_pretokenized=True) for second in (None, ["a"])]
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # the library's own type, not an Exception
-        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
-    special = [piece for encoding in encoded for piece in zip(encoding.tokens, encoding.ids, strict=True)]
-    last, number = max([*tokenizer.get_vocab().items(), *special], key=itemgetter(1))
-    if number >= config.vocab_size:
-        message = f"piece {show_value(last)} is number {number:,}, but the model has {config.vocab_size:,}"
+    if hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
+        tokenizer.pre_tokenizer.add_prefix_space = True  # each word is split as after a space
+    last, number = max(tokenizer.get_vocab().items(), key=lambda piece: piece[1])
+    if number >= vocab_size:
+        message = f"piece {show_value(last)} is number {number:,}, but the model has {vocab_size:,}"
         raise ModelError(message, file=str(path))
     return tokenizer
 
 
-class EncoderModel(BatchedModel[Any]):
+class EncoderModel(Inspected):
     """An encoder that provides its attention; see `Inspected`.
 
     A pair is one or two segments of text. In the tokens, the second segment's words follow the first's. Pieces like
@@ -194,14 +128,32 @@ class EncoderModel(BatchedModel[Any]):
         self._products = [head_products(split_heads(out.weight.detach(), self._heads)) for out in outs]
         self.shape = {"encoder": (len(outs), self._heads)}
 
-    def read_batch(self, batch: Sequence[Encoded[Any]], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
-        """See `BatchedModel`."""
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        """See `Inspected`."""
+        if not pair.source:
+            return None
+        second = list(pair.target) or None
+        try:
+            encoding = call_library(self._tokenizer.encode, list(pair.source), second, True)
+        except ValueError as error:  # such as a word with half a character, a surrogate
+            raise PairError(f"the model's tokenizer fails: {error}", line=pair.id) from None
+        if len(encoding.ids) > self._max_pieces or all(word is None for word in encoding.word_ids):
+            return None
+        return Encoded(pair, encoding, (len(encoding.ids), 0))
+
+    def pieces(self, words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
+        """Return the ids of a segment with special pieces, and the word of each; None if it is blank or too long."""
+        encoded = self.encode(Pair(tuple(words), (), 0))
+        return (encoded.input.ids, _tokens(encoded).words) if encoded else None
+
+    def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
+        """See `Inspected`."""
         recorded = self.record(*self._padded(batch))
         for n, tokens in enumerate(map(_tokens, batch)):
             yield {"encoder": sentence_maps(recorded, n, tokens, tokens)}
 
-    def batch_states(self, batch: Sequence[Encoded[Any]]) -> Iterator[tuple[Tokens, Numbers]]:
-        """See `BatchedModel`."""
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[tuple[Tokens, Numbers]]:
+        """See `Inspected`."""
         with torch.inference_mode():
             hidden = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
         states = torch.stack(hidden).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
@@ -228,48 +180,26 @@ class EncoderModel(BatchedModel[Any]):
                 for n, (a, v, products) in enumerate(layers, 1)
             ]
 
-    def pieces(self, words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
-        """Return the ids of a segment with special pieces, and the word of each; None if it is blank or too long."""
-        encoded = self.encode(Pair(tuple(words), (), 0))
-        return (encoded.input.ids, _tokens(encoded).words) if encoded else None
-
     def _forward(self, ids: Tensor, mask: Tensor, segments: Tensor, **outputs: bool) -> Any:
         named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
         return self.model(input_ids=ids, attention_mask=mask.long(), **named, **outputs)
 
-    def encode(self, pair: Pair, decoded: bool = False) -> Encoded[Any] | None:
-        """See `BatchedModel`."""
-        if not pair.source:
-            return None
-        second = list(pair.target) or None
-        try:
-            encoding = self._tokenizer.encode(list(pair.source), second, is_pretokenized=True)
-        except (KeyboardInterrupt, SystemExit, MemoryError):
-            raise
-        except BaseException as error:  # the library's own type, not an Exception
-            if re.search("[\ud800-\udfff]", " ".join((*pair.source, *pair.target))):
-                raise PairError("a word has half a character, a surrogate", line=pair.id) from None
-            raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None
-        if len(encoding.ids) > self._max_pieces or all(word is None for word in encoding.word_ids):
-            return None
-        return Encoded(pair, encoding, (len(encoding.ids), 0))
-
-    def _padded(self, batch: Sequence[Encoded[Any]]) -> tuple[Tensor, Tensor, Tensor]:
+    def _padded(self, batch: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
         """Return ids, mask and segments of a batch `[B, S]`."""
-        longest = max(len(encoded.input.ids) for encoded in batch)
-        ids = torch.full((len(batch), longest), self.model.config.pad_token_id)
-        segments = torch.zeros_like(ids)
-        for row, encoded in enumerate(batch):
-            ids[row, : len(encoded.input.ids)] = torch.tensor(encoded.input.ids)
-            segments[row, : len(encoded.input.ids)] = torch.tensor(encoded.input.type_ids)
-        segments.clamp_(max=getattr(self.model.config, "type_vocab_size", 1) - 1)
-        lengths = torch.tensor([[len(encoded.input.ids)] for encoded in batch])
-        mask = torch.arange(longest) < lengths
+        config, rows = self.model.config, [encoded.input for encoded in batch]
+        ids = _pad([row.ids for row in rows], config.pad_token_id)
+        mask = _pad([[True] * len(row.ids) for row in rows], False)
+        segments = _pad([row.type_ids for row in rows], 0).clamp_(max=getattr(config, "type_vocab_size", 1) - 1)
         device = self.model.device
         return ids.to(device), mask.to(device), segments.to(device)
 
 
-def _tokens(encoded: Encoded[Any]) -> Tokens:
+def _pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    tensors = [torch.tensor(row) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
+
+
+def _tokens(encoded: Encoded) -> Tokens:
     """Return the pieces of a pair in the model's spelling, with their words."""
     encoding, first = encoded.input, len(encoded.pair.source)
     words = (
@@ -286,7 +216,7 @@ def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
         ModelError: a file is missing, damaged, or from another model.
     """
     model, max_pieces = load_model(folder)
-    tokenizer = load_tokenizer(folder, model.config)
+    tokenizer = load_tokenizer(folder, model.config.vocab_size)
     kind = model.config.model_type
     files = [folder / "config.json", folder / "tokenizer.json", *weight_files(weights_file(folder))]
     name = f"huggingface:{kind}@{fingerprint(files, '')}"

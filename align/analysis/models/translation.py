@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from align.analysis.maps import Maps, Numbers, Tokens
-from align.analysis.models.stream import BatchedModel, Encoded, sentence_maps
-from align.analysis.recording import Inside
+from align.analysis.maps import Encoded, Inspected, Maps, Numbers, Tokens
+from align.analysis.recording import Inside, sentence_maps
 from align.core.scores import NULL, collate
 from align.core.types import Pair, Part, Pieces
 from align.models.recorder import ModelRecorder
 
 
-class TranslationModel(BatchedModel[Pieces]):
+class TranslationModel(Inspected):
     """A translation model that provides the attention of its encoder, decoder and cross-attention; see `Inspected`.
 
     The decoder's rows are its steps: the first reads the decoder's start, usually `</s>`.
@@ -23,8 +22,8 @@ class TranslationModel(BatchedModel[Pieces]):
         self._inside = Inside(recorder.transformer)
         self.shape = self._inside.shape
 
-    def encode(self, pair: Pair, decoded: bool = False) -> Encoded[Pieces] | None:
-        """See `BatchedModel`."""
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        """See `Inspected`."""
         if not pair.source or (decoded and not pair.target):
             return None
         pieces = self.recorder.encode(pair)
@@ -33,8 +32,8 @@ class TranslationModel(BatchedModel[Pieces]):
         fits = lengths[0] <= limits[0] and lengths[1] < limits[1]
         return Encoded(pair, pieces, lengths) if fits and max(pieces.source_words) >= 0 else None
 
-    def read_batch(self, batch: Sequence[Encoded[Pieces]], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
-        """See `BatchedModel`."""
+    def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
+        """See `Inspected`."""
         source, steps = self.recorder.padded(collate([encoded.input for encoded in batch], self.recorder.pad))
         recorded = self._inside.record(source, steps if {"decoder", "cross"} & set(parts) else None, parts)
         layers = {part: [layer for layer in recorded if layer.part == part] for part in parts}
@@ -43,8 +42,8 @@ class TranslationModel(BatchedModel[Pieces]):
             sides = {"encoder": (columns, columns), "decoder": (rows, rows), "cross": (rows, columns)}
             yield {part: sentence_maps(of_part, n, *sides[part]) for part, of_part in layers.items()}
 
-    def batch_states(self, batch: Sequence[Encoded[Pieces]]) -> Iterator[tuple[Tokens, Numbers]]:
-        """See `BatchedModel`."""
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[tuple[Tokens, Numbers]]:
+        """See `Inspected`."""
         source, _ = self.recorder.padded(collate([encoded.input for encoded in batch], self.recorder.pad))
         states = self._inside.states(source).numpy(force=True)  # [B, L+1, S, D]
         for encoded, layers in zip(batch, states, strict=True):
