@@ -191,7 +191,7 @@ placeholder-lost  models/translate.py  tests/unit/test_pages.py
 - return all(len(re.findall(
 + return any(len(re.findall(
 fuzzy-message-changed  transfer/catalogs.py  tests/unit/test_industry_files.py
-- if "fuzzy" in entry.flags or
+- if entry.fuzzy or
 + if
 === service, jobs, other programs
 limit-ignored  service/app.py  tests/service/test_app.py

@@ -107,7 +107,7 @@ def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair,
 
 
 def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
-    """Marks at the ends of words for a model that knows them apart, which takes more pieces; or the other way round."""
+    """Yield a warning where punctuation is attached to words and the model knows it apart, or the other way round."""
     attached = as_given = pieces_apart = 0
     for pair, pieces in encoded:
         source, target = _marks_apart(pair.source), _marks_apart(pair.target)

@@ -1,30 +1,30 @@
-"""Read and write the messages of gettext PO files."""
+"""Read and write the messages of gettext PO files.
+
+polib reads them. It would wrap all of them again, so only the lines of changed translations are replaced in the file.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import polib
 
 from align.core.errors import DataError, show_value
 from align.transfer.format_strings import frequent_forms, message_errors
-from align.transfer.segments import Document, Segment, text_encoding
+from align.transfer.segments import Document, Segment, decode
 from align.transfer.tags import has_positional, numbered_as
 
-_ESCAPE = re.compile(r"((?:\\(?:x[0-9A-Fa-f]{1,2}|[0-7]{1,3}))+)|\\(.)")
-_BYTE = re.compile(r"\\(x?)([0-9A-Fa-f]+)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPED = {
-    **{control: f"\\{control:03o}" for control in (*range(32), 127)},
-    **{ord(character): f"\\{letter}" for letter, character in _ESCAPES.items()},
-    **{34: '\\"', 92: "\\\\"},
-}
-
-_LINE = re.compile(r"[^\n]*\n?")
-_KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[([0-9]{1,3})\])?[ \t]*(?=\")")
-_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*$')
 _CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
-_LANGUAGE = re.compile(r"^Language:[ \t]*(\S{1,40})", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#([,=]?)(.*)", re.MULTILINE)
+_KEYWORD = re.compile(
+    r'^[ \t\ufeff]*(?:(msgid)(?!_)|(?P<string>(msgstr(?:\[(\d)\])?)[^\r\n]*(?:\s*\n[ \t]*"[^\r\n]*)*))', re.MULTILINE
+)
+_UNENDED = re.compile(r'^[ \t]*(?:msg[^"#\r\n]*)?"(?:[^\r\n]*[^"\s])?[ \t\r]*$', re.MULTILINE)
+_OTHER_ESCAPE = re.compile(r'(?<!\\)(?:\\\\)*\\[^\\ntrvbf"]')
+"""Escapes that polib does not read: numbers of bytes, and rare control characters."""
+
 _ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
 """Placeholders that a form for one thing may leave out."""
@@ -36,56 +36,18 @@ WIDTH = 79
 """Columns of a wrapped line, as gettext's programs write it."""
 
 
-def unescape(text: str, encoding: str = "utf-8") -> str:
-    """Return the text of a string between quotes; numbers in it stand for bytes."""
+class _Text(str):
+    """Text of a file, which polib divides into lines."""
 
-    def character(match: re.Match[str]) -> str:
-        if match[1]:
-            return bytes(int(n, 16 if x else 8) & 255 for x, n in _BYTE.findall(match[1])).decode(encoding)
-        return _ESCAPES.get(match[2], match[2])
-
-    return _ESCAPE.sub(character, text)
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        """Divide it at line feeds, not at other characters such as U+2028."""
+        return self.split("\n")
 
 
-def escape(text: str) -> str:
-    """Return a text as it is written between quotes."""
-    return text.translate(_ESCAPED)
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A message: its flags, texts by keyword, and where the translations are."""
-
-    flags: set[str] = field(default_factory=set)
-    line: int = 0
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def text(self, key: str, encoding: str) -> str:
-        return "".join(unescape(text, encoding) for text in self.texts.get(key, ()))
-
-
-def _decode(data: bytes, file: str) -> tuple[str, str]:
-    """Return the text of a file and its encoding."""
-    head = data[: data.find(b"\n\n") if b"\n\n" in data[:20000] else 20000]
-    declared = _CHARSET.search(head)
-    encoding = declared[1].decode() if declared and declared[1] != b"CHARSET" else "utf-8"
-    try:
-        text = data.decode(text_encoding(encoding))
-        same = text.encode(encoding) == data
-    except LookupError:
-        raise DataError(f"unknown encoding {show_value(encoding)}", file=file) from None
-    except UnicodeError:
-        same = False
-    if not same:
-        raise DataError(f"the file is not {encoding}, as it declares", file=file)
-    return text, encoding
-
-
-def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
+def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
     """Read a PO file.
 
-    Obsolete and fuzzy messages and the header are left out.
+    Obsolete and fuzzy messages and the header are left out, and messages with escapes of bytes such as `\\303`.
 
     Args:
         tags: one of `align.transfer.tags.KINDS`; None for placeholders, and HTML in messages that have elements.
@@ -93,45 +55,51 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
     Raises:
         DataError: the file is not valid; names the line.
     """
-    text, encoding = _decode(data, file)
-    entries = _read_entries(text, file)
-    wrapped = not _LONG.search(text)
+    declared = _CHARSET.search(data[:20000].partition(b"\n\n")[0])
+    encoding = declared[1].decode() if declared and declared[1] != b"CHARSET" else "utf-8"
+    text = decode(data, encoding, file)
+    if match := _UNENDED.search(text):
+        raise DataError("a string without its end", file=file, line=text.count("\n", 0, match.start()) + 1)
+    # comments may be anything except flags, and end with a line feed, as no file's name does
+    content = _COMMENT.sub(lambda match: f"#, {match[2]}" if match[1] else "#", text) + "\n"
+    try:
+        catalog = polib.pofile(_Text(content), encoding="utf-8")
+    except OSError as error:
+        where = re.search(r"\(line (\d+)\)", str(error))
+        raise DataError("not a valid PO file", file=file, line=int(where[1]) if where else 0) from None
+    lines: list[int] = []  # those of the messages' sources
+    messages: list[list[re.Match[str]]] = []  # their sources and translations
+    line, at = 1, 0
+    for match in _KEYWORD.finditer(text):
+        line, at = line + text.count("\n", at, match.start()), match.start()
+        if match[1]:
+            lines.append(line)
+            messages.append([])
+        messages[-1].append(match)
+    frequent = frequent_forms(catalog.metadata.get("Plural-Forms", ""))
+    language = next(iter(catalog.metadata.get("Language", "").split()), "")
     ending = "\r\n" if "\r\n" in text[:10000] else "\n"
+    is_wrapped = not _LONG.search(text)
     segments: list[Segment] = []
-    language = ""
-    frequent: tuple[bool, ...] = ()
-    for unit, entry in enumerate(entries):
-        try:
-            texts = {key: entry.text(key, encoding) for key in entry.texts}
-        except UnicodeDecodeError:
-            raise DataError(f"escapes of bytes that are not {encoding}", file=file, line=entry.line) from None
-        if not unit and not texts["msgid"]:
-            header = texts.get("msgstr", "")
-            frequent = frequent_forms(header)
-            language = match[1] if (match := _LANGUAGE.search(header)) else ""
-        if "fuzzy" in entry.flags or not texts["msgid"]:
+    entries: dict[int, polib.POEntry] = {}
+    for entry in catalog:
+        unit = bisect_left(lines, entry.linenum)
+        first, *strings = messages[unit]
+        is_other = _OTHER_ESCAPE.search(text, first.start(), strings[-1].end())
+        if entry.fuzzy or not entry.msgid or is_other:
             continue
-        forms = [key for key in entry.spans if key.startswith("msgstr")]
-        for key in forms:
-            for_one = key == "msgstr[0]" and len(forms) > 1 and not any(frequent[:1])
-            plural = "msgid_plural" in entry.texts and not for_one
-            source, target = texts["msgid_plural" if plural else "msgid"], texts[key] or None
-            source, target, line_ends = _split_line_ends(source, target)
-            if len(forms) > 1 and not plural and target and not _NUMBER.search(target):
+        entries[unit] = entry
+        for match in strings:
+            key, form = match[3], match[4]
+            target = (entry.msgstr if form is None else entry.msgstr_plural[int(form)]) or None
+            for_one = form == "0" and len(strings) > 1 and not any(frequent[:1])
+            has_number = bool(entry.msgid_plural) and not for_one
+            source, target, line_ends = _split_line_ends(entry.msgid_plural if has_number else entry.msgid, target)
+            if len(strings) > 1 and not has_number and target and not _NUMBER.search(target):
                 source = _without_number(source, target)
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
-            around, languages = (f"{key} ", ""), ("", language)
-            place = entry.line, (unit, 0), entry.spans[key]
-            segments.append(Segment(source, target, kind, *place, around, line_ends, languages))
-
-    def write(segment: Segment, target: str) -> str:
-        return segment.around[0] + ending.join(_wrap(target.join(segment.line_ends), len(segment.around[0]), wrapped))
-
-    def check(forms: Sequence[Segment], targets: Sequence[str | None]) -> list[str]:
-        entry = entries[forms[0].unit[0]]
-        whole = ["" if text is None else text.join(form.line_ends) for form, text in zip(forms, targets, strict=True)]
-        plural = entry.text("msgid_plural", encoding) if "msgid_plural" in entry.texts else None
-        return message_errors(entry.text("msgid", encoding), plural, whole, entry.flags, frequent)
+            place = lines[unit], (unit, 0), match.span("string")
+            segments.append(Segment(source, target, *place, (f"{key} ", ""), kind, ("", language), line_ends))
 
     def encode(content: str) -> bytes:
         try:
@@ -140,7 +108,16 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document[str]:
             character = show_value(content[error.start])
             raise DataError(f"{character} of a translation is not in {encoding}", file=file) from None
 
-    return Document(segments, text, write, encode, check)
+    def write(segment: Segment, target: str) -> str:
+        key = segment.around[0]
+        return key + ending.join(_wrap(target.join(segment.line_ends), len(key), is_wrapped))
+
+    def check(forms: Sequence[Segment], targets: Sequence[str | None]) -> list[str]:
+        entry = entries[forms[0].unit[0]]
+        whole = ["" if text is None else text.join(form.line_ends) for form, text in zip(forms, targets, strict=True)]
+        return message_errors(entry.msgid, entry.msgid_plural or None, whole, entry.flags, frequent)
+
+    return Document(segments, text, encode, write, check)
 
 
 def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
@@ -165,52 +142,15 @@ def _without_number(source: str, target: str) -> str:
     return _NUMBER.sub("", numbered_as(source, model))
 
 
-def _read_entries(text: str, file: str) -> list[_Entry]:
-    """Return the messages of a file."""
-    entries: list[_Entry] = []
-    entry, key, at = _Entry(), "", 1 if text.startswith("\ufeff") else 0
-    for number, match in enumerate(_LINE.finditer(text, at), 1):
-        start, line = match.start(), match[0].rstrip("\r\n")
-        content = line.lstrip(" \t")
-        if content.startswith("#"):
-            if entry.spans:
-                entry, key = _Entry(), ""
-            if content.startswith(("#,", "#=")):
-                entry.flags.update(content[2:].replace(",", " ").split())
-            continue
-        if not content.strip():
-            continue
-        keyword = _KEYWORD.match(content)
-        if keyword:
-            key = keyword[1] + (f"[{keyword[2]}]" if keyword[2] else "")
-            if keyword[1] in ("msgctxt", "msgid") and entry.spans:
-                entry = _Entry()
-            if key in entry.texts:
-                raise DataError(f"a second {key} in a message", file=file, line=number)
-            entry.texts[key] = []
-            if key == "msgid":
-                entry.line = number
-                entries.append(entry)
-            content = content[keyword.end() :]
-        string = _STRING.match(content)
-        if not string or not key:
-            raise DataError(f"neither a keyword nor a string: {show_value(line)}", file=file, line=number)
-        entry.texts[key].append(string[1])
-        if key.startswith("msgstr"):
-            begin = entry.spans[key][0] if key in entry.spans else start + len(line) - len(line.lstrip(" \t"))
-            entry.spans[key] = begin, start + len(line)
-    return entries
-
-
-def _wrap(text: str, used: int, wrapped: bool) -> list[str]:
-    """Return the strings of a translation, one for a line; the first follows the keyword."""
-    parts = [escape(part) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
-    if len(parts) == 1 and (not wrapped or used + len(parts[0]) + 2 <= WIDTH):
+def _wrap(text: str, used: int, is_wrapped: bool) -> list[str]:
+    """Return the strings of a translation, one for a line, as gettext divides them; the first follows the keyword."""
+    parts = [polib.escape(part) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
+    if len(parts) == 1 and (not is_wrapped or used + len(parts[0]) + 2 <= WIDTH):
         return [f'"{parts[0]}"']
     rows = [""]
     for part in parts:
         row = ""
-        for word in re.findall(r"[^ ]* *", part) if wrapped else [part]:
+        for word in re.findall(r"[^ ]* *", part) if is_wrapped else [part]:
             if row and len(row) + len(word.rstrip(" ")) + 2 > WIDTH:
                 rows.append(row)
                 row = ""

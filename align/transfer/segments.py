@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import string
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
-from typing import Any, Generic, TypeVar
 
-_Data = TypeVar("_Data", bytes, str)
-
-
-def text_encoding(name: str) -> str:
-    """Return Python's name of an encoding, which must contain ASCII, and write nothing else as ASCII.
-
-    Others, such as punycode and unicode_escape, are no encodings of files, and some take the square of a file's time.
-
-    Raises:
-        LookupError: it is unknown, or another.
-    """
-    try:
-        encoding = codecs.lookup(name).name
-        plain, *others = (text.encode(encoding, "ignore") for text in (string.printable, "é", "€", "中"))
-    except UnicodeError:
-        raise LookupError(name) from None
-    if plain != string.printable.encode() or any(other.isascii() for other in others if other):
-        raise LookupError(name)
-    return encoding
+from align.core.errors import DataError, show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,47 +16,45 @@ class Segment:
 
     Attributes:
         target: None if there is no translation.
-        tags: one of `align.transfer.tags.KINDS`.
+        line: line of the source.
         unit: segments of the same unit get their translations together if none has one.
         span: part of the file that the translation replaces.
         around: text to write before it and after it.
-        line_ends: line ends at the start and the end of the source and the translation, which are not in either.
+        tags: one of `align.transfer.tags.KINDS`.
         languages: of source and target, as the file names them; "" for one that it does not name.
+        line_ends: line ends at the start and the end of the source and the translation, which are not in either.
     """
 
     source: str
     target: str | None
-    tags: str
     line: int
     unit: tuple[int, int]
     span: tuple[int, int]
     around: tuple[str, str] = ("", "")
-    line_ends: tuple[str, str] = ("", "")
+    tags: str = "xml"
     languages: tuple[str, str] = ("", "")
-
-
-Check = Callable[[Sequence[Segment], Sequence[str | None]], Collection[str]]
-"""Returns the errors of a unit with these translations, from its segments; each is a reason to leave it as it is."""
+    line_ends: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
-class Document(Generic[_Data]):
+class Document:
     """The segments of a file.
 
     Attributes:
-        data: content of the file, which their spans refer to.
+        text: content of the file, which the spans of the segments refer to.
+        encode: returns the bytes of a content.
         write: returns a translation in the form of the file.
-        check: returns the errors of a unit's translations.
+        check: returns the errors of a unit with these translations, from its segments; each is a reason to leave it.
     """
 
     segments: Sequence[Segment]
-    data: _Data
-    write: Callable[[Segment, str], _Data]
-    encode: Callable[[_Data], bytes]
-    check: Check = lambda segments, targets: ()
+    text: str
+    encode: Callable[[str], bytes]
+    write: Callable[[Segment, str], str] = lambda segment, target: target.join(segment.around)
+    check: Callable[[Sequence[Segment], Sequence[str | None]], Collection[str]] = lambda segments, targets: ()
 
     def refused(self, targets: Sequence[str | None]) -> dict[int, str]:
-        """Return why new translations are not written, by the numbers of their segments.
+        """Return why new translations are not to be written, by the numbers of their segments.
 
         A unit gets its translations together: none if a segment would stay without one, or if they would cause an error
         that the unit does not have now.
@@ -96,16 +74,31 @@ class Document(Generic[_Data]):
         return reasons
 
     def fill(self, targets: Sequence[str | None]) -> bytes:
-        """Return the file with other translations; those that are None stay as they are."""
-        pieces: list[Any] = []
-        at = 0
-        for _, group in groupby(zip(self.segments, targets, strict=True), key=lambda pair: pair[0].unit):
-            pairs = list(group)
-            if any(target is None and segment.target is None for segment, target in pairs):
-                continue
-            for segment, target in pairs:
-                if target is not None:
-                    start, end = segment.span
-                    pieces += [self.data[at:start], self.write(segment, target)]
-                    at = end
-        return self.encode(self.data[:0].join([*pieces, self.data[at:]]))
+        """Return the file with other translations, none of them refused; those that are None stay as they are."""
+        pieces, at = [], 0
+        for segment, target in zip(self.segments, targets, strict=True):
+            if target is not None:
+                pieces += [self.text[at : segment.span[0]], self.write(segment, target)]
+                at = segment.span[1]
+        return self.encode("".join([*pieces, self.text[at:]]))
+
+
+def decode(data: bytes, encoding: str, file: str) -> str:
+    """Return the text of a file, whose bytes follow from it.
+
+    Raises:
+        DataError: the bytes are not in this encoding, or it is not one of files, such as punycode, which is also slow.
+    """
+    try:
+        if not encoding.startswith("utf-16") and string.printable.encode(encoding) != string.printable.encode():
+            raise LookupError
+    except (LookupError, UnicodeError):
+        raise DataError(f"unknown encoding {show_value(encoding)}", file=file) from None
+    try:
+        text = data.decode(encoding)
+        is_same = text.encode(encoding) == data
+    except UnicodeError:
+        is_same = False
+    if not is_same:
+        raise DataError(f"the file is not {encoding}, as it declares", file=file)
+    return text

@@ -11,7 +11,6 @@ import pytest
 from tests import toy
 from tests.hostile import (
     fuzz_ctranslate2,
-    fuzz_documents,
     fuzz_links,
     fuzz_marian,
     fuzz_markup,
@@ -40,12 +39,6 @@ def test_nothing_goes_wrong(case: Case, count: int, kinds: tuple[str, ...]) -> N
     counts = search(case, count)
     assert counts["wrong"] == 0
     assert min(counts[kind] for kind in kinds) > count / 20
-
-
-@pytest.mark.parametrize("kind", fuzz_documents.CASES)
-def test_documents_keep_all_but_their_tags(kind: str) -> None:
-    pytest.importorskip("polib" if kind == "po" else "lxml")
-    assert search(fuzz_documents.CASES[kind], 60) == {kind: 60}
 
 
 @FORKS

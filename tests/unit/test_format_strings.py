@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polib import escape
 
-from align.transfer.catalogs import escape
 from align.transfer.format_strings import (
     Arguments,
     brace_arguments,
