@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import tee
 from typing import NamedTuple
 
 from align.core.errors import LineError, show_value
@@ -17,7 +17,10 @@ from align.transfer.labels import OUT, Span, best_sources, project_labels, read_
 from align.transfer.lines import Links, Placed
 from align.transfer.markup import UNLINKED, Placement
 from align.transfer.tags import find_words, words_in
-from align.transfer.windows import Scores, Window
+from align.transfer.windows import Scores
+
+COLUMNS = ("bio", "words", "conll")
+"""Kinds of files: the first column has the word and the last its label, of a span or of one word; or CoNLL-U."""
 
 ENTITY = "NER"
 """Key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there."""
@@ -31,15 +34,12 @@ _COLUMNS = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
 NONE = "_"
 """A word without a label, where each word has its own."""
 
+_COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
 _TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]*(.*)")
 
 
 class Labelled(NamedTuple):
-    """A sentence.
-
-    Attributes:
-        comments: comments before the sentence, in CoNLL-U.
-    """
+    """A sentence; of CoNLL-U, with the comments before it."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
@@ -61,51 +61,27 @@ def has_spans(kind: str, column: str) -> bool:
     return kind == "bio" or (kind == "conll" and column == ENTITY)
 
 
-def _read_columns(line: str) -> tuple[str, str]:
-    """Return the first and the last column, separated by TABs if there are any, else by spaces."""
-    fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
-    if len(fields) < 2 or not fields[0]:
-        raise ValueError("no word and label with a space or TAB between")
-    return fields[0].replace(" ", "\xa0"), fields[-1]
-
-
-_OTHER_KIND = 'for one label per word, such as its part of speech, use ‹tags="words"›'
-_OTHER_COLUMN = 'for one label per word, use ‹column="MISC:NER"›'
-
-_COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
-
-
-def _is_comment(line: str, spans: bool) -> bool:
-    """Tell a comment before the first word of a sentence from the word `#` with its label."""
-    if not line.startswith("#"):
-        return False
-    try:
-        row = _read_columns(line)
-        if spans:
-            read_bio([row[1]])
-    except ValueError:
-        return True
-    return _COMMENT.match(line) is not None
-
-
-def _read_conllu(line: str, column: str) -> tuple[str, str] | None:
-    """Return a word and its label in a column; None for a multi-word token and an empty node."""
+def _read_row(line: str, kind: str, column: str) -> tuple[str, str] | None:
+    """Return a word and its label; None for a multi-word token of CoNLL-U and an empty node."""
+    if kind != "conll":  # TABs separate the columns, or spaces if there are none
+        fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
+        if len(fields) < 2 or not fields[0]:
+            raise ValueError("no word and label with a space or TAB between")
+        return fields[0].replace(" ", "\xa0"), fields[-1]
     fields = line.split("\t")
     if len(fields) != 10:
         raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
-    if not fields[0].isdigit():
-        if not re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
-            raise ValueError(f"{show_value(fields[0])} is not a number, nor one of several words or of an empty node")
+    if re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
         return None
-    word = fields[1].replace(" ", "\xa0")
+    if not fields[0].isdigit():
+        raise ValueError(f"{show_value(fields[0])} is not a number, nor one of several words or of an empty node")
     if column in _COLUMNS:
-        return word, fields[_COLUMNS[column]] or NONE
-    key = f"{column.removeprefix(MISC)}=".lower()
-    labels = [part[len(key) :] for part in fields[9].split("|") if part.lower().startswith(key)]
-    return word, (*labels, OUT if column == ENTITY else NONE)[0]
-
-
-COLUMNS = ("bio", "words", "conll")
+        label = fields[_COLUMNS[column]] or NONE
+    else:
+        key = f"{column.removeprefix(MISC)}=".lower()
+        labels = [part[len(key) :] for part in fields[9].split("|") if part.lower().startswith(key)]
+        label = (*labels, OUT if column == ENTITY else NONE)[0]
+    return fields[1].replace(" ", "\xa0"), label
 
 
 def read_labelled(lines: Iterable[str], name: str, kind: str, column: str = ENTITY) -> Iterator[Labelled]:
@@ -114,47 +90,49 @@ def read_labelled(lines: Iterable[str], name: str, kind: str, column: str = ENTI
     Except in CoNLL-U, lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        kind: "bio" or "words", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
+        kind: one of COLUMNS.
         column: column of CoNLL-U, as `read_column` returns it.
+
+    Raises:
+        LineError: a line is no word with its label.
     """
+    spans = has_spans(kind, column)
+    other = 'tags="words"' if kind == "bio" else 'column="MISC:NER"'
     rows: list[tuple[str, str]] = []
     comments: list[str] = []
-    number = begun = 0
-    spans = has_spans(kind, column)
+    begun, number = False, 0
     for number, line in enumerate(lines, 1):
-        if line.strip(" \t"):
-            begun = begun or number
-            if kind == "conll" and line.startswith("#"):
-                comments.append(line)
-                continue
-            if kind != "conll" and not rows and _is_comment(line, spans):
-                continue
-            hint = ""
-            try:
-                if row := _read_conllu(line, column) if kind == "conll" else _read_columns(line):
-                    if spans:
-                        hint = _OTHER_KIND if kind == "bio" else _OTHER_COLUMN
-                        read_bio([row[1]])
-                    rows.append(row)
-            except ValueError as error:
-                raise LineError(str(error), "wrong fields", file=name, line=number, hint=hint) from None
-        else:
+        if not line.strip(" \t"):
             yield _sentence(rows, comments, kind, name, number)
-            rows, comments, begun = [], [], 0
+            rows, comments, begun = [], [], False
+            continue
+        begun = True
+        may_be_comment = line.startswith("#") and (kind == "conll" or not rows)
+        if may_be_comment and (kind == "conll" or _COMMENT.match(line)):
+            comments += [line] if kind == "conll" else []
+            continue
+        hint = ""
+        try:
+            row = _read_row(line, kind, column)
+            if row and spans:
+                hint = f"for one label per word, such as its part of speech, use ‹{other}›"
+                read_bio([row[1]])
+            rows += [row] if row else []
+        except ValueError as error:
+            if not may_be_comment:
+                raise LineError(str(error), "wrong fields", file=name, line=number, hint=hint) from None
     if begun:
         yield _sentence(rows, comments, kind, name, number)
 
 
-def _sentence(rows: Sequence[tuple[str, str]], comments: Sequence[str], kind: str, name: str, line: int) -> Labelled:
+def _sentence(rows: list[tuple[str, str]], comments: list[str], kind: str, name: str, line: int) -> Labelled:
     """Return the sentence that ends at a line."""
-    if (
-        kind != "conll"
-        and len(rows) > 1
-        and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
-    ):
+    words = [word for word, _ in rows]
+    first = int(words[:1] == ["1"])
+    if kind != "conll" and len(words) > 1 and words == [*map(str, range(first, first + len(words)))]:
         message = "the first column of the sentence that ends here is a running number, not the word"
         raise LineError(message, "wrong fields", file=name, line=line, hint="`cut -f 2-` removes the numbers")
-    return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows), tuple(comments))
+    return Labelled(tuple(words), tuple(label for _, label in rows), tuple(comments))
 
 
 def pair_sentences(
@@ -164,21 +142,17 @@ def pair_sentences(
 
     A sentence without words pairs with a blank line; if the next line is not blank, the sentence is skipped.
     """
-    lines, ahead = iter(targets), list[str]()
+    lines, ahead = tee(targets)
 
-    def with_words() -> Iterator[Labelled]:
+    def paired() -> Iterator[Labelled]:
+        line: str | None = None  # the next one, if it is known
         for sentence in sentences:
-            if not sentence.words:
-                ahead.extend(islice(lines, 1 - len(ahead)))
-                if not ahead or ahead[0].strip(" \t"):
-                    continue
-            yield sentence
+            line = next(ahead, "-") if line is None else line
+            if sentence.words or not line.strip(" \t"):
+                yield sentence
+                line = None
 
-    def all_lines() -> Iterator[str]:
-        while line := ahead or list(islice(lines, 1)):
-            yield line.pop()
-
-    return in_step((with_words(), all_lines()), names)
+    return in_step((paired(), lines), names)
 
 
 def format_labelled(sentence: Labelled, kind: str, column: str = ENTITY) -> str:
@@ -222,11 +196,11 @@ class LabelledLine(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """Return the source without its tags or labels."""
+        """Return the source without its labels."""
         return " ".join(self.sentence.words)
 
     def divided(self, pair: Pair, scores: Links) -> tuple[LabelledLine, Links]:
-        """Return the line in the words of a pair, with their scores."""
+        """Return the line in the words of a pair, with their scores; those of the columns stay."""
         starts = [start for start, _ in words_in(self.plain)]
         numbers = [bisect_right(starts, start) - 1 for start, _ in find_words(pair.source, self.plain, False)]
         joined: dict[tuple[int, int], float] = {}
@@ -235,28 +209,22 @@ class LabelledLine(NamedTuple):
         return self._replace(pair=replace(pair, source=self.sentence.words)), joined
 
     def place(self, scores: Links) -> Placed:
-        """Return the target with the tags or labels of the source."""
-        labels_of_source, words = self.sentence.labels, self.pair.target
-        sizes = len(labels_of_source), len(words)
+        """Return the target with the labels of the source."""
+        own, words = self.sentence.labels, self.pair.target
         if has_spans(self.kind, self.column):
-            found = project_labels(read_bio(labels_of_source), scores, *sizes)
+            found = project_labels(read_bio(own), scores, len(own), len(words))
             labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
             report = [one.placement() for one in found]
         else:  # a label for each word, that of its best source word
-            table = Scores(scores, *sizes)
+            table = Scores(scores, len(own), len(words))
             best = best_sources(table, self.least)
-            labels = [NONE if i is None else labels_of_source[i] for i in best]
-            targets: list[list[Window]] = [[] for _ in labels_of_source]
-            for j, i in enumerate(best):
-                if i is not None:
-                    targets[i].append((j, j + 1))
+            labels = [NONE if i is None else own[i] for i in best]
             report = []
-            for i, (label, windows) in enumerate(zip(labels_of_source, targets, strict=True)):
+            for i, label in enumerate(own):
+                windows = tuple((j, j + 1) for j, source in enumerate(best) if source == i)
                 if label != NONE:
                     confidence = table.confidence((i, i + 1), windows)
-                    report.append(
-                        Placement(label, (i, i + 1), tuple(windows), confidence, () if windows else (UNLINKED,))
-                    )
+                    report.append(Placement(label, (i, i + 1), windows, confidence, () if windows else (UNLINKED,)))
         translation = Labelled(words, tuple(labels), self.sentence.comments)
         text = format_labelled(translation, self.kind, self.column).removesuffix("\n")
         return Placed(text, report, self.plain)

@@ -45,13 +45,9 @@ def project_labels(
     ones form another layer.
 
     Args:
-        spans: spans with their labels.
         scores: scores of links (source word, target word), or a set of links.
         source: number of source words.
         target: number of target words.
-
-    Returns:
-        One for each span, in order.
 
     Raises:
         ValueError: a span or a link extends beyond the words.
@@ -60,19 +56,20 @@ def project_labels(
         if not 0 <= span.words[0] < span.words[1] <= source:
             raise ValueError(f"a span of words {span.words[0]} to {span.words[1]}, and there are {source:,}")
     table = Scores(scores, source, target)
-    windows: dict[int, Window | None] = {}
+    windows: list[Window | None] = [None] * len(spans)
     layers: list[list[int]] = []  # as few as possible
     for n in sorted(range(len(spans)), key=lambda n: spans[n].words):
-        layer = next((layer for layer in layers if spans[layer[-1]].words[1] <= spans[n].words[0]), [])
-        if not layer:
-            layers.append(layer)
+        layer = next((layer for layer in layers if spans[layer[-1]].words[1] <= spans[n].words[0]), None)
+        if layer is None:
+            layers.append(layer := [])
         layer.append(n)
     for layer in layers:
-        layer_windows, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
-        windows |= zip(layer, layer_windows, strict=True)
+        placed, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
+        for n, window in zip(layer, placed, strict=True):
+            windows[n] = window
     return [
         Projected(label, words, window, table.confidence(words, [window]) if window else 0.0)
-        for (label, words), (_, window) in zip(spans, sorted(windows.items()), strict=True)
+        for (label, words), window in zip(spans, windows, strict=True)
     ]
 
 
@@ -81,14 +78,12 @@ def best_sources(scores: Scores, least: float = 0.0) -> list[int | None]:
 
     Among equals, it is the one with the smallest sum of scores, hence the fewest links; then the first.
     """
-    best: dict[int, tuple[float, float, int]] = {}
+    ranked: list[list[tuple[float, float, int]]] = [[] for _ in range(scores.target)]
     for i in range(scores.source):
         row = scores.row(i)
-        total = sum(row.values())
         for j, score in row.items():
-            if score > least:
-                best[j] = max(best.get(j, (0.0, 0.0, 0)), (score, -total, -i))
-    return [-best[j][2] if j in best else None for j in range(scores.target)]
+            ranked[j] += [(score, -sum(row.values()), -i)] if score > least else []
+    return [-max(found)[2] if found else None for found in ranked]
 
 
 def read_bio(labels: Iterable[str]) -> list[Span]:

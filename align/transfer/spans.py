@@ -80,25 +80,23 @@ class Annotated(NamedTuple):
         for label, (begin, end, kind), projected in zip(self.record[name], self.labels, found, strict=True):
             if not projected.target:
                 continue
-            labelled = self.record["text"][begin:end]
-            begin, end = self._edges(labelled, projected.target)
+            text = self.record["text"][begin:end]
+            begin, end = self._edges(text, projected.target)
             if isinstance(label, list):
                 labels.append([begin, end, kind])
                 continue
-            label = {key: value for key, value in label.items() if key not in _OF_TOKENS}
-            if label.get("text") == labelled:
+            label = label | dict(zip(_edges_of(label), (begin, end), strict=True))
+            if label.get("text") == text:
                 label["text"] = self.target[begin:end]
-            labels.append({**label, **dict(zip(_edges_of(label), (begin, end), strict=True))})
+            labels.append({key: value for key, value in label.items() if key not in _OF_TOKENS})
         left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
         rest = {key: value for key, value in self.record.items() if key not in left_out}
         if isinstance(relations := rest.get("relations"), list):
-            known = [label.get("id") for label in labels if isinstance(label, dict)]
-            ids = {key for key in known if isinstance(key, int | str)}
+            ids = [label["id"] for label in labels if isinstance(label, dict) and "id" in label]
             rest["relations"] = [
                 relation
                 for relation in relations
-                if isinstance(relation, dict)
-                and all(isinstance(at := relation.get(key), int | str) and at in ids for key in ("from_id", "to_id"))
+                if isinstance(relation, dict) and all(relation.get(key) in ids for key in ("from_id", "to_id"))
             ]
         return to_json({**rest, "text": self.target, name: labels})
 
@@ -120,14 +118,11 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
     Args:
         target: the translation; None for that of the line itself.
     """
+    is_blank = not line.strip(" \t")
     try:
-        record = json.loads(line) if line.strip(" \t") else {"text": "", "labels": [], TARGET: ""}
+        record = {"text": "", "labels": [], TARGET: ""} if is_blank else json.loads(line)
     except (ValueError, RecursionError):
         record = None
-    try:
-        to_json(record)
-    except ValueError as error:
-        raise ValueError("a number is NaN or infinite, which JSON has no form for") from error
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
     name = _name_of_list(record)
@@ -136,15 +131,19 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
         raise ValueError(f'"{name}" is not a list of labels such as [0, 4, "PER"]')
     if own is not None and not isinstance(own, str):
         raise ValueError(f'"{TARGET}" is not a text')
-    for side in (text, own or ""):
-        if any("\ud800" <= character <= "\udfff" for character in side):
-            raise ValueError("a text has half of a character, an escape from \\ud800 to \\udfff")
+    try:
+        json.dumps(record, allow_nan=False)
+        f"{text}{own}".encode()
+    except ValueError:
+        raise ValueError(
+            "a number is NaN or infinite, or a text has half of a character (\\ud800 to \\udfff)"
+        ) from None
     target = own if target is None else target
     ranges = [_read_label(label, text) for label in labels]
     plain, translation = (side.translate(_BREAKS) for side in (text, target or ""))
     pair = Pair(split_words(plain), split_words(translation), number)
     words = words_in(plain), words_in(translation)
-    annotated = Annotated(pair, plain, ranges, record if line.strip(" \t") else None, target or "", words)
+    annotated = Annotated(pair, plain, ranges, None if is_blank else record, target or "", words)
     for (begin, end, _), (_, window) in zip(ranges, annotated.spans(), strict=True):
         if window == (0, 0):
             raise ValueError(f"no word at characters {begin} to {end}")
@@ -156,10 +155,9 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
 def _name_of_list(record: Mapping[str, Any]) -> str:
     """Return the key of the list of labels; a "label" that is not a list may occur in addition, as in Prodigy."""
     names = [name for name in LISTS if name in record]
-    if len(names) > 1:
-        names = [name for name in names if isinstance(record[name], list)] or names
+    names = [name for name in names if len(names) == 1 or isinstance(record[name], list)]
     if len(names) != 1:
-        raise ValueError(f"{' and '.join(names) or 'none'} of {', '.join(LISTS)}, where there should be one")
+        raise ValueError(f"expected one of {', '.join(LISTS)}; got {' and '.join(names) or 'none'}")
     return names[0]
 
 
@@ -168,15 +166,15 @@ def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
     return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
 
 
-def _read_label(label_record: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
+def _read_label(label: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
     example = '[0, 4, "PER"]'
-    if isinstance(label_record, Mapping):
-        edges = _edges_of(label_record)
+    if isinstance(label, Mapping):
+        edges = _edges_of(label)
         example = json.dumps({edges[0]: 0, edges[1]: 4, "label": "PER"})
-        label_record = [label_record.get(key) for key in (*edges, "label")]
-    if len(label_record) != 3 or [type(value) for value in label_record] != [int, int, str]:
-        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, label_record[:3]))}")
-    begin, end, label = label_record
+        label = [label.get(key) for key in (*edges, "label")]
+    if [type(value) for value in label] != [int, int, str]:
+        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, label[:3]))}")
+    begin, end, name = label
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
-    return begin, end, label
+    return begin, end, name
