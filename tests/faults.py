@@ -72,8 +72,8 @@ batch-of-one-dropped  core/stream.py  tests/unit/test_batching.py
 - if batch:
 + if len(batch) > 1:
 last-buffer-dropped  core/stream.py  tests/integration/test_workers.py
-- while self._waiting:
-+ while len(self._waiting) > 1:
+- while waiting and (
++ while len(waiting) > 1 and (
 order-not-restored  core/stream.py  tests/integration/test_workers.py
 - for n, pair in enumerate(pairs):
 + for n, pair in zip(outcomes, pairs):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Protocol, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 import torch
@@ -16,26 +16,25 @@ from numpy.typing import NDArray
 
 from align.core.backend import Recorder
 from align.core.choice import Calibration, candidates, choose, only_choice, stored_choice
-from align.core.errors import ModelError
+from align.core.errors import ModelError, PairError
 from align.core.scores import Reader, Scorer, soft_links
 from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
     SHARED_BUFFER,
+    SLICE_WORDS,
     Encoded,
     OnBatch,
     OnChoice,
     OpenPool,
-    PairResult,
     Pool,
-    Selection,
     SideNames,
-    Steps,
     TooLong,
-    align_stream,
+    attempt,
     chunks,
     cut,
     encode,
+    in_order,
     tell,
 )
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
@@ -50,6 +49,7 @@ from align.core.types import (
     Pieces,
     Place,
     Settings,
+    Skipped,
     TextWarning,
 )
 
@@ -67,6 +67,13 @@ NumberedBatch = tuple[list[int], list[Pieces]]
 
 LinkResult = tuple[LinkScores, Agreement | None]
 """Links of a pair, and its agreement if they are soft."""
+
+
+class Selection(NamedTuple):
+    """Layer and head of each direction, and warnings about the text."""
+
+    choices: tuple[Choice, ...]
+    doubts: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +137,7 @@ class TextCheck(Protocol):
     def begin(
         self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames
     ) -> list[str]:
-        """Return warnings about the first buffer of a text for a model.
-
-        Args:
-            choice: layer and head at which the text will be read; None if it is read at all of them.
-            terms: names of the model and its sides.
-        """
+        """Return warnings about the first buffer of a text; a choice of None means all layers and heads."""
         ...
 
     def add(self, pairs: Iterable[Pair]) -> str:
@@ -262,7 +264,43 @@ class Aligner:
         Warns:
             TextWarning: the text does not look like what a model was trained on.
         """
-        return self.checked(align_stream(self.steps, number_pairs(pairs), on_choice, on_batch))
+        return self.checked(self.stream(number_pairs(pairs), on_choice, on_batch))
+
+    def stream(
+        self,
+        pairs: Iterable[Pair],
+        on_choice: OnChoice | None = None,
+        on_batch: OnBatch | None = None,
+        choices: tuple[Choice, ...] = (),
+        pool: Pool | None = None,
+    ) -> Generator[Alignment, None, None]:
+        """Yield one alignment for each pair, in order; see `__call__`, which checks the languages, too.
+
+        A part of a text has the `choices` of the whole, and is not judged. A pool has `align_slice` as the
+        task "align".
+        """
+        if pool is None:
+            with self.open_pool({"align": self.align_slice}, on_batch) as pool:
+                yield from self.stream(pairs, on_choice, on_batch, choices, pool)
+            return
+
+        def buffers() -> Iterator[tuple[Sequence[Pair], Sequence[Any], tuple[Any, ...]]]:
+            nonlocal choices
+            encode: Callable[[Pair], Any] = (lambda pair: pair) if choices else self.encode
+            encoded = ((pair, encode(pair)) for pair in pairs)
+            for chunk in chunks(encoded, self.buffer, lambda item: item[0].memory()):
+                items = [item for _, item in chunk]
+                if not choices and (chosen := self.choose(items)):
+                    choices = chosen.choices
+                    for doubt in chosen.doubts:
+                        warnings.warn(doubt, TextWarning, stacklevel=6)  # the caller of the next alignment
+                    if on_choice:
+                        on_choice(choices)
+                yield [pair for pair, _ in chunk], items, (choices,)
+
+        for pair, (scores, skipped, agreement) in in_order(pool, "align", SLICE_WORDS, buffers()):
+            error = pair.origin.error
+            yield Alignment(pair, scores, error.reason if error else skipped, agreement)
 
     def checked(
         self, alignments: Generator[Alignment, None, None], *, source_alone: bool = False
@@ -270,10 +308,7 @@ class Aligner:
         """Yield alignments, and warn once if their text is in other languages than the models'.
 
         The check follows the first alignments, since it takes a second to load, and the first lines together, since
-        one of them may be a title or a quotation.
-
-        Args:
-            source_alone: whether to leave out the target, which a model wrote.
+        one of them may be a title or a quotation. `source_alone` leaves out the target, which a model wrote.
         """
         check, pairs, until = self.check, list[Pair](), CHECKED_TOGETHER
         with closing(alignments):
@@ -304,14 +339,11 @@ class Aligner:
         Raises:
             TypeError, ValueError: as aligning the sample does.
         """
-        encoded = [self._encode(pair) for pair in islice(number_pairs(sample), self.buffer)]
+        encoded = [self.encode(pair) for pair in islice(number_pairs(sample), self.buffer)]
         return self.reading_at(self._choices(encoded))
 
     def reading_at(self, choices: Sequence[Choice]) -> Aligner:
-        """Return the same aligner, but one that reads these layers and heads.
-
-        Args:
-            choices: one for each direction.
+        """Return the same aligner, but one that reads these layers and heads, a choice for each direction.
 
         Raises:
             ValueError: the number of choices is not that of the directions, or a model does not have one of them.
@@ -337,13 +369,12 @@ class Aligner:
         return rows
 
     @property
-    def steps(self) -> Steps:
-        """The three steps of aligning a buffer of pairs, and what runs them."""
-        pool = self.pool if self.buffer >= SHARED_BUFFER else Pool
-        return Steps(self._encode, self._choose, self._align, self.buffer, pool)
+    def open_pool(self) -> OpenPool:
+        """What opens the pool of a text; short buffers stay in this process."""
+        return self.pool if self.buffer >= SHARED_BUFFER else Pool
 
     @cached_property
-    def _terms(self) -> tuple[SideNames, ...]:
+    def _names(self) -> tuple[SideNames, ...]:
         """Names of the models and their sides in messages; the sides are those of the forward direction."""
         if self.reverse is None:
             return (SideNames(),)
@@ -352,17 +383,17 @@ class Aligner:
             SideNames(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
         )
 
-    def _encode(self, pair: Pair) -> tuple[Encoded, ...]:
+    def encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
         swapped = (
             pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id, origin=pair.origin)
         )
         if self.reverse and not swapped:
             raise TypeError("ids are those of one model: align them with one model, or their text with two")
-        forward = encode(self.forward.recorder, pair, self.too_long, self._terms[0])
+        forward = encode(self.forward.recorder, pair, self.too_long, self._names[0])
         if self.reverse is None or swapped is None:
             return (forward,)
-        reverse = encode(self.reverse.recorder, swapped, self.too_long, self._terms[1])
+        reverse = encode(self.reverse.recorder, swapped, self.too_long, self._names[1])
         if forward.pieces and reverse.pieces:
             return forward, reverse
         skipped = forward.skipped or reverse.skipped
@@ -374,68 +405,61 @@ class Aligner:
             for n, direction in enumerate(self.directions)
         )
 
-    def _choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Selection | None:
+    def choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Selection | None:
+        """Return layer and head for a text that begins with these pairs; None if none has pieces."""
         if not any(forward.pieces for forward, *_ in encoded):
             return None
         choices = self._choices(encoded)
         doubts: list[str] = []
-        if self.check:
-            for n, direction in enumerate(self.directions):
-                of_model = [directions[n] for directions in encoded]
-                doubts += self.check.begin(direction, of_model, choices[n], self._terms[n])
+        for n, direction in enumerate(self.directions if self.check else ()):
+            of_model = [directions[n] for directions in encoded]
+            doubts += self.check.begin(direction, of_model, choices[n], self._names[n]) if self.check else []
         return Selection(choices, doubts)
 
-    def _align(
-        self, encoded: Sequence[tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
-    ) -> list[PairResult]:
+    def align_slice(
+        self, items: Sequence[Pair | tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
+    ) -> list[tuple[LinkScores, Skipped, Agreement | None] | PairError]:
+        """Return links, reason and agreement of each pair, which may be encoded; a task of the pool."""
+        tried = [attempt(self.encode, item) if isinstance(item, Pair) else item for item in items]
+        encoded = [item for item in tried if not isinstance(item, PairError)]
         forward = [directions[0] for directions in encoded]
         links: dict[int, LinkResult] = {}
         if choices and self.reverse:
-            reverse = [directions[1] for directions in encoded]
-            links = self._two_way_links(self.reverse, forward, reverse, [c.place for c in choices], on_batch)
+            links = self._two_way_links(encoded, [choice.place for choice in choices], on_batch)
         elif choices:
             links = _links(self.forward.reader, forward, choices[0].place, self.batch_tokens, on_batch)
-        return [
-            (scores, pair.skipped, agreement)
-            for n, pair in enumerate(forward)
-            for scores, agreement in [links.get(n, ({}, None))]
-        ]
+        results = []
+        for n, item in enumerate(forward):
+            scores, agreement = links.get(n, ({}, None))
+            results.append((scores, item.skipped, agreement))
+        aligned = iter(results)
+        return [item if isinstance(item, PairError) else next(aligned) for item in tried]
 
     def _two_way_links(
-        self,
-        reverse: Direction,
-        forward_encoded: Sequence[Encoded],
-        reverse_encoded: Sequence[Encoded],
-        places: Sequence[Place],
-        on_batch: OnBatch | None,
+        self, encoded: Sequence[tuple[Encoded, ...]], places: Sequence[Place], on_batch: OnBatch | None
     ) -> dict[int, LinkResult]:
         """Return the links of a buffer by number, from both models."""
         combine = self._soft_links if self.method == SOFT else self._symmetrised_links
         links: dict[int, LinkResult] = {}
-        for group in chunks(cut(forward_encoded, self.batch_tokens), GROUP):
+        for group in chunks(cut([forward for forward, _ in encoded], self.batch_tokens), GROUP):
             numbers = [n for of_batch, _ in group for n in of_batch]
-            batches = cut([reverse_encoded[n] for n in numbers], self.batch_tokens)
-            renumbered = [([numbers[n] for n in of_batch], batch) for of_batch, batch in batches]
-            links |= combine(reverse, group, renumbered, places, on_batch)
+            again = cut([encoded[n][1] for n in numbers], self.batch_tokens)
+            back = [([numbers[n] for n in of_batch], batch) for of_batch, batch in again]
+            links |= combine(tell(group, on_batch), tell(back, on_batch), places)
         return links
 
     def _soft_links(
-        self,
-        reverse: Direction,
-        forward_batches: Sequence[NumberedBatch],
-        reverse_batches: Sequence[NumberedBatch],
-        places: Sequence[Place],
-        on_batch: OnBatch | None,
+        self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]
     ) -> dict[int, LinkResult]:
         """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
         rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
-        for numbers, batch in tell(forward_batches, on_batch):
+        for numbers, batch in forward:
             shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
             for n, pieces, row in zip(numbers, batch, shares, strict=True):
                 rows[n] = row[: pieces.words[1], : pieces.words[0]]
         links: dict[int, LinkResult] = {}
-        for numbers, batch in tell(reverse_batches, on_batch):
-            of_reverse = reverse.reader.shares(batch, places[1])  # [B, I, J]
+        for numbers, batch in back:
+            of_reverse = self.directions[1].reader.shares(batch, places[1])  # [B, I, J]
             of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
             for b, n in enumerate(numbers):
                 of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
@@ -446,30 +470,25 @@ class Aligner:
         return links
 
     def _symmetrised_links(
-        self,
-        reverse: Direction,
-        forward_batches: Sequence[NumberedBatch],
-        reverse_batches: Sequence[NumberedBatch],
-        places: Sequence[Place],
-        on_batch: OnBatch | None,
+        self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]
     ) -> dict[int, LinkResult]:
         """Combine the links of both directions by a heuristic, or keep those of one."""
         of_forward: dict[int, LinkScores] = {}
         of_reverse: dict[int, LinkScores] = {}
-        for numbers, batch in tell(forward_batches if self.method != "reverse" else (), on_batch):
+        for numbers, batch in forward if self.method != "reverse" else ():
             of_pairs = [links for links, _ in self.forward.reader.links(batch, places[0])]
             of_forward |= zip(numbers, of_pairs, strict=True)
-        for numbers, batch in tell(reverse_batches if self.method != "forward" else (), on_batch):
-            for n, (links, _) in zip(numbers, reverse.reader.links(batch, places[1]), strict=True):
+        for numbers, batch in back if self.method != "forward" else ():
+            for n, (links, _) in zip(numbers, self.directions[1].reader.links(batch, places[1]), strict=True):
                 of_reverse[n] = {link[::-1]: score for link, score in links.items()}
-        numbers = [n for of_batch, _ in forward_batches for n in of_batch]
-        return {n: (self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})), None) for n in numbers}
-
-    def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
         if self.method in DIRECTIONS:
-            return forward or reverse
-        links = METHODS[self.method](frozenset(forward), frozenset(reverse))
-        return {link: (forward.get(link, 0.0) + reverse.get(link, 0.0)) / 2 for link in links}
+            return {n: (links, None) for n, links in (of_forward or of_reverse).items()}
+        combined: dict[int, LinkResult] = {}
+        for n, one in of_forward.items():
+            other = of_reverse[n]
+            both = METHODS[self.method](frozenset(one), frozenset(other))
+            combined[n] = {link: (one.get(link, 0.0) + other.get(link, 0.0)) / 2 for link in both}, None
+        return combined
 
 
 def align_encoded(

@@ -22,31 +22,17 @@ CHOOSING_PAIRS = 1000
 """Pairs of the first buffer that decide on layer and head; more only cost time."""
 
 
-class Vocabulary:
-    """Numbers words for counting, without regard to case and invisible characters."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Return the number of each word, adding new words."""
-        known = self._numbers
-        return np.array([known.setdefault(fold(word), len(known)) for word in words], dtype=np.int64)
+def number_words(words: Iterable[str], known: dict[str, int]) -> NDArray[np.int64]:
+    """Return the number of each word, whatever its case and invisible characters; new ones become known."""
+    return np.array([known.setdefault(fold(word), len(known)) for word in words], dtype=np.int64)
 
 
 def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], target_words: int) -> float:
-    """Leave-one-out pointwise mutual information of linked words, per target word, in nats.
+    """Return the leave-one-out pointwise mutual information of linked words, per target word, in nats.
 
-    `LC = (1/N) sum over links (s,t) with c(s,t) > 1 of log((c(s,t)-1) n / ((c(s)-1) (c(t)-1)))`, with
-    counts c among the n links themselves; word pairs that are linked once add 0.
-
-    Args:
-        source: the source word's number in each of n links `[n]`.
-        target: the target word's number in each of n links `[n]`.
-        target_words: N, all target words of the text, linked or not.
-
-    Returns:
-        The higher, the more consistent; 0 without links.
+    `LC = (1/N) sum over links (s,t) with c(s,t) > 1 of log((c(s,t)-1) n / ((c(s)-1) (c(t)-1)))`, with counts
+    c among the n links themselves, of which `source` and `target` have the numbers of the words `[n]`, and N
+    target words in the text, linked or not. Word pairs that are linked once add 0; it is 0 without links.
     """
     if not len(source):
         return 0.0
@@ -61,30 +47,21 @@ def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], ta
 
 
 class LinkedWords:
-    """Linked words of a text, read in several ways at once.
-
-    Args:
-        shape: shape of the ways, such as cells, or score, position and cell.
-    """
+    """Linked words of a text, read in several ways at once: an array of them, such as of cells."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
-        self._vocabularies = Vocabulary(), Vocabulary()
+        self._known: tuple[dict[str, int], dict[str, int]] = {}, {}
         self._sources: list[NDArray[np.int64]] = []
         self._targets: list[NDArray[np.int64]] = []
         self._words: list[NDArray[np.int64]] = []
         self._length = 0
 
     def add(self, pair: Pair, words: NDArray[np.int64]) -> None:
-        """Add a pair.
-
-        Args:
-            words: source word of every target word in each way `[*shape, J]`, negative for none; further columns are
-                ignored.
-        """
+        """Add a pair with the source word of each target word in each way `[*shape, J]`, or -1."""
         words = words[..., : len(pair.target)]
-        self._sources.append(self._vocabularies[0].numbers(pair.source))
-        self._targets.append(self._vocabularies[1].numbers(pair.target))
+        self._sources.append(number_words(pair.source, self._known[0]))
+        self._targets.append(number_words(pair.target, self._known[1]))
         self._words.append(np.where(words >= 0, words + self._length, -1))  # source words count on through the text
         self._length += len(pair.source)
 

@@ -113,13 +113,7 @@ class LineError(DataError):
     """A line cannot be read; `reason` is the short form for `Alignment.skipped`."""
 
     def __init__(
-        self,
-        what: str,
-        reason: str = "wrong fields",
-        *,
-        file: str = "",
-        line: int = 0,
-        hint: str = "",
+        self, what: str, reason: str = "wrong fields", *, file: str = "", line: int = 0, hint: str = ""
     ) -> None:
         super().__init__(what, file=file, line=line, hint=hint)
         self.reason = reason

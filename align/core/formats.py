@@ -21,11 +21,7 @@ def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
 
 
 def format_offsets(alignment: Alignment, scores: bool = False) -> str:
-    """Return links as ranges of characters, `0:2-0:3 3:8-4:9`, as Python slices the lines; with scores `0:2-0:3/0.83`.
-
-    Raises:
-        ValueError: the pair has links, but does not keep its lines.
-    """
+    """Return links as ranges of characters, as Python slices them: `0:2-0:3 3:8-4:9`, `0:2-0:3/0.83`."""
     spans = alignment.pair.spans
     if spans is None:
         if alignment.scores:
@@ -57,9 +53,6 @@ def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] 
     """Return JSON with all scripts as they are, but with escapes for what is invisible or acts on a terminal.
 
     Unlike `align.core.errors.printable`, it keeps spaces and joiners, which are part of words.
-
-    Raises:
-        ValueError: a number is infinite or NaN.
     """
     text = json.dumps(record, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
     return text if text.isprintable() else _UNSEEN.sub(_visible, text)
@@ -74,9 +67,6 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     """Return the three lines of GIZA++'s A3.final, without the last line end; the score is unknown and written as 1.
 
     Words are not changed: each stands between spaces, so that `parse_a3` can tell a word `({` from a bracket.
-
-    Raises:
-        ValueError: a word contains a line feed, which only words from Python can.
     """
     source, target = alignment.pair.source, alignment.pair.target
     if any("\n" in word for word in (*source, *target)):
@@ -103,11 +93,7 @@ def format_naacl_links(alignment: Alignment, scores: bool = False) -> str:
 
 
 def format_tsv(alignment: Alignment, scores: bool = False) -> str:
-    """Return source, target and Pharaoh links between TABs, with one space between words.
-
-    Raises:
-        ValueError: a word contains a TAB or a line feed, which only words from Python can.
-    """
+    """Return source, target and Pharaoh links between TABs, with one space between words."""
     pair = alignment.pair
     if any(mark in word for mark in "\t\n" for word in (*pair.source, *pair.target)):
         raise ValueError(f"pair {pair.id} has a word with a TAB or a line feed in it, which TSV has no way to write")

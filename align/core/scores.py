@@ -39,26 +39,18 @@ from align.core.types import (
 
 
 def head_products(out_proj: Tensor) -> list[Tensor]:
-    """Return the products of a layer's output projections that `gram` needs, which do not depend on the text.
+    """Return the products of output projections `[H, d, D]` that `gram` needs, whatever the text.
 
-    Args:
-        out_proj: output projection of each head, without bias `[H, d, D]`.
-
-    Returns:
-        For each head h `[d, (h+1)*d]`: `W_O[h] W_O[g]^T` of the heads g up to h, side by side.
+    For each head h they are `W_O[h] W_O[g]^T` of the heads g up to h, side by side `[d, (h+1)*d]`.
     """
     return [out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T for h in range(len(out_proj))]
 
 
 def gram(values: Tensor, products: Sequence[Tensor]) -> Tensor:
-    """Return the inner products of a source piece's transformed vectors, for every pair of heads.
+    """Return the inner products `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`, symmetric `[B, S, H, H]`.
 
-    Args:
-        values: value vectors with their bias `[B, H, S, d]`.
-        products: products of the output projections, see `head_products`.
-
-    Returns:
-        `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
+    They follow from value vectors with their bias `[B, H, S, d]` and the `head_products` of the output
+    projections.
     """
     batch, heads, length, size = values.shape
     vectors = values.transpose(1, 2).reshape(batch * length, heads, size)  # [B*S, H, d]
@@ -73,12 +65,7 @@ def gram(values: Tensor, products: Sequence[Tensor]) -> Tensor:
 def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
     """Return the norm of the sum over heads, `||sum_h a_h f_h(x_s)|| = sqrt(a^T G_s a)` (Kobayashi et al. 2020, eq. 5).
 
-    Args:
-        weights: attention weights `[B, H, T, S]`.
-        gram: inner products `[B, S, H, H]`.
-
-    Returns:
-        `[B, T, S]`. Squares that are negative by rounding count as 0.
+    Weights are `[B, H, T, S]`, the result is `[B, T, S]`. Squares that are negative by rounding count as 0.
     """
     inner = gram.permute(2, 3, 0, 1).unsqueeze(3)  # [H, H, B, 1, S]
     squares = torch.zeros_like(weights[:, 0])  # [B, T, S]
@@ -91,27 +78,12 @@ def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
 
 
 def head_norms(weights: Tensor, gram: Tensor) -> Tensor:
-    """Return the norm of each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])`.
-
-    Args:
-        weights: attention weights `[B, H, T, S]`.
-        gram: inner products `[B, S, H, H]`.
-
-    Returns:
-        `[B, H, T, S]`.
-    """
+    """Return the norm of each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])` `[B, H, T, S]`."""
     return weights * source_norms(gram).unsqueeze(2)
 
 
 def source_norms(gram: Tensor) -> Tensor:
-    """Return the norm of each transformed vector, `||f_h(x_s)||`, which does not depend on attention.
-
-    Args:
-        gram: inner products `[B, S, H, H]`.
-
-    Returns:
-        `[B, H, S]`.
-    """
+    """Return the norm of each transformed vector, `||f_h(x_s)||`, without regard to attention `[B, H, S]`."""
     return gram.diagonal(dim1=2, dim2=3).clamp(min=0).sqrt().transpose(1, 2)
 
 
@@ -120,26 +92,18 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
-    """Renormalise each head's weights without the source's `</s>`.
+    """Renormalise each head's weights `[B, H, T, S]` without the source's `</s>`.
 
-    This equals masking `</s>` before the softmax, as SHIFT-ATT does (Chen et al., EMNLP 2020).
-
-    Args:
-        weights: attention weights `[B, H, T, S]`.
-        source_words: word of each source piece `[B, S]`, negative for `</s>` and pads.
-
-    Returns:
-        `[B, H, T, S]`.
+    This equals masking `</s>` before the softmax, as SHIFT-ATT does (Chen et al., EMNLP 2020). `source_words`
+    is the word of each source piece `[B, S]`, negative for `</s>` and pads.
     """
     of_words = weights * (source_words >= 0)[:, None, None, :]
     return of_words / of_words.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
 def weight_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
-    """Return attention weights a_h, and their mean for all heads together; see `cell_scores`."""
+    """Return attention weights a_h, and their mean for all heads together; see `CELL_SCORES`."""
     weights = attention.weights.float()
-    if "all" not in heads:
-        return weights[:, [head - 1 for head in heads if head != "all"]]  # [B, C, T, S]
     return torch.stack([weights.mean(1) if head == "all" else weights[:, head - 1] for head in heads], dim=1)
 
 
@@ -159,35 +123,16 @@ CELL_SCORES: dict[Score, Callable[[CrossAttention, Sequence[Head]], Tensor]] = {
     "norm": norm_scores,
     "weight": weight_scores,
 }
-"""Kinds of scores by name; `align.core.types.Score` lists the names, too."""
+"""Scores by name, of C heads from 1 or "all" together, in any number T of rows `[B, C, T, S]`, float32.
 
-
-def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) -> Tensor:
-    """Return the scores of some heads of a layer.
-
-    Args:
-        attention: attention of one layer, with any number T of rows.
-        heads: C heads, from 1; "all" means all heads together.
-        score: a key of CELL_SCORES.
-
-    Returns:
-        `[B, C, T, S]`, in float32.
-    """
-    return CELL_SCORES[score](attention, heads)
+`align.core.types.Score` lists the names, too."""
 
 
 def target_rows(scores: Tensor, position: Position) -> Tensor:
-    """Return the row of each target piece, from one row for each decoder step.
+    """Return the row of each target piece `[..., T, S]`, from one row for each decoder step `[..., T+1, S]`.
 
     Step t reads piece t-1 (step 0 reads `</s>`) and predicts piece t. In the output position a piece is aligned by the
     step that predicts it, in the input position by the step that reads it.
-
-    Args:
-        scores: `[..., T+1, S]`, one row for each step.
-        position: "input" or "output".
-
-    Returns:
-        `[..., T, S]`, row t for piece t.
     """
     return scores[..., 1:, :] if position == "input" else scores[..., :-1, :]
 
@@ -195,15 +140,10 @@ def target_rows(scores: Tensor, position: Position) -> Tensor:
 def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
     """Combine the word scores of both positions: `a b^0.5` of a row's shares.
 
-    Attention when a word is predicted is a worse guide than when it is read, but errs in other places. The exponent was
-    chosen on German–English gold; eval/results/bundled.variants.tsv has others.
-
-    Args:
-        read: word scores of the input position `[..., J, I+1]`, the last column being `</s>`.
-        predicted: word scores of the output position, of the same shape.
-
-    Returns:
-        `[..., J, I+1]`.
+    Attention when a word is predicted is a worse guide than when it is read, but errs in other places. The
+    exponent was chosen on German–English gold; eval/results/bundled.variants.tsv has others. `read` has the
+    scores of the input position, `predicted` of the output position, `[..., J, I+1]` like the result; the
+    last column is `</s>`.
     """
     a, b = (
         scores / scores.sum(-1, keepdim=True).clamp_(min=TINY) for scores in (read.clamp(min=0), predicted.clamp(min=0))
@@ -212,15 +152,10 @@ def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
 
 
 def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
-    """Return the best source word of every target word, and its share of the row.
+    """Return the best source word of every target word, -1 for none, and its share of the row `[..., J]`.
 
-    Args:
-        scores: word scores `[..., J, I+1]`, the last column being `</s>`.
-        null: with "eos" `</s>` may win, which leaves the target word unaligned; otherwise it may not.
-
-    Returns:
-        Index of the source word `[..., J]`, -1 for an unaligned target word, and its share of the row's total over all
-        candidates, from 0 to 1 `[..., J]`.
+    The last column of the scores `[..., J, I+1]` is `</s>`, which may win with "eos", and is otherwise no
+    candidate.
     """
     eos = scores.shape[-1] - 1
     candidates = scores if null == "eos" else scores[..., :eos]
@@ -231,14 +166,9 @@ def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
 
 
 def shares(scores: Tensor, null: Null) -> Tensor:
-    """Return each source word's share of its row's total, over the candidates of `best_words`.
+    """Return each source word's share of its row's total over the candidates of `best_words` `[..., J, I]`.
 
-    Args:
-        scores: word scores `[..., J, I+1]`, the last column being `</s>`.
-        null: with "eos" `</s>` has a share, otherwise it has none.
-
-    Returns:
-        `[..., J, I]`, from 0 to 1; 0 in a row without any score.
+    It is from 0 to 1, and 0 in a row without any score.
     """
     positive = scores.nan_to_num(nan=0.0).clamp_(min=0)
     words = positive[..., :-1]
@@ -258,11 +188,7 @@ def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
 
 
 def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
-    """Return a batch of pairs, on the CPU.
-
-    Args:
-        pairs: B pairs with at least one piece on either side.
-    """
+    """Return a batch of pairs that have at least one piece on either side, on the CPU."""
     return Batch(
         source=_pad([p.source for p in pairs], pad),
         source_words=_pad([p.source_words for p in pairs], PAD),
@@ -272,40 +198,25 @@ def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
     )
 
 
-def _membership(words: Tensor, columns: Tensor) -> Tensor:
-    return (words.unsqueeze(-1) == columns).float()
-
-
 def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
-    """Sum scores over the pieces of each source word.
+    """Sum scores `[B, C, T, S]` over the pieces of each of I source words, and of `</s>`, the last column.
 
-    Args:
-        scores: `[B, C, T, S]`, of C cells.
-        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
-        count: I, the number of source words.
-
-    Returns:
-        `[B, C, T, I+1]`; the last column is `</s>`. A source word without pieces has -1, below every score, so that it
-        never wins.
+    `source_words` is the word of each piece `[B, S]`, NULL for `</s>`, PAD for a pad. A source word without
+    pieces has -1, below every score, so that it never wins `[B, C, T, I+1]`.
     """
     columns = torch.cat((torch.arange(count), torch.tensor([NULL]))).to(source_words.device)
-    into_source = _membership(source_words, columns)  # [B, S, I+1]
+    into_source = (source_words.unsqueeze(-1) == columns).float()  # [B, S, I+1]
     merged = scores @ into_source.unsqueeze(1)  # [B, C, T, I+1]
     return merged.masked_fill_((into_source.sum(1) == 0)[:, None, None, :], -1)
 
 
 def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
-    """Average scores over the pieces of each target word.
+    """Average scores `[B, C, T, N]` over the pieces of each of J target words, 0 without any `[B, C, J, N]`.
 
-    Args:
-        scores: `[B, C, T, N]`, of C cells and N columns of any kind.
-        target_words: word of each target piece `[B, T]`, -2 for a pad.
-        count: J, the number of target words.
-
-    Returns:
-        `[B, C, J, N]`; a target word without pieces has 0.
+    `target_words` is the word of each piece `[B, T]`, PAD for a pad.
     """
-    into_target = _membership(target_words, torch.arange(count, device=target_words.device))  # [B, T, J]
+    columns = torch.arange(count, device=target_words.device)
+    into_target = (target_words.unsqueeze(-1) == columns).float()  # [B, T, J]
     merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
     merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
     return merged
@@ -338,13 +249,8 @@ def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
     to one power, within POWERS, at which the largest share of a row has a given mean. The best word of each row stays
     the best. Introduced here; eval/results/bundled.defaults.tsv has figures.
 
-    Args:
-        scores: word scores `[B, J, I+1]`, the last column being `</s>`; rows without scores are ignored.
-        null: with "eos" `</s>` has a share, otherwise it has none.
-        sharpness: the mean, between 0 and 1.
-
-    Returns:
-        `[B, J, I]`, from 0 to 1; 0 in a row without any score.
+    The last column of the scores `[B, J, I+1]` is `</s>`, which has a share with "eos". The result is `[B, J,
+    I]`, from 0 to 1; rows without any score are ignored, and 0.
     """
     rows = scores.nan_to_num(nan=0.0).clamp_(min=0)
     if null != "eos":
@@ -357,13 +263,7 @@ def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
 
 
 def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
-    """Return the power of each pair `[B]`.
-
-    Args:
-        logs: logarithm of each score's part of its row's largest score `[B, J, I]`.
-        scored: rows that count `[B, J]`.
-        sharpness: mean of the largest shares.
-    """
+    """Return the power of each pair `[B]`, by the logarithms `[B, J, I]` of the rows that count `[B, J]`."""
     goal = log(sharpness / (1 - sharpness))
     count = scored.sum(1).clamp_(min=1)
     power = torch.ones_like(count, dtype=logs.dtype)
@@ -388,14 +288,9 @@ def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
     Neighbours of linked words are likely to be linked. So the result is `c` of `p sqrt(ALONE + n)`, where n is the sum
     of `c(p)` over the up to eight cells around a link. Introduced here; eval/results/bundled.variants.tsv has figures.
 
-    With one model `p = f f`.
-
-    Args:
-        forward: f, the shares of the source words for each target word `[B, J, I]`.
-        reverse: r, the shares of the target words for each source word `[B, I, J]`.
-
-    Returns:
-        `[B, J, I]`, from 0 to 1.
+    f (`forward`) are the shares of the source words for each target word `[B, J, I]`, r (`reverse`) those of
+    the target words for each source word `[B, I, J]`; with one model `p = f f`. The result is `[B, J, I]`,
+    from 0 to 1.
     """
     first = forward.double()  # claims multiply four shares, which float32 may not have room for
     product = first * (first if reverse is None else reverse.double().transpose(1, 2))
@@ -411,15 +306,14 @@ def claims(products: Tensor) -> Tensor:
 
 def around(scores: Tensor) -> Tensor:
     """Return for each cell of `[B, J, I]` the sum of the up to eight cells that touch it."""
-    return _three(_three(scores).mT).mT.sub_(scores).clamp_(min=0)
 
+    def three(scores: Tensor) -> Tensor:  # each cell with its two neighbours in the row: faster than pooling
+        sums = scores.clone()
+        sums[..., 1:] += scores[..., :-1]
+        sums[..., :-1] += scores[..., 1:]
+        return sums
 
-def _three(scores: Tensor) -> Tensor:
-    """Return the sum of each cell and its two neighbours in the row, which is faster than pooling."""
-    sums = scores.clone()
-    sums[..., 1:] += scores[..., :-1]
-    sums[..., :-1] += scores[..., 1:]
-    return sums
+    return three(three(scores).mT).mT.sub_(scores).clamp_(min=0)
 
 
 def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces]) -> list[Agreement]:
@@ -429,15 +323,7 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
     one from its shares; and so for source words. The result is the geometric mean over the words of a side, with at
     least MIN_AGREEMENT each. With one model the target words compete for each source word by their squared shares,
     `r[i,j] = f[j,i]^2 / sum_j' f[j',i]^2`. Introduced here; eval/results/scores.tsv has figures, and
-    eval/results/scores.definitions.tsv those of other r.
-
-    Args:
-        forward: f, as for `soft_scores`.
-        reverse: r, as for `soft_scores`; None for one model.
-        batch: the pairs, of (I, J) words.
-
-    Returns:
-        Two numbers from 0 to 1 for each pair.
+    eval/results/scores.definitions.tsv those of other r. f and r are those of `soft_scores`.
     """
     if reverse is None:
         squares = forward.square()
@@ -455,12 +341,9 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
 
 
 class ScoredLinks(LinkScores):
-    """Links of a pair with their scores in arrays; like a dict, it maps (source word, target word) to the score.
+    """Links of a pair in arrays `[K]`; like a dict, it maps (source word, target word) to the score.
 
-    Attributes:
-        source: source words from 0, ascending `[K]`.
-        target: their target words, ascending for each source word `[K]`.
-        score: `[K]`.
+    Source words ascend, and for each the target words.
     """
 
     __slots__ = ("_by_link", "score", "source", "target")
@@ -543,12 +426,8 @@ def each_cell(
 ) -> Iterator[CellScores]:
     """Yield the word scores of a batch, layer by layer; everything that is read from a model passes here.
 
-    Args:
-        batch: B pairs with pieces on both sides.
-        null: "mask" renormalises attention without `</s>`.
-
-    Yields:
-        For each layer, score and position, lowest layer first, the cells of that layer in the order given.
+    For each layer, lowest first, score and position come the cells of that layer in the order given. "mask"
+    renormalises attention without `</s>`.
     """
     collated = collate(batch, recorder.pad)
     layers = sorted({cell.layer for cells in cells_by_position.values() for cell in cells})
@@ -575,7 +454,7 @@ def _layer_scores(
         weights = hide_eos(weights, source_words)
     attention_rows = replace(attention, weights=weights)
     heads = list(dict.fromkeys(cell.head for cells in cells_by_position.values() for cell in cells))
-    scored = [cell_scores(attention_rows, heads, score) for score in scores]
+    scored = [CELL_SCORES[score](attention_rows, heads) for score in scores]
     pieces = scored[0] if len(scored) == 1 else torch.cat(scored, dim=1)  # [B, scores x heads, T or T+1, S]
     merged = merge_sources(pieces, source_words, batch.words[0])  # [B, scores x heads, T or T+1, I+1]
     parts = []
@@ -592,12 +471,9 @@ def _layer_scores(
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads word scores and links from a model's attention.
+    """Reads word scores and links from a model's attention, as `Settings` describe.
 
-    Attributes:
-        null: "eos", "mask" or "none"; see `align.core.scores`.
-        threshold: from 0 to 1, link words whose soft score exceeds it; None links each target word's best source word.
-        scorer: gives the soft scores; None for `soft_scores`.
+    A `scorer` gives the soft scores in place of `soft_scores`.
     """
 
     recorder: AttentionRecorder
@@ -609,9 +485,8 @@ class Reader:
     def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """Return the word scores of B pairs `[B, J, I+1]`; the last column is `</s>`."""
         cells = {position: [cell] for position, cell in place.cells().items()}
-        words = {
-            part.position: part.words[:, 0] for part in each_cell(self.recorder, batch, cells, [self.score], self.null)
-        }
+        parts = each_cell(self.recorder, batch, cells, [self.score], self.null)
+        words = {part.position: part.words[:, 0] for part in parts}
         if len(words) == 2:
             return both_positions(words["input"], words["output"])
         return next(iter(words.values()))

@@ -1,32 +1,20 @@
-"""A stream of pairs becomes a stream of alignments: buffers, slices of them, batches, and the pool that runs the work.
+"""A stream of pairs becomes a stream of results: buffers, slices, batches, and the pool that runs the work.
 
 Memory does not grow with the input.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
-from align.core.types import (
-    NOWHERE,
-    Agreement,
-    Alignment,
-    Choice,
-    LinkScores,
-    Pair,
-    Pieces,
-    Skipped,
-    TextWarning,
-)
+from align.core.types import NOWHERE, Alignment, Choice, Pair, Pieces
 
 if TYPE_CHECKING:
     from align.core.backend import Recorder
@@ -62,6 +50,9 @@ memory per character.
 
 TooLong = Literal["stop", "blank"]
 
+OnChoice = Callable[[tuple[Choice, ...]], None]
+"""Receives the layers and heads that a text is read at, one for each direction."""
+
 OnBatch = Callable[[int], None]
 """Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
 
@@ -92,23 +83,19 @@ def exceeds(words: Sequence[str], pieces: int) -> bool:
     return sum(map(len, words)) > LONGEST_PIECE * pieces
 
 
-def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: SideNames | None = None) -> Encoded:
+def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", names: SideNames | None = None) -> Encoded:
     """Return a pair with its pieces, if it has any and does not exceed the model's positions.
 
-    Args:
-        too_long: "stop" raises for a pair that exceeds them, "blank" returns it without pieces.
-
-    Raises:
-        PairError: too many pieces, or ids outside the model's vocabulary; names the file and the line of the pair.
+    A pair that exceeds them raises a PairError, or with "blank" it has no pieces.
     """
     if pair.blank:
         return Encoded(pair, None)
-    limits = recorder.max_positions
+    file, line, limits = pair.origin.file, pair.origin.line or pair.id, recorder.max_positions
     if isinstance(pair, IdPair) or not (exceeds(pair.source, limits[0]) or exceeds(pair.target, limits[1])):
         try:
             pieces = recorder.encode(pair)
         except PairError as error:
-            raise error.in_file(pair.origin.file, pair.origin.line or pair.id) from None
+            raise error.in_file(file, line) from None
         if not pieces.target or max(pieces.source_words) < 0:
             return Encoded(pair, None)
         unit, lengths = "pieces with </s>", (len(pieces.source), len(pieces.target) + 1)
@@ -119,25 +106,19 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Si
         limits = LONGEST_PIECE * limits[0], LONGEST_PIECE * limits[1]
     if too_long == "blank":
         return Encoded(pair, None, "too long")
-    terms = terms or SideNames()
-    side, length, limit = next(
-        side for side in zip((terms.source, terms.target), lengths, limits, strict=True) if side[1] > side[2]
-    )
+    names = names or SideNames()
+    side, n = (names.source, 0) if lengths[0] > limits[0] else (names.target, 1)
     if unit != "characters" and getattr(recorder, "prompted", False):
         side, unit = "the pair with its prompt", "pieces"
+    message = f"{side} has {lengths[n]:,} {unit}, {names.model} takes {limits[n]:,}"
     hint = f"shorten it, or leave such lines without links ({BLANK})"
-    message = f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}"
-    raise PairError(message, file=pair.origin.file, line=pair.origin.line or pair.id, hint=hint)
+    raise PairError(message, file=file, line=line, hint=hint)
 
 
 def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
-    """Yield the encoded pairs of a buffer in batches of similar length, without those that have no pieces.
+    """Yield a buffer in batches of similar length: numbers of pairs that have pieces, from 0, and these.
 
-    Args:
-        tokens: pieces in a batch, padding included.
-
-    Yields:
-        Numbers of the pairs in the buffer, from 0, and their pieces.
+    A batch has at most `tokens` pieces, padding included.
     """
     numbers = [n for n, item in enumerate(encoded) if item.pieces]
     pieces = [item.pieces for item in encoded if item.pieces]
@@ -156,11 +137,10 @@ def tell(
 
 
 def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = None) -> Iterator[list[T]]:
-    """Cut a stream into lists. If reading raises an `Exception`, the items before it come out first.
+    """Cut a stream into lists of `size`; if reading raises an `Exception`, items before it come out first.
 
-    Args:
-        size: items in a list; a list of more than BUFFER_BYTES ends earlier, the next one where it would have ended.
-        weigh: returns the bytes of an item; None where all items are small.
+    A list of more than BUFFER_BYTES, by the bytes that `weigh` returns for an item, ends earlier, the next
+    one where it would have ended.
     """
     chunk: list[T] = []
     weight = 0
@@ -180,13 +160,9 @@ def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = Non
 
 
 def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
-    """Cut a buffer into slices of similar length and cost, so that batches depend on the buffer alone.
+    """Cut a buffer into slices of similar length and about so many words; batches depend on it alone.
 
-    Args:
-        words: approximate number of words of both sides in a slice.
-
-    Returns:
-        Numbers of the pairs, from 0, in ascending order within each slice; no slice is empty.
+    The numbers of the pairs, from 0, are ascending within each slice; no slice is empty.
     """
     order = sorted(range(len(pairs)), key=lambda n: max(len(pairs[n].source), len(pairs[n].target)))
     ends = list(accumulate(len(pairs[n].source) + len(pairs[n].target) for n in order))
@@ -198,14 +174,9 @@ def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
 
 
 def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
-    """Cut items into batches of similar length: sorted by the longer side, then by the other.
+    """Cut items, given by the lengths of both sides, into batches: sorted by the longer side, then the other.
 
-    Args:
-        lengths: source and target length of each item, in pieces.
-        tokens: limit of items times longest side. A longer item is a batch by itself.
-
-    Yields:
-        Positions in `lengths`; every position once.
+    Items times longest side are at most `tokens`; a longer item is a batch by itself.
     """
     sides = [(source, target) if source > target else (target, source) for source, target in lengths]
     batch: list[int] = []
@@ -223,33 +194,14 @@ def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[in
 
 
 def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterator[list[int]]:
-    """Cut items into batches that need no padding at all.
+    """Cut items into batches that need no padding at all, the shortest items first.
 
-    Args:
-        tokens: the most that a batch may hold.
-        times: how often each item counts, as in a beam search.
-
-    Yields:
-        Positions in `lengths`, of items of the same length; every position once, the shortest items first.
+    Each item counts `times` as often, as in a beam search.
     """
     for length, group in groupby(sorted(range(len(lengths)), key=lengths.__getitem__), key=lengths.__getitem__):
         positions = list(group)
         for batch in batches([(length * times, 0)] * len(positions), tokens):
             yield [positions[n] for n in batch]
-
-
-OnChoice = Callable[[tuple[Choice, ...]], None]
-"""Receives the layers and heads that a text is read at, one for each direction."""
-
-PairResult = tuple[LinkScores, Skipped, Agreement | None]
-"""Links, reason and agreement of an alignment, without its pair."""
-
-
-class Selection(NamedTuple):
-    """Layer and head of each direction, and warnings about the text."""
-
-    choices: tuple[Choice, ...]
-    doubts: Sequence[str]
 
 
 Task = Callable[..., list[Any]]
@@ -270,8 +222,7 @@ class Job:
 class Pool:
     """Runs jobs in this process, when their outcomes are asked for; a subclass may run them in others.
 
-    Args:
-        tasks: by name; those named first are run first.
+    `tasks` are given by name; those named first are run first.
     """
 
     shared = False
@@ -314,65 +265,57 @@ class Pool:
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
 
 
-class Steps(NamedTuple):
-    """What an aligner does with a buffer of pairs.
+Buffer = tuple[Sequence[Pair], Sequence[Any], tuple[Any, ...]]
+"""Pairs, the same as far as this process has prepared them, and further arguments of a task."""
 
-    Attributes:
-        encode: returns a pair with its pieces.
-        choose: returns layer and head for encoded pairs, the first of a text; None where no pair has pieces.
-        align: returns links and status of encoded pairs.
-        buffer: pairs to read ahead.
-        pool: opens what runs the steps.
-        choices: layer and head of a part of a text, which is neither chosen for nor judged; empty for a whole text.
+
+def in_order(pool: Pool, task: str, words: int, buffers: Iterable[Buffer]) -> Iterator[tuple[Pair, Any]]:
+    """Have a pool process slices of so many words, and yield the pairs with their results, in order.
+
+    Other processes get the pairs, which are smaller than what this process prepares. If the result of a pair
+    is a PairError, or reading raises an error, the results before it come out first.
     """
-
-    encode: Callable[[Pair], Any]
-    choose: Callable[[Sequence[Any]], Selection | None]
-    align: Callable[[Sequence[Any], tuple[Choice, ...], OnBatch | None], list[PairResult]]
-    buffer: int
-    pool: OpenPool
-    choices: tuple[Choice, ...] = ()
-
-
-def align_stream(
-    steps: Steps,
-    pairs: Iterable[Pair],
-    on_choice: OnChoice | None,
-    on_batch: OnBatch | None,
-    pool: Pool | None = None,
-) -> Generator[Alignment, None, None]:
-    """Yield one alignment for each pair, in order; see `Aligner.__call__`.
-
-    Args:
-        pool: has the task `aligning(steps)` under the name "align"; None opens the pool of the steps.
-    """
-    if pool is None:
-        with steps.pool({"align": aligning(steps)}, on_batch) as pool:
-            yield from align_stream(steps, pairs, on_choice, on_batch, pool)
-        return
-    choices = steps.choices
-    encoded = ((pair, pair if choices else steps.encode(pair)) for pair in pairs)
-    queue = InOrder(pool, "align", SLICE_WORDS)
-    for chunk in error_last(chunks(encoded, steps.buffer, lambda item: item[0].memory())):
-        if isinstance(chunk, Exception):
-            queue.put_error(chunk)
-            break
-        items = [item for _, item in chunk]
-        if not choices and (chosen := steps.choose(items)):
-            choices = chosen.choices
-            for doubt in chosen.doubts:
-                warnings.warn(doubt, TextWarning, stacklevel=3)  # the caller of the next alignment
-            if on_choice:
-                on_choice(choices)
-        queue.put([pair for pair, _ in chunk], items, choices)
-        yield from (_alignment(*outcome) for outcome in queue.ready())
-    yield from (_alignment(*outcome) for outcome in queue.rest())
+    waiting: deque[tuple[Sequence[Pair], list[tuple[list[int], Job]]]] = deque()
+    failure: Exception | None = None
+    buffers, submitted, more = iter(buffers), 0, True
+    while more:
+        try:
+            buffer = next(buffers, None)
+        except Exception as error:
+            buffer, failure = None, error
+        more = buffer is not None
+        if buffer:
+            pairs, items, further = buffer
+            parts = slices(pairs, words)
+            submitted += len(parts)
+            if submitted > 1:  # what is shorter than that is done before a process has started
+                pool.share()
+            # What a pair carries stays here: other processes get its words only.
+            arguments = [replace(pair, origin=NOWHERE) for pair in pairs] if pool.shared else items
+            jobs = [(part, pool.submit(task, [arguments[n] for n in part], *further)) for part in parts]
+            waiting.append((pairs, jobs))
+        while waiting and (not more or pool.busy or len(waiting) > pool.max_buffers):
+            if more and pool.shared and not all(job.done for _, job in waiting[0][1]):
+                pool.hear()
+                continue
+            pairs, jobs = waiting.popleft()
+            outcomes: dict[int, Any] = {}
+            for part, job in jobs:
+                outcomes |= zip(part, pool.finish(job), strict=True)
+            for n, pair in enumerate(pairs):
+                if isinstance(outcomes[n], PairError):
+                    raise outcomes[n].in_file(pair.origin.file, pair.origin.line or pair.id)
+                yield pair, outcomes[n]
+    if failure:
+        raise failure
 
 
-def _alignment(pair: Pair, found: PairResult) -> Alignment:
-    scores, skipped, agreement = found
-    error = pair.origin.error
-    return Alignment(pair, scores, error.reason if error else skipped, agreement)
+def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
+    """Return the result of a function for a pair, or the PairError that it raises."""
+    try:
+        return do(pair)
+    except PairError as error:
+        return error
 
 
 def align_items(
@@ -380,20 +323,10 @@ def align_items(
     pairs_of: Callable[[T], Sequence[Pair]],
     align: Callable[[Iterator[Pair]], Generator[Alignment, None, None]],
 ) -> Generator[tuple[T, list[Alignment]], None, None]:
-    """Align the pairs of items, and yield each item with its alignments, in order; none is lost in silence.
+    """Align the pairs of items, such as lines or pages, and yield each item with its alignments, in order.
 
     Each pair carries its item, which comes back with the alignment. An item without pairs sends a blank one.
-
-    Args:
-        items: lines, segments, pages, rows: whatever has pairs.
-        pairs_of: returns the pairs of an item.
-        align: aligns a stream of pairs, one alignment for each, whose pair has the same origin.
-
-    Yields:
-        Each item, with as many alignments as it has pairs.
-
-    Raises:
-        LostItemError: an alignment is missing, is left over, or is of another pair.
+    A LostItemError is raised where an alignment is missing, is left over, or is of another pair.
     """
     sent = done = 0
 
@@ -420,97 +353,3 @@ def align_items(
                 received = []
     if done < sent:
         raise LostItemError(done, f"the results of {sent - done:,} more are missing")
-
-
-def aligning(steps: Steps) -> Callable[..., list[PairResult | PairError]]:
-    """Return the task of aligning a slice of pairs, encoded or not, with the given choices."""
-    return partial(_align, steps)
-
-
-def _align(
-    steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
-) -> list[PairResult | PairError]:
-    encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
-    results = iter(
-        steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)
-    )
-    return [element if isinstance(element, PairError) else next(results) for element in encoded]
-
-
-def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
-    """Return the result of a function for a pair, or the PairError that it raises."""
-    try:
-        return do(pair)
-    except PairError as error:
-        return error
-
-
-def error_last(items: Iterator[T]) -> Iterator[T | Exception]:
-    """Yield items and, if reading them raises an `Exception`, this as the last item."""
-    try:
-        yield from items
-    except Exception as error:
-        yield error
-
-
-class InOrder:
-    """Cuts buffers into slices, has a pool process them, and yields the results in the order of the pairs.
-
-    Args:
-        words: approximate number of words in a slice.
-    """
-
-    def __init__(self, pool: Pool, task: str, words: int) -> None:
-        self._pool, self._task, self._words = pool, task, words
-        self._waiting: deque[tuple[Sequence[Pair], list[tuple[list[int], Job]]]] = deque()
-        self._parts = 0
-        self._error: Exception | None = None
-
-    def put(self, pairs: Sequence[Pair], items: Sequence[Any], *more: Any) -> None:
-        """Submit a buffer.
-
-        Args:
-            items: the same pairs, as far as this process has prepared them; other processes get the smaller `pairs`.
-        """
-        parts = slices(pairs, self._words)
-        self._parts += len(parts)
-        if self._parts > 1:  # what is shorter than that is done before a process has started
-            self._pool.share()
-        # What a pair carries stays here: other processes get its words only.
-        arguments = [replace(pair, origin=NOWHERE) for pair in pairs] if self._pool.shared else items
-        jobs = [(part, self._pool.submit(self._task, [arguments[n] for n in part], *more)) for part in parts]
-        self._waiting.append((pairs, jobs))
-
-    def put_error(self, error: Exception) -> None:
-        """Raise this error after all results."""
-        self._error = error
-
-    def ready(self) -> Iterator[tuple[Pair, Any]]:
-        """Yield pairs with their results until the pool needs more work.
-
-        Raises:
-            PairError: the result of a pair is this error.
-        """
-        while self._waiting and (self._pool.busy or len(self._waiting) > self._pool.max_buffers):
-            _, jobs = self._waiting[0]
-            if self._pool.shared and not all(job.done for _, job in jobs):
-                self._pool.hear()
-            else:
-                yield from self._first()
-
-    def rest(self) -> Iterator[tuple[Pair, Any]]:
-        """Yield all remaining results, then raise the error, if there is one."""
-        while self._waiting:
-            yield from self._first()
-        if self._error:
-            raise self._error
-
-    def _first(self) -> Iterator[tuple[Pair, Any]]:
-        pairs, jobs = self._waiting.popleft()
-        outcomes: dict[int, Any] = {}
-        for part, job in jobs:
-            outcomes |= zip(part, self._pool.finish(job), strict=True)
-        for n, pair in enumerate(pairs):
-            if isinstance(outcomes[n], PairError):
-                raise outcomes[n].in_file(pair.origin.file, pair.origin.line or pair.id)
-            yield pair, outcomes[n]

@@ -6,8 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from align.core.errors import shorten, show_value
 from align.core.types import Pair, Span
@@ -25,10 +24,6 @@ _INVISIBLE = re.compile(
     f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
 )
 """Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
-
-
-MAX_MARKS = 1000
-"""Limit of combining marks in a row that are composed; in Unicode's own stream-safe format it is 30."""
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -49,23 +44,12 @@ def normalize(text: str) -> str:
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
-    return to_form("NFC", normalize(word)).casefold()
-
-
-def to_form(form: Literal["NFC", "NFKD"], text: str) -> str:
-    """Return a text in a normal form of Unicode, or as it is if it has more than MAX_MARKS combining marks in a row.
-
-    Python sorts these in time that grows with the square of their number.
-    """
-    marked = groupby(text, lambda character: unicodedata.combining(character) > 0) if len(text) > MAX_MARKS else ()
-    if any(combines and len([*run]) > MAX_MARKS for combines, run in marked):
-        return text
-    return unicodedata.normalize(form, text)
+    return unicodedata.normalize("NFC", normalize(word)).casefold()
 
 
 def _compose(text: str) -> str:
     """Compose characters (NFC), but keep those that NFC itself decomposes or replaces, such as Bengali U+09DF."""
-    composed = to_form("NFC", text)
+    composed = unicodedata.normalize("NFC", text)
     if composed == text:
         return text
     kept = "".join(character for character in set(text) if unicodedata.normalize("NFC", character) != character)
@@ -76,14 +60,7 @@ def _compose(text: str) -> str:
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:
-    """Return where words stand in their line, in characters.
-
-    Args:
-        words: in order, with nothing but spaces between them in the line.
-
-    Raises:
-        ValueError: the line does not consist of these words.
-    """
+    """Return where words stand in their line, in characters; words that do not are a ValueError."""
     spans, end = [], 0
     for word in words:
         start = line.find(word, end)
@@ -139,22 +116,15 @@ def make_pair(source: str, target: str, id: int) -> Pair:
 
 
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
-    """Yield pairs; a source and a target become a pair with their number.
-
-    Raises:
-        TypeError: an item is not a pair, or a sentence neither a string nor a sequence of words.
-        ValueError: an item is not two sentences, or a word contains a space or is empty.
-    """
+    """Yield pairs; a source and a target become a pair with their number."""
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, Pair):
             yield pair
         elif _in_order(pair) and len(pair) == 2:
             source, target = pair
-            yield Pair(
-                words_of(source, f"the source of pair {number}"),
-                words_of(target, f"the target of pair {number}"),
-                number,
-            )
+            source = words_of(source, f"the source of pair {number}")
+            target = words_of(target, f"the target of pair {number}")
+            yield Pair(source, target, number)
         else:
             kind = ValueError if _in_order(pair) else TypeError
             raise kind(f"pair {number} is {shorten(repr(pair))}, not a source and a target")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from align.core.errors import LineError, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from torch import Tensor
-
 
 Links = frozenset[tuple[int, int]]
 """Word alignment of one sentence pair: (source word, target word), both counted from 0."""
 
 LinkScores = Mapping[tuple[int, int], float]
 """Links of a pair, (source word, target word), with their scores."""
-
 
 Agreement = tuple[float, float]
 """How well directions agree on partners of target and of source words, from 0 to 1: `align.core.scores.agreements`."""
@@ -141,14 +137,10 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded pieces of B pairs, pads at the end of each row.
+    """Padded ids of B pairs, `[B, S]` and `[B, T]`, and the word of each: -1 for `</s>`, -2 for a pad.
 
-    Attributes:
-        source: ids `[B, S]`, `</s>` last in each row.
-        source_words: word of each id `[B, S]`; -1 for `</s>`, -2 for a pad.
-        target: ids `[B, T]`.
-        target_words: word of each id `[B, T]`; -2 for a pad.
-        words: the largest number of source and of target words, (I, J).
+    A source row ends in `</s>`, then pads. `words` is the largest number of source and of target words, (I,
+    J).
     """
 
     source: Tensor
@@ -216,11 +208,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A place and how it was chosen, for messages.
-
-    Attributes:
-        consistency: the lexical consistency that decided, if any; with two positions that of the input position.
-    """
+    """A place, why it was chosen, and by which lexical consistency of its first position, if any."""
 
     place: Place
     reason: str
@@ -290,19 +278,17 @@ class Alignment:
 
         Without words on a side, or with more than 100, it is the Pharaoh line.
         """
-        source, target = self.pair.source, self.pair.target
+        sides = self.pair.source, self.pair.target
+        source, target = ([html.escape(shorten(printable(word), 24)) for word in side] for side in sides)
         if not source or not target or max(len(source), len(target)) > MAX_TABLE_WORDS:
             return f"<code>{self}</code>"
-        head = "".join(f'<th style="{_TURNED}">{_table_word(word)}</th>' for word in target)
-        rows = [f"<tr><td></td>{head}</tr>"]
+        rows = ["<td></td>" + "".join(f'<th style="{_TURNED}">{word}</th>' for word in target)]
         for i, word in enumerate(source):
-            cells = []
-            for j in range(len(target)):
-                score = self.scores.get((i, j))
-                linked = "></td>" if score is None else f' title="{score:.2f}">■</td>'
-                cells.append(f'<td style="{_CELL}"{linked}')
-            rows.append(f'<tr><th style="{_SIDE}">{_table_word(word)}</th>{"".join(cells)}</tr>')
-        return f'<table style="border-collapse:collapse">{"".join(rows)}</table>'
+            scores = [self.scores.get((i, j)) for j in range(len(target))]
+            linked = ["></td>" if score is None else f' title="{score:.2f}">■</td>' for score in scores]
+            cells = "".join(f'<td style="{_CELL}"{cell}' for cell in linked)
+            rows.append(f'<th style="{_SIDE}">{word}</th>{cells}')
+        return f'<table style="border-collapse:collapse">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self.scores))
@@ -322,10 +308,6 @@ _TURNED = "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;fon
 _CELL = "border:1px solid #8886;width:1.4em;height:1.4em;padding:0;text-align:center"
 
 
-def _table_word(word: str) -> str:
-    return html.escape(shorten(printable(word), 24))
-
-
 CUTS = ("spaces", "segmented", "characters", "pieces", "icu")
 """Kinds of words: text between spaces; the same, of scripts that a model reads without these spaces; single characters;
 pieces of the model; or words that ICU finds."""
@@ -335,7 +317,6 @@ Null = Literal["eos", "mask", "none"]
 
 THRESHOLD = 0.5
 """Words are linked if their soft score exceeds this value, which was chosen on German–English gold."""
-
 
 FLOOR = 0.01
 """Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
@@ -366,20 +347,11 @@ class Settings:
     output_head: Head | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("score", self.score, get_args(Score)),
-            ("position", self.position, get_args(PositionChoice)),
-            ("null", self.null, get_args(Null)),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
-        numbered: tuple[tuple[str, int | str, tuple[str, ...]], ...] = (
-            ("layer", self.layer, ("auto",)),
-            ("head", self.head, ("auto", "all")),
-            ("output_layer", self.output_layer, ("auto",)),
-            ("output_head", self.output_head, ("auto", "all")),
-        )
-        for name, number, words in numbered:
+        for name, values in (("score", Score), ("position", PositionChoice), ("null", Null)):
+            if (value := getattr(self, name)) not in get_args(values):
+                raise ValueError(f"{name} is one of {', '.join(get_args(values))}; not {value!r}")
+        for name in ("layer", "head", "output_layer", "output_head"):
+            number, words = getattr(self, name), ("auto", "all") if name.endswith("head") else ("auto",)
             if number not in words and not (isinstance(number, int) and number >= 1):
                 raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
         if self.position != "both" and (self.output_layer, self.output_head) != ("auto", "auto"):

@@ -53,9 +53,8 @@ def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
     Warns:
         TextWarning: they do not look like the text that the model was trained on.
     """
-    steps = aligner.steps
     first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
-    chosen = steps.choose([steps.encode(pair) for pair in first])
+    chosen = aligner.choose([aligner.encode(pair) for pair in first])
     if not chosen:
         return aligner.fixed().choices
     foreign = aligner.check.add(first) if aligner.check else ""

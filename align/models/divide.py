@@ -8,6 +8,7 @@ links.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Sequence, Set
 from contextlib import closing
@@ -16,7 +17,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from align.core.stream import OnBatch, OnChoice
-from align.core.text import IdPair, normalize, to_form
+from align.core.text import IdPair, normalize
 from align.core.types import CUTS, Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
@@ -158,7 +159,7 @@ def _common(a: str, b: str) -> int:
 
 
 def _plain(text: str) -> str:
-    return "".join(to_form("NFKD", normalize(text)).casefold().split())
+    return "".join(unicodedata.normalize("NFKD", normalize(text)).casefold().split())
 
 
 def _unmarked(piece: str) -> str:

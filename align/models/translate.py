@@ -16,18 +16,15 @@ from align.core.scores import NULL
 from align.core.stream import (
     BLANK,
     LONGEST_PIECE,
-    InOrder,
     OnBatch,
     OnChoice,
     Pool,
     Task,
-    align_stream,
-    aligning,
     attempt,
     chunks,
     encode,
-    error_last,
     exceeds,
+    in_order,
 )
 from align.core.text import IdPair, normalize, words_of
 from align.core.types import Alignment, Choice, Pair, Place, Search
@@ -234,7 +231,6 @@ class _Translating:
         Args:
             choices: layer and head, if they are not to be chosen by the text.
         """
-        steps = self._aligner.steps._replace(choices=choices)
         places = [choice.place for choice in choices]
 
         def note_choice(choices: tuple[Choice, ...]) -> None:
@@ -242,9 +238,10 @@ class _Translating:
             if on_choice:
                 on_choice(choices)
 
-        tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
-        with steps.pool(tasks, on_batch) as pool:
-            aligned = align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool)
+        tasks: dict[str, Task] = {"align": self._aligner.align_slice, "translate": self._translate}
+        with self._aligner.open_pool(tasks, on_batch) as pool:
+            translated = self._translated(sentences, pool)
+            aligned = self._aligner.stream(translated, note_choice, on_batch, choices, pool)
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)
                 yield from self._aligner.checked(finished, source_alone=True)
@@ -270,14 +267,9 @@ class _Translating:
 
     def _translated(self, sentences: Iterable[Pair], pool: Pool) -> Iterator[Pair]:
         """Yield sentences with their translations, which are blank if the sentence is blank or too long."""
-        queue = InOrder(pool, "translate", SEARCH_WORDS)
-        for chunk in error_last(chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())):
-            if isinstance(chunk, Exception):
-                queue.put_error(chunk)
-                break
-            queue.put(chunk, chunk)
-            yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.ready())
-        yield from (replace(pair, origin=sentence.origin) for sentence, pair in queue.rest())
+        buffers = chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())
+        results = in_order(pool, "translate", SEARCH_WORDS, ((chunk, chunk, ()) for chunk in buffers))
+        yield from (replace(pair, origin=sentence.origin) for sentence, pair in results)
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[Pair | PairError]:
         """Return a slice of sentences with their translations, as a task of the pool."""

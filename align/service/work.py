@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from align.core.aligner import Aligner
 from align.core.formats import format_pharaoh
-from align.core.stream import OnBatch, OnChoice, align_stream
+from align.core.stream import OnBatch, OnChoice
 from align.core.symmetrize import SOFT
 from align.core.text import make_pair, split_words
 from align.core.types import FLOOR, Alignment, Pair, Search
@@ -81,10 +81,9 @@ def for_tags(aligner: Aligner) -> Aligner:
 
 def session_of(aligner: Aligner) -> Session:
     """Return a session that aligns pairs without the checks of a whole text, which a batch is not."""
-    steps = aligner.steps._replace(choices=aligner.choices)
 
     def align(pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch | None) -> Generator[Alignment, None, None]:
-        return aligner.checked(align_stream(steps, pairs, on_choice, on_batch))
+        return aligner.checked(aligner.stream(pairs, on_choice, on_batch, aligner.choices))
 
     return Session(aligner, align)
 

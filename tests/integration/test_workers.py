@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, translate, two_way
 from align.core import aligner as aligners
-from align.core import stream
-from align.core.stream import InOrder, chunks, error_last, slices
+from align.core.stream import chunks, in_order, slices
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.io import pool as workers
 from align.io.pool import Workers, processes
@@ -37,7 +36,7 @@ KNOWN = Settings(position="input", layer=RIGHT.layer, head=RIGHT.head, threshold
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Slices that a few short lines make several of; and no process is left at the end."""
-    monkeypatch.setattr(stream, "SLICE_WORDS", 300)
+    monkeypatch.setattr(aligners, "SLICE_WORDS", 300)
     monkeypatch.setattr(aligners, "SHARED_BUFFER", 2)
     monkeypatch.setattr(translating, "SEARCH_WORDS", 100)
     yield
@@ -228,18 +227,9 @@ def test_what_workers_do_comes_in_order(lengths: list[tuple[int, int]], buffer: 
     for count in (1, 3):
         told, found = Told(), []
         with Workers(count, {"double": double}, told.batch) as some:
-            queue = InOrder(some, "double", words)
-
-            def everything(queue: InOrder = queue) -> Iterator[tuple[Pair, int]]:
-                for chunk in chunks(pairs, buffer):
-                    queue.put(chunk, chunk)
-                    yield from queue.ready()
-                yield from queue.rest()
-
-            for outcome in error_last(everything()):
-                found.append(outcome)
-        if bad:
-            assert isinstance(found.pop(), PairError)
+            buffers = ((chunk, chunk, ()) for chunk in chunks(pairs, buffer))
+            with pytest.raises(PairError) if bad else nullcontext():
+                found.extend(in_order(some, "double", words, buffers))
         assert found == [(one, 2 * one.id) for one in pairs[: bad and bad - 1]]
         assert bad or told.pairs == len(pairs)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from align.core.scores import cell_scores
+from align.core.scores import CELL_SCORES
 from align.core.types import CrossAttention
 from align.models.causal.builder import build_causal
 from align.models.causal.families import read_architecture
@@ -94,7 +94,7 @@ def test_norms_are_those_of_vectors_written_out(name: str) -> None:
         rows = weights[:, len(prompt) - 1 :]
         expected = rows * vectors.norm(dim=-1)[:, None]
         together = torch.einsum("hts,hsd->tsd", rows, vectors).norm(dim=-1)
-    scores = cell_scores(attention, [*range(1, 7), "all"], "norm")[0]
+    scores = CELL_SCORES["norm"](attention, [*range(1, 7), "all"])[0]
     assert torch.allclose(scores[:6], expected, atol=1e-4, rtol=1e-4)
     assert torch.allclose(scores[6], together, atol=1e-4, rtol=1e-4)
 

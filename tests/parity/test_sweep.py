@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from align import Aligner, Direction, Pair
-from align.core.consistency import Vocabulary, lexical_consistency
-from align.core.scores import cell_scores, collate, target_rows
+from align.core.consistency import lexical_consistency, number_words
+from align.core.scores import CELL_SCORES, collate, target_rows
 from align.core.types import Cell, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
@@ -67,9 +67,9 @@ def test_unaligned_words_and_consistency(found: Sweep, links: dict[tuple[int, in
     assert (found.pairs, found.target_words, found.skipped) == (7, words, 0)
     for (s, p, c), some in links.items():
         assert found.null[s, p, c] == words - sum(map(len, some))
-        numbers = Vocabulary(), Vocabulary()
+        known: tuple[dict[str, int], dict[str, int]] = {}, {}
         pairs = [(pair.source[i], pair.target[j]) for pair, one in zip(PAIRS, some, strict=True) for i, j in one]
-        source, target = (numbers[side].numbers(pair[side] for pair in pairs) for side in (0, 1))
+        source, target = (number_words((pair[side] for pair in pairs), known[side]) for side in (0, 1))
         assert found.consistency[s, p, c] == pytest.approx(lexical_consistency(source, target, words))
 
 
@@ -79,7 +79,7 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
         encoded = recorder.encode(pair)
         pieces += len(encoded.source) * len(encoded.target)
         for layer in recorder.record(collate([encoded], recorder.pad), [1, 2, 3]):
-            scores = cell_scores(layer, ["all", 1, 2, 3, 4], "norm")
+            scores = CELL_SCORES["norm"](layer, ["all", 1, 2, 3, 4])
             for p, position in enumerate(POSITIONS):
                 total[p, 5 * (layer.layer - 1) :][:5] += target_rows(scores, position).sum((0, 2, 3)).numpy()
     np.testing.assert_allclose(found.norm, total / pieces, rtol=1e-4)

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from align.core.consistency import LinkedWords, Vocabulary, lexical_consistency
+from align.core.consistency import LinkedWords, lexical_consistency, number_words
 from align.core.types import Pair
 
 
@@ -49,12 +49,6 @@ def test_linked_words_are_counted_over_pairs_in_every_way_at_once() -> None:
     assert LinkedWords((2, 3)).consistency().tolist() == [[0.0] * 3] * 2
 
 
-def test_vocabulary_ignores_case() -> None:
-    vocabulary = Vocabulary()
-    assert vocabulary.numbers(["Haus", "haus", "HAUS", "und"]).tolist() == [0, 0, 0, 1]
-    assert vocabulary.numbers(["und"]).tolist() == [1]
-
-
 def test_words_count_as_the_same_in_any_spelling() -> None:
     spellings = ["Haus", "HAUS", "Ha\u00adus", "T\u00fcr", "Tu\u0308r", "\u09a8\u09df", "\u09a8\u09af\u09bc"]
-    assert Vocabulary().numbers(spellings).tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert number_words(spellings, {}).tolist() == [0, 0, 0, 1, 1, 2, 2]

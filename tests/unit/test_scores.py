@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
-from align.core.scores import CELL_SCORES, best_words, cell_scores, head_products, hide_eos, target_rows
+from align.core.scores import CELL_SCORES, best_words, head_products, hide_eos, target_rows
 from align.core.types import CrossAttention, Head, Score
 from align.evaluation.swept import SCORES
 
@@ -19,18 +19,18 @@ def attention() -> CrossAttention:
 
 @pytest.mark.parametrize("score", ["weight", "norm"])
 @pytest.mark.parametrize("heads", [["all"], [2], [3, 1], ["all", 1, 2, 3], [2, "all"]])
-def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: list[Head]) -> None:
+def test_cells_come_as_asked_whatever_is_asked_beside_them(score: Score, heads: list[Head]) -> None:
     recorded = attention()
-    scores = cell_scores(recorded, heads, score)  # type: ignore[arg-type]
+    scores = CELL_SCORES[score](recorded, heads)
     assert scores.shape == (2, len(heads), 4, 5)
     for c, head in enumerate(heads):
-        torch.testing.assert_close(scores[:, c], cell_scores(recorded, [head], score)[:, 0])  # type: ignore[arg-type]
+        torch.testing.assert_close(scores[:, c], CELL_SCORES[score](recorded, [head])[:, 0])
 
 
 def test_products_that_a_model_keeps_change_no_digit() -> None:
     recorded = attention()
     kept = replace(recorded, products=head_products(recorded.out_proj))
-    assert torch.equal(cell_scores(kept, ["all", 2], "norm"), cell_scores(recorded, ["all", 2], "norm"))
+    assert torch.equal(CELL_SCORES["norm"](kept, ["all", 2]), CELL_SCORES["norm"](recorded, ["all", 2]))
 
 
 def test_every_score_has_a_function() -> None:
@@ -40,8 +40,8 @@ def test_every_score_has_a_function() -> None:
 
 def test_weight_of_all_heads_is_their_mean() -> None:
     recorded = attention()
-    torch.testing.assert_close(cell_scores(recorded, ["all"], "weight")[:, 0], recorded.weights.mean(1))
-    torch.testing.assert_close(cell_scores(recorded, [2], "weight")[:, 0], recorded.weights[:, 1])
+    torch.testing.assert_close(CELL_SCORES["weight"](recorded, ["all"])[:, 0], recorded.weights.mean(1))
+    torch.testing.assert_close(CELL_SCORES["weight"](recorded, [2])[:, 0], recorded.weights[:, 1])
 
 
 def test_rows_of_a_position() -> None:
