@@ -195,8 +195,8 @@ fuzzy-message-changed  transfer/catalogs.py  tests/unit/test_industry_files.py
 + if
 === service, jobs, other programs
 limit-ignored  service/app.py  tests/service/test_app.py
-- if len(pairs) > (most :=
-+ if len(pairs) > 10 * (most :=
+- if len(contents) > self._request_pairs
++ if len(contents) > 10 * self._request_pairs
 answers-in-another-order  service/rounds.py  tests/service/test_app.py
 - job.results[n] = result
 + job.results[-1 - n] = result

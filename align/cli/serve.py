@@ -21,7 +21,6 @@ from align.core.types import Search, TextWarning
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
 from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL
-from align.service.limits import Limits
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -39,7 +38,6 @@ POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.jso
 Layer and head are what the model's model.toml says, or else a third of the depth.
 """
 
-DEFAULT = Limits()
 MAX_PAIRS = 2**31 - 1
 
 
@@ -88,14 +86,14 @@ class ServiceArgs:
     )
     request_pairs: int = option(
         "--request-pairs",
-        default=DEFAULT.request_pairs,
+        default=1000,
         type=whole_number(1, MAX_PAIRS),
         metavar="N",
         help="the most pairs in a request; more is answered with status 413",
     )
     queue_pairs: int = option(
         "--queue-pairs",
-        default=DEFAULT.queue_pairs,
+        default=4000,
         type=whole_number(1, MAX_PAIRS),
         metavar="N",
         help="the most pairs of all requests that wait for links; more is answered with status 429",
@@ -148,7 +146,6 @@ def serve(args: ServiceArgs, request: Request) -> None:
     from align.service.work import work_of
 
     keep_freed_memory()
-    limits = Limits(args.request_pairs, args.queue_pairs)
     token = read_token(args.token_file) if args.token_file else ""
     listener = bind(args.host, args.port)  # before the model, which takes long
     loaded = load_aligner(PROGRAM, request)
@@ -167,8 +164,8 @@ def serve(args: ServiceArgs, request: Request) -> None:
             tell(line)
     tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
-    app, address = build_app(work, limits, token, args.allow_origin), address_of(listener)
-    answer(app, listener, round(limits.timeout), lambda: tell(address))
+    app = build_app(work, token, args.allow_origin, args.request_pairs, args.queue_pairs)
+    answer(app, listener, lambda: tell(address_of(listener)))
     tell("stopped")
 
 

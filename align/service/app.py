@@ -16,55 +16,18 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
 
 import align
 from align.core.formats import to_json
 from align.io.session import Session
-from align.service.door import CLIENT_LEFT, INTERNAL_ERROR, Door, refusal
-from align.service.limits import Limits
-from align.service.messages import (
-    EXAMPLES,
-    About,
-    AlignReply,
-    AlignRequest,
-    Health,
-    Read,
-    Refusal,
-    TransferReply,
-    TransferRequest,
-    TranslateReply,
-    TranslateRequest,
-    first_error,
-    read_pair,
-)
-from align.service.rounds import Metrics, Rounds
+from align.service import messages
+from align.service.gate import CLIENT_LEFT, Gate, Metrics, refusal
+from align.service.messages import EXAMPLES, Read, read_pair
+from align.service.rounds import Rounds
 from align.service.work import Item, Work, read_links, read_page, read_sentence, read_tagged
 
-ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
-
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Refusal, "description": description}
-    for code, description in {
-        400: "A body that is no JSON",
-        401: "No token, or another one",
-        413: "More than is taken of one request",
-        422: "JSON that is not as described here",
-        429: "Too many pairs are waiting; try again after Retry-After seconds",
-        500: "An error of the service's own",
-        501: "The model cannot translate",
-        503: "The service is stopping, has failed, or has too many connections",
-    }.items()
-}
-
-
-REQUESTS = {
-    "POST /align": "links of sentence pairs",
-    "POST /transfer": "translations with the tags of their sources",
-    "POST /translate": "translations of sentences, with links or tags",
-    "GET /health": "whether the service is ready, and its models",
-    "GET /metrics": "counters for Prometheus",
-    "GET /openapi.json": "the schema of requests and answers",
+    code: {"model": messages.Refusal} for code in (400, 401, 413, 422, 429, 500, 501, 503)
 }
 
 TRANSLATION = 40
@@ -74,11 +37,11 @@ _log = logging.getLogger("align.service")
 
 
 class Service:
-    """Answers requests."""
+    """Answers requests of `request_pairs` pairs at most, of which `queue_pairs` wait at most."""
 
-    def __init__(self, work: Work, limits: Limits, metrics: Metrics) -> None:
-        self._work, self._limits, self._metrics = work, limits, metrics
-        self._rounds = Rounds(limits.queue_pairs, metrics)
+    def __init__(self, work: Work, request_pairs: int, queue_pairs: int, metrics: Metrics) -> None:
+        self._work, self._request_pairs, self._metrics = work, request_pairs, metrics
+        self._rounds = Rounds(queue_pairs, metrics)
         self._tags = ThreadPoolExecutor(1, "tags")
         self._translators: tuple[Session, Session] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -94,46 +57,33 @@ class Service:
     async def health(self) -> Response:
         """Tell whether pairs are accepted, and by which models; needs no token."""
         ready = self._running is not None and not self._running.done()
-        about = Health(ready=ready, models=[*self._work.models], signature=self._work.signature)
-        return reply(about.model_dump(), 200 if ready else 503)
+        about = {"ready": ready, "models": [*self._work.models], "signature": self._work.signature}
+        return reply(about, 200 if ready else 503)
 
     async def metrics(self) -> Response:
         """Return counts since the start, for Prometheus."""
         self._metrics.queued.set(self._rounds.queued)
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def about(self) -> Response:
-        """Return the requests that are answered."""
-        return reply({"service": f"extract-align {align.__version__}", "requests": REQUESTS})
-
-    async def align(self, request: Request, body: AlignRequest) -> Response:
+    async def align(self, request: Request, body: messages.AlignRequest) -> Response:
         """Return the links of each pair, which depend only on the pair."""
-        pairs = self._read(body.pairs, "/align")
         read = partial(read_links, format=body.format, scores=body.scores)
-        return await unless_left(request, self._answer(pairs, read, self._work.links))
+        return await self._answer(request, body.pairs, read, self._work.links)
 
-    async def transfer(self, request: Request, body: TransferRequest) -> Response:
+    async def transfer(self, request: Request, body: messages.TransferRequest) -> Response:
         """Return each target with the tags of its source, and the positions of the tags."""
-        pairs = self._read(body.pairs, "/transfer")
         read = partial(read_tagged, tags=body.tags, split=body.split)
-        return await unless_left(request, self._answer(pairs, read, self._work.tags, tags=True))
+        return await self._answer(request, body.pairs, read, self._work.tags, tags=True)
 
-    async def translate(self, request: Request, body: TranslateRequest) -> Response:
+    async def translate(self, request: Request, body: messages.TranslateRequest) -> Response:
         """Return the translation of each sentence, with its links or with the tags of the sentence."""
-        pairs = self._read(body.pairs, "/translate")
         if self._translators is None:
             self._translators = await self._rounds.call(self._load_translators)
         with_links, with_tags = self._translators
         if body.tags is None:
-            return await unless_left(request, self._answer(pairs, read_sentence, with_links, cost=TRANSLATION))
+            return await self._answer(request, body.pairs, read_sentence, with_links, cost=TRANSLATION)
         read = partial(read_page, tags=body.tags, split=body.split, language=self._work.language)
-        return await unless_left(request, self._answer(pairs, read, with_tags, tags=True, cost=TRANSLATION))
-
-    def _read(self, pairs: Sequence[Any], path: str) -> list[Read]:
-        """Read the pairs of a request, and refuse too many."""
-        if len(pairs) > (most := self._limits.request_pairs):
-            raise HTTPException(413, f"{len(pairs):,} pairs, and a request has {most:,} at most")
-        return [read_pair(pair, path) for pair in pairs]
+        return await self._answer(request, body.pairs, read, with_tags, tags=True, cost=TRANSLATION)
 
     def _load_translators(self) -> tuple[Session, Session]:
         try:
@@ -146,7 +96,8 @@ class Service:
 
     async def _answer(
         self,
-        pairs: Sequence[Read],
+        request: Request,
+        contents: Sequence[Any],
         read: Callable[[Read, int], Item],
         session: Session,
         *,
@@ -160,29 +111,35 @@ class Service:
                 take turns there, and can be cancelled.
             cost: characters that each character counts for in a batch.
         """
+        if len(contents) > self._request_pairs:
+            raise HTTPException(413, f"{len(contents):,} pairs, and a request has {self._request_pairs:,} at most")
         loop = asyncio.get_running_loop()
 
         async def call(function: Callable[..., Any], *arguments: Any) -> Any:
             return await loop.run_in_executor(self._tags, function, *arguments) if tags else function(*arguments)
 
-        items = [await call(read, pair, number) for number, pair in enumerate(pairs, 1)]
-        results = await self._rounds.align(session, [item.pairs for item in items], cost)
-        replies = []
-        for pair, item, alignments in zip(pairs, items, results, strict=True):
-            error = pair.error or item.error
-            if error:
-                status = "bad pair" if pair.error else "bad tags"
-            elif alignments is None:
-                status = "failed"
-            else:
-                skipped = [alignment.skipped for alignment in alignments if alignment.skipped]
-                blank = all(alignment.pair.blank for alignment in alignments)
-                status = skipped[0] if skipped else "blank" if blank else "ok"
-            self._metrics.pairs.labels(status).inc()
-            begin = {} if pair.id is None else {"id": pair.id}
-            begin |= {"status": status} | ({"error": error} if error else {})
-            replies.append(begin | await call(item.write, alignments if status in ("ok", "blank") else None))
-        return reply({"pairs": replies})
+        async def answer() -> Response:
+            pairs = [read_pair(content, request.url.path) for content in contents]
+            items = [await call(read, pair, number) for number, pair in enumerate(pairs, 1)]
+            results = await self._rounds.align(session, [item.pairs for item in items], cost)
+            replies = []
+            for pair, item, alignments in zip(pairs, items, results, strict=True):
+                error = pair.error or item.error
+                if error:
+                    status = "bad pair" if pair.error else "bad tags"
+                elif alignments is None:
+                    status = "failed"
+                else:
+                    skipped = [alignment.skipped for alignment in alignments if alignment.skipped]
+                    blank = all(alignment.pair.blank for alignment in alignments)
+                    status = skipped[0] if skipped else "blank" if blank else "ok"
+                self._metrics.pairs.labels(status).inc()
+                begin = {} if pair.id is None else {"id": pair.id}
+                begin |= {"status": status} | ({"error": error} if error else {})
+                replies.append(begin | await call(item.write, alignments if status in ("ok", "blank") else None))
+            return reply({"pairs": replies})
+
+        return await unless_left(request, answer())
 
 
 def reply(content: Any, code: int = 200) -> Response:
@@ -206,18 +163,22 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> 
         leaving.cancel()
 
 
-def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str] = ()) -> ASGIApp:
+def build_app(
+    work: Work, token: str = "", origins: Sequence[str] = (), request_pairs: int = 1000, queue_pairs: int = 4000
+) -> FastAPI:
     """Return the whole application, for any ASGI server.
 
     Args:
         token: token that requests must carry, except those for /health; empty for none.
         origins: sites whose pages may read answers in a browser.
+        request_pairs: maximum number of pairs in a request.
+        queue_pairs: maximum number of pairs of all requests in the queue.
     """
-    metrics = Metrics(limits.queue_pairs)
-    service = Service(work, limits, metrics)
+    metrics = Metrics(queue_pairs)
+    service = Service(work, request_pairs, queue_pairs, metrics)
     app = FastAPI(
         title="extract-align",
-        description=ABOUT,
+        description="Word alignments of translated sentences, and tags put into translations along them.",
         version=align.__version__,
         lifespan=service.lifespan,
         redirect_slashes=False,
@@ -225,17 +186,27 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # which may quote requests
     )
-    posts = (
-        ("/align", service.align, AlignReply),
-        ("/transfer", service.transfer, TransferReply),
-        ("/translate", service.translate, TranslateReply),
-    )
-    for path, answer, model in posts:
+    requests = {"GET /openapi.json": "the schema of requests and answers"}
+
+    async def about() -> Response:
+        """Return the requests that are answered."""
+        return reply({"service": f"extract-align {align.__version__}", "requests": requests})
+
+    for path, answer, model, summary in (
+        ("/align", service.align, messages.AlignReply, "links of sentence pairs"),
+        ("/transfer", service.transfer, messages.TransferReply, "translations with the tags of their sources"),
+        ("/translate", service.translate, messages.TranslateReply, "translations of sentences, with links or tags"),
+    ):
         responses = REFUSALS if path == "/translate" else {n: REFUSALS[n] for n in REFUSALS if n != 501}
         app.add_api_route(path, answer, methods=["POST"], response_model=model, responses=responses)
-    app.add_api_route("/", service.about, methods=["GET"], response_model=About)
-    app.add_api_route("/health", service.health, methods=["GET"], response_model=Health)
+        requests[f"POST {path}"] = summary
+    app.add_api_route("/", about, methods=["GET"])
+    app.add_api_route("/health", service.health, methods=["GET"], response_model=messages.Health)
     app.add_api_route("/metrics", service.metrics, methods=["GET"], response_class=PlainTextResponse)
+    requests |= {
+        "GET /health": "whether the service is ready, and its models",
+        "GET /metrics": "counters for Prometheus",
+    }
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -243,8 +214,8 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
         why = "the body is no JSON object, or its content-type is not application/json"
         if first["type"] == "json_invalid":
             why = f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-        elif len(first["loc"]) > 1 or first["type"] == "unknown":
-            why = first_error([first], 1)
+        elif len(first["loc"]) > 1:
+            why = messages.first_error([first], 1)
         return refusal(422, why, example=EXAMPLES.get(request.url.path))
 
     @app.exception_handler(HTTPException)
@@ -258,17 +229,14 @@ def build_app(work: Work, limits: Limits, token: str = "", origins: Sequence[str
             example = EXAMPLES.get(request.url.path)
         return refusal(error.status_code, why, error.headers, example)
 
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return refusal(500, INTERNAL_ERROR)
-
-    door = Door(app, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
-    if not origins:
-        return door
-    return CORSMiddleware(  # outside: a browser's preflight request has no token
-        door,
-        allow_origins=origins,
-        allow_methods=("GET", "POST"),
-        allow_headers=("Authorization", "Content-Type"),
-        expose_headers=("Retry-After",),
-    )
+    paths = frozenset(app.openapi()["paths"]) | {str(app.openapi_url)}
+    app.add_middleware(Gate, token=token, metrics=metrics, paths=paths)  # inside of what logs errors as they are
+    if origins:
+        app.add_middleware(  # outside: a browser's preflight request has no token
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Content-Type"),
+            expose_headers=("Retry-After",),
+        )
+    return app

@@ -7,50 +7,19 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from align.core.errors import shorten
-from align.service.limits import LINE_CHARACTERS
+
+MAX_CHARACTERS = 5000
+"""Maximum number of characters in a sentence, with its tags."""
 
 Status = Literal["ok", "blank", "too long", "failed", "bad pair"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
 
 Tags = Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"]
-
 Id = str | int | Annotated[float, Field(allow_inf_nan=False)] | None
-
-
-class _Request(BaseModel):
-    """A request whose types are not converted, and whose unknown names are refused."""
-
-    model_config = ConfigDict(strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, content: Any) -> Any:
-        """Refuse the first unknown name; pydantic itself would report each, and a body has room for many."""
-        unknown = [name for name in content if name not in cls.model_fields] if isinstance(content, dict) else []
-        if unknown:
-            raise PydanticCustomError("unknown", "unknown name {name}", {"name": repr(shorten(unknown[0], 40))})
-        return content
-
-
-class Sentence(_Request):
-    """A sentence; words are separated by spaces."""
-
-    id: Id = Field(None, description="anything; the result has the same")
-    source: str
-
-
-class SentencePair(Sentence):
-    """A sentence and its translation; words are separated by spaces."""
-
-    target: str
-
-
-Pairs = list[Annotated[SentencePair, SkipValidation]]
-"""Pairs of a request, each of which `read_pair` validates: a bad one is an error by itself."""
+Line = Annotated[str, Field(max_length=MAX_CHARACTERS, pattern=r"^[^\n]*$")]
 
 EXAMPLES: Mapping[str, dict[str, Any]] = {
     "/align": {"pairs": [{"source": "Das Haus ist alt.", "target": "The house is old."}]},
@@ -60,53 +29,27 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
 """The shortest form of each request, which refusals show."""
 
 
-class Read(NamedTuple):
-    """A pair of a request; without words if it is bad, as `error` says."""
+class _Request(BaseModel):
+    """A request whose types are not converted, and whose unknown names are refused."""
 
-    id: Id
-    source: str = ""
-    target: str = ""
-    error: str = ""
+    model_config = ConfigDict(strict=True, extra="forbid")
 
 
-def read_pair(content: Any, path: str) -> Read:
-    """Read a pair of a request to a path.
+class Sentence(_Request):
+    """A sentence; words are separated by spaces."""
 
-    Args:
-        content: what the request has in its place.
-    """
-    kind = Sentence if path == "/translate" else SentencePair
-    form = f"a pair is {json.dumps(EXAMPLES[path]['pairs'][0])}"
-    id = content.get("id") if isinstance(content, dict) else None
-    id = id if type(id) in (str, int) or (type(id) is float and isfinite(id)) else None
-    try:
-        pair = kind.model_validate(content)
-    except ValidationError as error:
-        return Read(id, error=f"{first_error(error.errors()) if isinstance(content, dict) else 'no object'}; {form}")
-    for side in kind.model_fields:
-        line = getattr(pair, side)
-        if side == "id":
-            continue
-        if len(line) > LINE_CHARACTERS:
-            limit = f"and a sentence has {LINE_CHARACTERS:,} at most"
-            return Read(id, error=f"{side}: {len(line):,} characters, {limit}")
-        if "\n" in line:
-            return Read(id, error=f"{side}: a line feed; a sentence is one line")
-        try:
-            line.encode()
-        except UnicodeEncodeError:
-            return Read(id, error=f"{side}: half of a surrogate pair, which is no text")
-    return Read(id, pair.source, getattr(pair, "target", ""))
+    id: Id = Field(None, description="anything; the result has the same")
+    source: Line
 
 
-def first_error(errors: Sequence[Any], skip: int = 0) -> str:
-    """Return the location of the first invalid value and the error; values are never quoted.
+class SentencePair(Sentence):
+    """A sentence and its translation; words are separated by spaces."""
 
-    Args:
-        skip: parts of the location to leave out.
-    """
-    where = ".".join(map(str, errors[0]["loc"][skip:]))
-    return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
+    target: Line
+
+
+Pairs = list[Annotated[SentencePair, SkipValidation]]
+"""Pairs of a request, each of which `read_pair` validates: a bad one is an error by itself."""
 
 
 class AlignRequest(_Request):
@@ -117,6 +60,26 @@ class AlignRequest(_Request):
     pairs: Pairs
     format: Literal["pharaoh", "pairs"] = Field("pharaoh", description="links as `0-0 1-2`, or as `[[0, 0], [1, 2]]`")
     scores: bool = Field(False, description="whether each pair has the scores of its links, in the links' order")
+
+
+class TransferRequest(_Request):
+    """Pairs whose sources have tags, and whose targets have none."""
+
+    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/transfer"]})
+
+    pairs: Pairs
+    tags: Tags = Field("xml", description="what the sources hold")
+    split: bool = Field(False, description="whether a tag may come more than once")
+
+
+class TranslateRequest(_Request):
+    """Sentences to translate."""
+
+    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/translate"]})
+
+    pairs: list[Annotated[Sentence, SkipValidation]]
+    tags: Tags | None = Field(None, description="what the sources hold, to be put into the translations")
+    split: bool = Field(False, description="whether a tag may come more than once")
 
 
 class _Result(BaseModel):
@@ -138,16 +101,6 @@ class AlignReply(BaseModel):
     """Links of each pair, in order."""
 
     pairs: list[AlignedPair]
-
-
-class TransferRequest(_Request):
-    """Pairs whose sources have tags, and whose targets have none."""
-
-    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/transfer"]})
-
-    pairs: Pairs
-    tags: Tags = Field("xml", description="what the sources hold")
-    split: bool = Field(False, description="whether a tag may come more than once")
 
 
 class TagReport(BaseModel):
@@ -174,16 +127,6 @@ class TransferReply(BaseModel):
     pairs: list[TransferredPair]
 
 
-class TranslateRequest(_Request):
-    """Sentences to translate."""
-
-    model_config = ConfigDict(json_schema_extra={"example": EXAMPLES["/translate"]})
-
-    pairs: list[Annotated[Sentence, SkipValidation]]
-    tags: Tags | None = Field(None, description="what the sources hold, to be put into the translations")
-    split: bool = Field(False, description="whether a tag may come more than once")
-
-
 class TranslatedPair(_Result):
     """A translation, with its links or with the tags of its source."""
 
@@ -199,13 +142,6 @@ class TranslateReply(BaseModel):
     pairs: list[TranslatedPair]
 
 
-class About(BaseModel):
-    """The requests that the service answers."""
-
-    service: str
-    requests: dict[str, str]
-
-
 class Health(BaseModel):
     """State of the service, and its models."""
 
@@ -219,3 +155,29 @@ class Refusal(BaseModel):
 
     error: str
     example: dict[str, Any] | None = Field(None, description="a body as it should be")
+
+
+class Read(NamedTuple):
+    """A pair of a request; without words if it is bad, as `error` says."""
+
+    id: Id
+    source: str = ""
+    target: str = ""
+    error: str = ""
+
+
+def read_pair(content: Any, path: str) -> Read:
+    """Read a pair of a request to a path from what the request has in its place."""
+    try:
+        pair = (Sentence if path == "/translate" else SentencePair).model_validate(content)
+    except ValidationError as error:
+        id = content.get("id") if isinstance(content, dict) else None
+        id = id if type(id) in (str, int) or (type(id) is float and isfinite(id)) else None
+        return Read(id, error=f"{first_error(error.errors())}; a pair is {json.dumps(EXAMPLES[path]['pairs'][0])}")
+    return Read(pair.id, pair.source, getattr(pair, "target", ""))
+
+
+def first_error(errors: Sequence[Any], skip: int = 0) -> str:
+    """Return the first error and where it is, without `skip` parts of the location; values are never quoted."""
+    where = shorten(".".join(map(str, errors[0]["loc"][skip:])), 40)
+    return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])

@@ -7,57 +7,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
 from starlette.exceptions import HTTPException
 
 from align.core.types import Alignment, Pair
 from align.io.session import Session
-
-disable_created_metrics()  # a time of creation for each counter, which nothing reads
-
-
-class Metrics:
-    """Counters since the start.
-
-    Attributes:
-        requests: answered requests, by path and status code; unknown paths share one label, which bounds their number.
-        seconds: from a request's head to its answer.
-        pairs: answered pairs, by status.
-        rounds: batches of the model.
-        round_pairs: pairs in them.
-        queued: pairs in the queue.
-    """
-
-    def __init__(self, queue_pairs: int) -> None:
-        self._registry = registry = CollectorRegistry()
-        description = "Requests answered; code 499: the client had left."
-        self.requests = Counter("extract_align_requests", description, ["path", "code"], registry=registry)
-        description = "Seconds from a request's head to its answer."
-        self.seconds = Histogram("extract_align_request_seconds", description, registry=registry)
-        self.pairs = Counter("extract_align_pairs", "Pairs answered, by status.", ["status"], registry=registry)
-        self.rounds = Counter("extract_align_rounds", "Rounds of the model.", registry=registry)
-        self.round_pairs = Counter("extract_align_round_pairs", "Pairs in them.", registry=registry)
-        self.queued = Gauge("extract_align_queue_pairs", "Pairs that wait for links.", registry=registry)
-        limit = Gauge("extract_align_queue_limit_pairs", "How many may.", registry=registry)
-        limit.set(queue_pairs)
-        ProcessCollector(registry=registry)
-
-    def text(self) -> str:
-        """Return all counters in the text format 0.0.4."""
-        text: str = generate_latest(self._registry).decode()
-        return text
-
+from align.service.gate import Metrics
 
 T = TypeVar("T")
 
@@ -79,31 +36,16 @@ TURN = 16
 _log = logging.getLogger("align.service")
 
 
-def _ended() -> HTTPException:
-    return HTTPException(503, "the service has failed and must be started again")
-
-
 @dataclass(eq=False)
 class _Job:
-    """The pairs of one request.
-
-    Attributes:
-        session: aligns them.
-        pairs: the sentences of each pair of the request: one, or any number if it is a text to translate.
-        cost: characters that each character counts for.
-        reply: future of the results; done already if its client has left.
-        results: result of each pair.
-        begun: number of pairs that have been handed to the model.
-        left: number of pairs without a result yet.
-    """
+    """The pairs of one request, of which `begun` have been handed to the model; `reply` is done if its client left."""
 
     session: Session
     pairs: Sequence[Sequence[Pair]]
     cost: int
     reply: asyncio.Future[list[Result]]
-    results: list[Result]
-    begun: int
-    left: int
+    results: dict[int, Result] = field(default_factory=dict)
+    begun: int = 0
 
 
 class Rounds:
@@ -117,8 +59,8 @@ class Rounds:
         self._capacity, self._metrics = capacity, metrics
         self._waiting: deque[_Job] = deque()
         self._arrived = asyncio.Event()
-        self._ended = False
         self._thread = ThreadPoolExecutor(1, "model")
+        self._failed: HTTPException | None = None
         self.queued = 0
 
     async def call(self, function: Callable[[], T]) -> T:
@@ -127,8 +69,8 @@ class Rounds:
         Raises:
             HTTPException: the worker has stopped.
         """
-        if self._ended:
-            raise _ended()
+        if self._failed:
+            raise self._failed
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def align(self, session: Session, pairs: Sequence[Sequence[Pair]], cost: int = 1) -> list[Result]:
@@ -138,20 +80,20 @@ class Rounds:
             cost: characters that each character of these pairs counts for in a batch.
 
         Raises:
-            HTTPException: the queue has no room for the pairs, or the worker has stopped.
+            HTTPException: the queue is full, or the worker has stopped.
         """
+        if self._failed:
+            raise self._failed
         if not pairs:
             return []
-        if self._ended:
-            raise _ended()
         if self.queued + len(pairs) > self._capacity:
             raise HTTPException(429, "too many pairs are waiting", {"Retry-After": "1"})
-        reply: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Job(session, pairs, cost, reply, [None] * len(pairs), 0, len(pairs)))
+        job = _Job(session, pairs, cost, asyncio.get_running_loop().create_future())
+        self._waiting.append(job)
         self.queued += len(pairs)
         self._arrived.set()
         try:
-            return await reply
+            return await job.reply
         finally:
             self.queued -= len(pairs)
 
@@ -170,18 +112,17 @@ class Rounds:
                 await loop.run_in_executor(self._thread, _align_all, taken)
                 self._metrics.rounds.inc()
                 self._metrics.round_pairs.inc(len(taken))
-                for job, _ in taken:
-                    job.left -= 1
-                    if not job.left and not job.reply.done():
-                        job.reply.set_result(job.results)
+                for job in {job for job, _ in taken}:
+                    if len(job.results) == len(job.pairs) and not job.reply.done():
+                        job.reply.set_result([job.results[n] for n in range(len(job.pairs))])
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             _log.critical("%s: nothing is aligned any more; start the service again", type(error).__name__)
-            self._ended = True
+            self._failed = HTTPException(503, "the service has failed and must be started again")
             for job in {*self._waiting, *(job for job, _ in taken)}:
                 if not job.reply.done():
-                    job.reply.set_exception(_ended())
+                    job.reply.set_exception(self._failed)
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 

@@ -11,37 +11,30 @@ from typing import Any
 import uvicorn
 
 from align.core.errors import DataError
-from align.service.limits import MAX_CONNECTIONS
 
-HEADERS_BYTES = 16_384
+MAX_CONNECTIONS = 1000
+"""Maximum number of open connections, below the number of files that a process may usually have."""
+
+MAX_HEAD_BYTES = 16_384
 """Maximum number of bytes in an unfinished head of a request."""
+
+TIMEOUT = 30
+"""Seconds until an idle connection is closed, and at shutdown until running requests are dropped."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that has its address, and does not listen yet: until then connections are refused.
-
-    Args:
-        port: 0 for one that the system chooses.
+    """Return a socket that listens at an address, at a port that the system chooses if it is 0.
 
     Raises:
         DataError: there is no such address on this machine, or it is in use.
     """
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, proto)
-    except (OSError, UnicodeError) as error:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (socket.gaierror, UnicodeError) as error:
         raise DataError(f"{host}: {getattr(error, 'strerror', None) or 'no name of a host'}") from None
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
     except OSError as error:
-        listener.close()
-        raise _taken(host, port, error) from None
-    return listener
-
-
-def _taken(host: str, port: int, error: OSError) -> DataError:
-    return DataError(f"{host}, port {port}: {error.strerror}", hint="take another ‹port›")
+        message = f"{host}, port {port}: {os.strerror(error.errno or 0)}"
+        raise DataError(message, hint="take another ‹port›") from None
 
 
 def address_of(listener: socket.socket) -> str:
@@ -67,26 +60,12 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM or Ctrl-C, and then finish the running ones.
-
-    Args:
-        listener: as returned by `bind`.
-        timeout: seconds until an idle connection is closed, and at shutdown until running requests are dropped.
-        on_ready: callback when clients can connect.
-
-    Raises:
-        DataError: another process has begun to listen at the same address since `bind`.
-    """
-    try:
-        listener.listen()
-    except OSError as error:
-        host, port, *_ = listener.getsockname()
-        raise _taken(host, port, error) from None
-    _Server(configure(app, timeout), on_ready).run(sockets=[listener])
+def serve(app: Any, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Answer requests until SIGTERM or Ctrl-C, then finish the running ones; `on_ready` is called at the beginning."""
+    _Server(configure(app), on_ready).run(sockets=[listener])
 
 
-def configure(app: Any, timeout: int) -> uvicorn.Config:
+def configure(app: Any) -> uvicorn.Config:
     """Return the settings of uvicorn."""
     return uvicorn.Config(
         app,
@@ -99,7 +78,7 @@ def configure(app: Any, timeout: int) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=timeout,
-        timeout_graceful_shutdown=timeout,
-        h11_max_incomplete_event_size=HEADERS_BYTES,
+        timeout_keep_alive=TIMEOUT,
+        timeout_graceful_shutdown=TIMEOUT,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )

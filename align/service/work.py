@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from align.core.aligner import Aligner
@@ -18,18 +18,16 @@ from align.service.messages import Read
 from align.transfer.markup import Placement, place_markup
 from align.transfer.pages import Page
 from align.transfer.standins import Draft
-from align.transfer.tags import read_markup, readable
+from align.transfer.tags import Token, read_markup, readable
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Sessions of the service, and its description.
 
     Attributes:
         links: aligns pairs.
         tags: aligns pairs for placing tags, with links of low scores too.
-        load_translators: returns two sessions that translate sentences and align them, as `links` and `tags` do; they
-            load the model's framework.
+        load_translators: returns two sessions that translate sentences and align them, as `links` and `tags` do.
         models: names of the models.
         signature: what links depend on.
         language: code of the source language.
@@ -93,12 +91,9 @@ MAX_TAGS = 100
 
 
 class Item(NamedTuple):
-    """A pair of a request, as it is aligned and answered.
+    """The sentences of a pair of a request that a model gets, and a function that writes the fields of its answer.
 
-    Attributes:
-        pairs: the sentences that a model gets.
-        write: returns the fields of the answer, by the alignments of these sentences; by None where these failed.
-        error: why its tags are invalid.
+    The function gets the alignments of these sentences, None where they failed; `error` is why its tags are invalid.
     """
 
     pairs: Sequence[Pair]
@@ -123,24 +118,6 @@ def read_links(read: Read, number: int, format: str, scores: bool) -> Item:
     return Item([pair], write)
 
 
-def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
-    """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
-    try:
-        markup = read_markup(read.source, tags, read.target, as_words=True)
-    except ValueError as error:
-        return _invalid(str(error))
-    if (count := sum(token.kind != "text" for token in markup.tokens)) > MAX_TAGS:
-        return _invalid(_too_many(count))
-
-    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
-        if alignments is None:
-            return _tagged()
-        placed = place_markup(markup, read.target, alignments[0].scores, split=split)
-        return _tagged(placed.text, placed.report)
-
-    return Item([Pair(markup.readable(), readable(split_words(read.target), markup.escaped), number)], write)
-
-
 def read_sentence(read: Read, number: int) -> Item:
     """Read a sentence that is answered with its translation and links."""
 
@@ -153,14 +130,30 @@ def read_sentence(read: Read, number: int) -> Item:
     return Item([make_pair(read.source, "", number)], write)
 
 
+def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
+    """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
+    try:
+        markup = read_markup(read.source, tags, read.target, as_words=True)
+        _check_tags(markup.tokens)
+    except ValueError as error:
+        return Item((), lambda alignments: _tagged(), str(error))
+
+    def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
+        if alignments is None:
+            return _tagged()
+        placed = place_markup(markup, read.target, alignments[0].scores, split=split)
+        return _tagged(placed.text, placed.report)
+
+    return Item([Pair(markup.readable(), readable(split_words(read.target), markup.escaped), number)], write)
+
+
 def read_page(read: Read, number: int, tags: str, split: bool, language: str) -> Item:
     """Read a text that is answered with its translation and tags; invalid tags are an error of this text only."""
     try:
         page = Page(read.source, tags, line=number)
+        _check_tags([token for segment in page.segments for token in segment.tokens])
     except ValueError as error:
-        return _invalid(str(error))
-    if (count := sum(token.kind != "text" for segment in page.segments for token in segment.tokens)) > MAX_TAGS:
-        return _invalid(_too_many(count))
+        return Item((), lambda alignments: _tagged(), str(error))
     draft = Draft(page, language)
 
     def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
@@ -172,12 +165,9 @@ def read_page(read: Read, number: int, tags: str, split: bool, language: str) ->
     return Item(draft.pairs, write)
 
 
-def _invalid(error: str) -> Item:
-    return Item((), lambda alignments: _tagged(), error)
-
-
-def _too_many(count: int) -> str:
-    return f"{count:,} tags, and a sentence may have {MAX_TAGS}"
+def _check_tags(tokens: Sequence[Token]) -> None:
+    if (count := sum(token.kind != "text" for token in tokens)) > MAX_TAGS:
+        raise ValueError(f"{count:,} tags, and a sentence may have {MAX_TAGS}")
 
 
 def _tagged(target: str | None = None, report: Sequence[Placement] = ()) -> dict[str, Any]:

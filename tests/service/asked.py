@@ -13,7 +13,6 @@ import httpx
 from align import Alignment, Pair
 from align.io.session import Session
 from align.service.app import build_app
-from align.service.limits import Limits
 from align.service.work import Work
 
 T = TypeVar("T")
@@ -64,18 +63,15 @@ def work_of(model: Model, models: Sequence[str] = ("model",), signature: str = "
 
 
 @asynccontextmanager
-async def asking(
-    work: Work | Model, limits: Limits | None = None, token: str = "", origins: Sequence[str] = ()
-) -> AsyncIterator[httpx.AsyncClient]:
+async def asking(work: Work | Model, **named: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service that runs until the context ends."""
-    door: Any = build_app(work_of(work) if isinstance(work, Model) else work, limits or Limits(), token, origins)
-    transport = httpx.ASGITransport(door, raise_app_exceptions=False)
-    app = door.app.app if origins else door.app
+    app = build_app(work_of(work) if isinstance(work, Model) else work, **named)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://service") as client,
     ):
-        client.door = door  # type: ignore[attr-defined]
+        client.app = app  # type: ignore[attr-defined]
         yield client
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,24 +13,22 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Alignment, Pair
-from align.service import door, rounds
-from align.service.app import build_app
-from align.service.limits import BODY_BYTES, LINE_CHARACTERS, Limits
-from align.service.messages import EXAMPLES, AlignReply, TransferReply, TranslateReply
+from align.service import gate, rounds
+from align.service.gate import BODY_BYTES
+from align.service.messages import EXAMPLES, MAX_CHARACTERS, AlignReply, TransferReply, TranslateReply
 from align.service.work import MAX_TAGS
 from tests.service.asked import SECRET, Model, asking, pairs, run, until, work_of
 
 REPLIES: dict[str, Any] = {"/align": AlignReply, "/transfer": TransferReply, "/translate": TranslateReply}
-JSON = {"content-type": "application/json"}
 
 
-def post(path: str, body: Any, limits: Limits | None = None, **named: Any) -> Any:
+def post(path: str, body: Any, kind: str = "application/json", **named: Any) -> Any:
     """The answer to one request: a body as it is, or what JSON makes of it."""
 
     async def ask() -> Any:
-        async with asking(Model(), limits) as client:
+        async with asking(Model(), **named) as client:
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return await client.post(path, content=content, **{"headers": JSON, **named})
+            return await client.post(path, content=content, headers={"content-type": kind})
 
     return run(ask)
 
@@ -58,11 +54,6 @@ def test_links_as_pairs_with_scores() -> None:
     assert answer.json() == {"pairs": expected}
 
 
-def test_no_pairs_no_links() -> None:
-    assert post("/align", pairs()).json() == {"pairs": []}
-    assert post("/transfer", pairs()).json() == {"pairs": []}
-
-
 def test_words_are_those_between_spaces() -> None:
     body = pairs(("\tein\u00a0Wort  zwei\x00 ", "one\u2028word two"), ("\u200d\ufeff", "\x1b[1m"))
     assert [one["links"] for one in post("/align", body).json()["pairs"]] == ["0-0 1-1", "0-0"]
@@ -85,58 +76,22 @@ def test_tags() -> None:
     TransferReply.model_validate(answer.json())
 
 
-@pytest.mark.parametrize(
-    ("tags", "source", "target"),
-    [("html", "<p>a <i>b", "<p>A <i>B"), ("placeholders", "{0} b", "{0} B"), ("xml", "<i>b</i> a", "<i>A</i> B")],
-)
-def test_kinds_of_tags(tags: str, source: str, target: str) -> None:
-    body = pairs((source, "A B" if tags != "placeholders" else "B"), tags=tags, split=True)
-    assert post("/transfer", body).json()["pairs"][0]["target"] == target
-
-
 HIDDEN = "\u202e\u2028\u009b\ufffe\u200b\x7f"
 
 
-@pytest.mark.parametrize("tags", ["xml", "html", "placeholders"])
-def test_replies_hold_nothing_that_acts_on_a_terminal(tags: str) -> None:
-    source = {"xml": f"<b id='{HIDDEN}'>a</b>", "html": f"<b id='{HIDDEN}'>a</b>", "placeholders": "{x} a"}[tags]
+def test_replies_hold_nothing_that_acts_on_a_terminal_or_as_a_page() -> None:
     for body, code in (
-        (pairs((source, f"A{HIDDEN}"), tags=tags), 200),
-        (pairs((f"<{HIDDEN}>", HIDDEN), tags=tags), 200),
-        (pairs((f"</{HIDDEN}>", HIDDEN), tags=tags), 200),
+        (pairs((f"<b id='{HIDDEN}'>a</b>", f"A{HIDDEN}")), 200),
+        (pairs((f"</{HIDDEN}>", "<script>alert(1)</script>")), 200),
         (pairs((HIDDEN, HIDDEN), **{HIDDEN: 1}), 422),
         ({"pairs": [{"id": HIDDEN, "source": HIDDEN, "target": "x", HIDDEN: 1}]}, 200),
-        (pairs((HIDDEN, HIDDEN), tags=HIDDEN), 422),
     ):
         answer = post("/transfer", body)
         assert answer.status_code == code
         assert answer.text.isprintable()
-    answer = post("/transfer", pairs(("{x} a" if tags == "placeholders" else "<b>a</b>", f"A{HIDDEN}"), tags=tags))
-    assert answer.json()["pairs"][0]["target"].count(f"A{HIDDEN}") == 1
+        named = ("content-type", "x-content-type-options", "cache-control")
+        assert [answer.headers[name] for name in named] == ["application/json", "nosniff", "no-store"]
     assert post(f"/{HIDDEN[:-1]}", pairs()).text.isprintable()
-
-
-def test_names_of_models_in_replies_are_escaped_too() -> None:
-    async def ask() -> Any:
-        async with asking(work_of(Model(), [HIDDEN], HIDDEN)) as client:
-            return await client.get("/health")
-
-    answer = run(ask)
-    assert answer.text.isprintable()
-    assert answer.json() == {"ready": True, "models": [HIDDEN], "signature": HIDDEN}
-
-
-def test_markup_comes_back_as_json_only() -> None:
-    evil = "<script>alert(1)</script>"
-    for answer in (
-        post("/transfer", pairs((evil, evil), tags="html")),
-        post("/align", pairs((evil, evil), colour=evil)),
-        post(f"/{evil}", pairs()),
-    ):
-        headers = answer.headers
-        assert headers["content-type"] == "application/json"
-        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
-        answer.json()
 
 
 # Many at once
@@ -172,7 +127,7 @@ def test_a_round_has_so_many_characters() -> None:
 
     async def ask() -> None:
         async with asking(model) as client:
-            await client.post("/align", json=pairs(*[("x" * LINE_CHARACTERS, "y")] * 8))
+            await client.post("/align", json=pairs(*[("x" * MAX_CHARACTERS, "y")] * 8))
 
     run(ask)
     assert [len(one) for one in model.rounds] == [7, 1]
@@ -198,7 +153,7 @@ def test_a_full_queue_refuses_until_there_is_room() -> None:
     model = Model()
 
     async def ask() -> None:
-        async with asking(model, Limits(queue_pairs=3, request_pairs=3)) as client:
+        async with asking(model, queue_pairs=3, request_pairs=3) as client:
             model.go.clear()
             first = asyncio.create_task(client.post("/align", json=pairs(("a", "b"), ("c", "d"))))
             await until(lambda: model.rounds)
@@ -222,7 +177,7 @@ class Raw:
         self._parts = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
         headers = [(b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/align", "headers": headers, "query_string": b""}
-        self.task = asyncio.create_task(client.door(scope, self._receive, self._send))
+        self.task = asyncio.create_task(client.app(scope, self._receive, self._send))
 
     async def _receive(self) -> Any:
         if self._parts:
@@ -263,42 +218,24 @@ def test_whoever_leaves_leaves_the_queue() -> None:
     assert model.rounds == [["first"], ["third"]]
 
 
-def test_what_an_end_cannot_wait_for_is_told_so() -> None:
-    model = Model()
-
-    async def ask() -> None:
-        async with asking(model) as client:
-            model.go.clear()
-            request = Raw(client, pairs(("first", "b")))
-            await until(lambda: model.rounds)
-            request.task.cancel()  # as uvicorn does
-            await request.task
-            model.go.set()
-            start, body = request.sent
-            assert start["status"] == 503
-            assert json.loads(body["body"]) == {"error": "the service was stopped before there was an answer"}
-
-    run(ask)
-
-
 # Limits
 
 
 @pytest.mark.parametrize(
-    ("limits", "body", "code", "error"),
+    ("body", "error"),
     [
-        (Limits(), b" " * (BODY_BYTES + 1), 413, "a body has 1,048,576 bytes at most"),
-        (Limits(request_pairs=2), pairs(*[("a", "b")] * 3), 413, "3 pairs, and a request has 2 at most"),
+        (b" " * (BODY_BYTES + 1), "a body has 1,048,576 bytes at most"),
+        (pairs(*[("a", "b")] * 3), "3 pairs, and a request has 2 at most"),
     ],
 )
-@pytest.mark.parametrize("path", ["/align", "/transfer", "/translate"])
-def test_limits(limits: Limits, body: Any, code: int, error: str, path: str) -> None:
-    answer = post(path, body, limits)
-    assert (answer.status_code, answer.json()) == (code, {"error": error})
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_limits(body: Any, error: str, path: str) -> None:
+    answer = post(path, body, request_pairs=2)
+    assert (answer.status_code, answer.json()) == (413, {"error": error})
 
 
 def test_a_body_of_unknown_length_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "BODY_BYTES", 99)
+    monkeypatch.setattr(gate, "BODY_BYTES", 99)
     sent = 0
 
     async def parts() -> AsyncIterator[bytes]:
@@ -309,7 +246,7 @@ def test_a_body_of_unknown_length_has_the_same_limit(monkeypatch: pytest.MonkeyP
 
     async def ask() -> Any:
         async with asking(Model()) as client:
-            return await client.post("/align", content=parts(), headers=JSON)
+            return await client.post("/align", content=parts())
 
     assert run(ask).status_code == 413
     assert sent == 100
@@ -348,15 +285,13 @@ PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
         (PAIR % (b"1" * 10_000), 400, "There was an error parsing the body"),
         (PAIR % b'"\xff"', 400, "There was an error parsing the body"),
         (rb'{"pairs": [], "\ud800": 1}', 422, ""),
-        (b'{"pairs": [], "color": 1}', 422, "unknown name 'color'"),
-        (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, "unknown name 'xxx"),
+        (b'{"pairs": [], "color": 1}', 422, "color: Extra inputs"),
+        (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, "xxx"),
         (b'{"pairs": {}}', 422, "pairs: Input should be a valid list"),
         (b'{"pairs": [], "scores": 1, "split": 1}', 422, ""),
-        (b'{"pairs": [], "format": "giza", "tags": "md"}', 422, ""),
         (b"[]", 422, ""),
-        (b"null", 422, ""),
     ],
-    ids=range(14),
+    ids=range(12),
 )
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_hostile_bodies(body: bytes, code: int, error: str, path: str) -> None:
@@ -374,45 +309,35 @@ def test_examples_are_answered(path: str) -> None:
     REPLIES[path].model_validate(answer.json())
 
 
-LONG = "a" * (LINE_CHARACTERS + 1)
-FORM = '; a pair is {"source": "Das Haus ist alt.", "target": "The house is old."}'
+LONG = "a" * (MAX_CHARACTERS + 1)
 
 
 @pytest.mark.parametrize(
     ("pair", "error"),
     [
-        (b'{"source": 1e999, "target": "b"}', f"source: Input should be a valid string{FORM}"),
-        (b'{"source": null, "target": "b"}', f"source: Input should be a valid string{FORM}"),
-        (b'{"source": ["a"], "target": "b"}', f"source: Input should be a valid string{FORM}"),
-        (b'{"source": "a"}', f"target: Field required{FORM}"),
-        (b'{"source": "a", "target": "b", "note": 1}', f"unknown name 'note'{FORM}"),
-        (b'["a", "b"]', f"no object{FORM}"),
-        (b"null", f"no object{FORM}"),
-        (b'{"source": "a", "target": "b", "id": true}', f"id.str: Input should be a valid string{FORM}"),
-        (b'{"source": "a", "target": "b", "id": NaN}', f"id.str: Input should be a valid string{FORM}"),
-        (b'{"source": "a", "target": "b", "id": {}}', f"id.str: Input should be a valid string{FORM}"),
-        (rb'{"source": "\ud800", "target": "b"}', "source: half of a surrogate pair, which is no text"),
-        (b'{"source": "a\\nb", "target": "b"}', "source: a line feed; a sentence is one line"),
+        (b'{"source": 1e999, "target": "b"}', "source: Input should be a valid string"),
+        (b'{"source": "a"}', "target: Field required"),
+        (b'{"source": "a", "target": "b", "note": 1}', "note: Extra inputs are not permitted"),
+        (b'["a", "b"]', "Input should be a valid dictionary or instance of SentencePair"),
+        (b'{"source": "a", "target": "b", "id": NaN}', "id.str: Input should be a valid string"),
         (
-            b'{"source": "a", "target": "%s"}' % LONG.encode(),
-            "target: 5,001 characters, and a sentence has 5,000 at most",
+            rb'{"source": "\ud800", "target": "b"}',
+            "source: Input should be a valid string, unable to parse raw data as a unicode string",
         ),
+        (rb'{"source": "a\nb", "target": "b"}', r"source: String should match pattern '^[^\n]*$'"),
+        (b'{"source": "a", "target": "%s"}' % LONG.encode(), "target: String should have at most 5000 characters"),
     ],
-    ids=range(13),
+    ids=range(8),
 )
-@pytest.mark.parametrize("path", ["/align", "/transfer"])
-def test_a_bad_pair_is_its_own_error(pair: bytes, error: str, path: str) -> None:
+def test_a_bad_pair_is_its_own_error(pair: bytes, error: str) -> None:
     good = b'{"source": "a", "target": "A", "id": %s}'
-    body = b'{"pairs": [%s, %s, %s]}' % (good % b'"x\\n"', pair, good % b"7")
-    answer = post(path, body)
+    answer = post("/align", b'{"pairs": [%s, %s, %s]}' % (good % b'"x\\n"', pair, good % b"7"))
     first, bad, last = answer.json()["pairs"]
     assert answer.status_code == 200
     assert (first["id"], first["status"], last["id"], last["status"]) == ("x\n", "ok", 7, "ok")
-    form = FORM if path == "/align" else FORM.replace("Haus", "<b>Haus</b>")
-    assert (bad["status"], bad["error"]) == ("bad pair", error.replace(FORM, form))
-    assert not bad.get("links")
-    assert not bad.get("target")
-    REPLIES[path].model_validate(answer.json())
+    form = '; a pair is {"source": "Das Haus ist alt.", "target": "The house is old."}'
+    assert bad == {"status": "bad pair", "error": error + form, "links": ""}
+    AlignReply.model_validate(answer.json())
 
 
 def test_ids_come_back_even_with_bad_pairs() -> None:
@@ -440,7 +365,7 @@ def test_translations() -> None:
         {"id": 4, "status": "ok", "target": "A|<B", "links": "0-0"},
         {
             "status": "bad pair",
-            "error": 'unknown name \'target\'; a pair is {"source": "Das Haus ist alt."}',
+            "error": 'target: Extra inputs are not permitted; a pair is {"source": "Das Haus ist alt."}',
             "target": None,
             "links": "",
         },
@@ -475,7 +400,7 @@ def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: p
         raise error
 
     async def ask() -> None:
-        async with asking(replace(work_of(Model()), load_translators=fail)) as client:
+        async with asking(work_of(Model())._replace(load_translators=fail)) as client:
             answer = await client.post("/translate", json=EXAMPLES["/translate"])
             assert (answer.status_code, answer.json()) == (501, {"error": message})
             assert (await client.post("/align", json=EXAMPLES["/align"])).status_code == 200
@@ -484,21 +409,10 @@ def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: p
     assert SECRET not in caplog.text
 
 
-def test_sentences_to_translate_fill_a_batch_sooner() -> None:
-    model = Model()
-
-    async def ask() -> None:
-        async with asking(model) as client:
-            await client.post("/translate", json={"pairs": [{"source": "x" * 200}] * 8})
-
-    run(ask)
-    assert [len(one) for one in model.rounds] == [4, 4]
-
-
 def test_only_json_is_read() -> None:
     """So that no page of another site can have a browser send pairs here without asking first."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        assert post("/align", pairs(("a", "b")), headers={"content-type": kind}).status_code == 422
+        assert post("/align", pairs(("a", "b")), kind).status_code == 422
 
 
 def test_an_error_of_ours_tells_nothing(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,30 +430,21 @@ class Panic(BaseException):
     """As what a library in Rust raises."""
 
 
-@pytest.mark.parametrize("error", [Panic, SystemExit, KeyboardInterrupt])
 def test_when_the_models_thread_has_ended_nobody_waits(
-    error: type[BaseException], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "ROUND_PAIRS", 1)
-
     class Ending(Model):
         def align(self, pairs: Sequence[Pair]) -> list[Alignment]:
-            found = super().align(pairs)
-            if any("end" in pair.source for pair in pairs):
-                raise error(SECRET)
-            return found
+            super().align(pairs)
+            raise Panic(SECRET)
 
     model = Ending()
 
     async def ask() -> None:
         async with asking(model) as client:
-            assert (await client.post("/align", json=pairs(("a", "b")))).status_code == 200
             model.go.clear()
-            waiting = [
-                asyncio.create_task(client.post(path, json=pairs((word, "b"), ("a", "b"))))
-                for path, word in (("/align", "end"), ("/align", "a"), ("/transfer", "a"))
-            ]
-            await until_queued(client, 6)
+            waiting = [asyncio.create_task(client.post(path, json=EXAMPLES[path])) for path in ("/align", "/transfer")]
+            await until_queued(client, 2)
             model.go.set()
             for answer in [*await asyncio.gather(*waiting), await client.post("/align", json=pairs(("a", "b")))]:
                 assert answer.status_code == 503
@@ -549,7 +454,7 @@ def test_when_the_models_thread_has_ended_nobody_waits(
             await until_queued(client, 0)
 
     run(ask)
-    assert f"{error.__name__}: nothing is aligned any more" in caplog.text
+    assert "Panic: nothing is aligned any more" in caplog.text
     assert SECRET not in caplog.text
 
 
@@ -578,25 +483,15 @@ def test_health_and_description() -> None:
             health = {"ready": True, "models": ["model"], "signature": "signature"}
             assert (await client.get("/health")).json() == health
             described = (await client.get("/openapi.json")).json()
-            posts = ["/align", "/transfer", "/translate"]
-            assert [*described["paths"]] == [*posts, "/", "/health", "/metrics"]
+            assert [*described["paths"]] == [*EXAMPLES, "/", "/health", "/metrics"]
             schemas = described["components"]["schemas"]
-            assert set(re.findall('"#/components/schemas/(.*?)"', json.dumps(described))) <= set(schemas)
             for name, sides in (("AlignRequest", ["source", "target"]), ("TranslateRequest", ["source"])):
                 pair = schemas[name]["properties"]["pairs"]["items"]
                 assert ([*pair["properties"]], pair["required"]) == (["id", *sides], sides)
-            requests = ("AlignRequest", "TransferRequest", "TranslateRequest")
-            assert [schemas[name]["example"] for name in requests] == [EXAMPLES[path] for path in posts]
-            about = (await client.get("/")).json()["requests"]
-            assert set(about) == {
-                *(f"POST {path}" for path in posts),
-                "GET /health",
-                "GET /metrics",
-                "GET /openapi.json",
-            }
-            assert set(described["paths"]["/align"]["post"]["responses"]) == {
-                *("200", "400", "401", "413", "422", "429", "500", "503")
-            }
+            assert schemas["AlignRequest"]["example"] == EXAMPLES["/align"]
+            about = set((await client.get("/")).json()["requests"])
+            gets = ("/health", "/metrics", "/openapi.json")
+            assert about == {*(f"POST {path}" for path in EXAMPLES), *(f"GET {path}" for path in gets)}
             for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
                 assert (await client.get(path)).json() == {"error": "no such path; GET / lists them"}
             assert (await client.get("/align")).json() == {"error": "the path takes POST requests only"}
@@ -609,40 +504,24 @@ def test_pages_of_other_sites_need_permission() -> None:
     site = "http://localhost:3000"
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
 
-    async def ask(origins: Sequence[str], origin: str) -> tuple[Any, Any, Any]:
+    async def ask(origins: Sequence[str], origin: str) -> list[tuple[int, str | None]]:
         async with asking(Model(), token="0123456789abcdef", origins=origins) as client:
-            preflight = await client.options("/align", headers={"origin": origin, **asked})
             headers = {"origin": origin, "authorization": "Bearer 0123456789abcdef"}
-            answer = await client.post("/align", json=EXAMPLES["/align"], headers=headers)
-            refused = await client.post("/align", json=EXAMPLES["/align"], headers={"origin": origin})
-            return preflight, answer, refused
+            replies = (
+                await client.options("/align", headers={"origin": origin, **asked}),
+                await client.post("/align", json=EXAMPLES["/align"], headers=headers),
+                await client.post("/align", json=EXAMPLES["/align"], headers={"origin": origin}),
+            )
+            return [(reply.status_code, reply.headers.get("access-control-allow-origin")) for reply in replies]
 
-    preflight, answer, refused = run(lambda: ask(["http://a.example", site], site))
-    assert (preflight.status_code, answer.status_code, refused.status_code) == (200, 200, 401)
-    for reply in (preflight, answer, refused):
-        assert reply.headers["access-control-allow-origin"] == site
-        assert "access-control-allow-credentials" not in reply.headers
-    assert set(preflight.headers["access-control-allow-methods"].split(", ")) == {"GET", "POST"}
-    for origins, origin, code in (([site], "http://b.example", 400), ([site], f"{site}0", 400), ([], site, 401)):
-        for reply, status in zip(run(partial(ask, origins, origin)), (code, 200, 401), strict=True):
-            assert (reply.status_code, reply.headers.get("access-control-allow-origin")) == (status, None)
-
-
-def test_before_its_start_it_is_not_ready() -> None:
-    import httpx
-
-    async def ask() -> Any:
-        app = build_app(work_of(Model()), Limits())
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
-            return await client.get("/health")
-
-    answer = run(ask)
-    assert (answer.status_code, answer.json()["ready"]) == (503, False)
+    assert run(lambda: ask(["http://a.example", site], site)) == [(200, site), (200, site), (401, site)]
+    for origins, origin, code in (([site], f"{site}0", 400), ([], site, 401)):
+        assert run(partial(ask, origins, origin)) == [(code, None), (200, None), (401, None)]
 
 
 def test_metrics() -> None:
     async def ask() -> str:
-        async with asking(Model(), Limits(queue_pairs=1234)) as client:
+        async with asking(Model(), queue_pairs=1234) as client:
             await client.post("/align", json=pairs(("a", "b"), ("", ""), ("boom", "c")))
             await client.post("/transfer", json=pairs(("<a", "b")))
             for n in range(3):

@@ -15,7 +15,7 @@ from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.cli import extract, transfer
 from align.core.types import TextWarning
 from align.io.session import Session
-from align.service import messages, rounds
+from align.service import rounds
 from align.service.work import Work, work_of
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
@@ -81,19 +81,6 @@ def test_translations_are_those_of_the_program(work: Work, run_main: Callable[..
     text = "".join(f"{source}\n" for source in sources)
     lines = run_main(main, "-q", "--translate", *options, "--device", "cpu", stdin=text).out.decode().splitlines()
     assert [pair["target"] if tags else f"{pair['target']} ||| {pair['links']}" for pair in run(ask)] == lines
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_what_is_too_long_for_the_model(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "LINE_CHARACTERS", 10_000)
-
-    async def ask() -> Any:
-        async with asking(work) as client:
-            sides = [("Haus " * 1100, "house"), SIDES[0]]
-            return [(await client.post(path, json=pairs(*sides))).json()["pairs"] for path in ("/align", "/transfer")]
-
-    for replies in run(ask):
-        assert [one["status"] for one in replies] == ["too long", "ok"]
 
 
 FRENCH = (
