@@ -116,7 +116,7 @@ shorter-file-wins  io/reader.py  tests/unit/test_lines.py
 - zip_longest(*streams)
 + zip(*streams)
 output-in-place  io/output.py  tests/cli/test_output.py
-- return sibling(target, ".", f".{digest}.part")
+- return os.path.join(folder, f".{name[:20]}.{digest}.part")
 + return target
 no-line-for-no-link  cli/common.py  tests/cli/test_bad_lines.py
 - out.write(text.encode() + b"\n")

@@ -221,14 +221,7 @@ def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
 
 
 def _partition(positions: Array, length: int, origins: int, tension: float) -> Array:
-    """Sum the decay with the distance from the diagonal over all origins, as two geometric series `[R]`.
-
-    Args:
-        positions: positions of the words, from 1 `[R]`.
-        length: number of words in their sentence, J.
-        origins: number of words that they may come from, I.
-        tension: as trained.
-    """
+    """Sum the decay with the distance from the diagonal over all origins, as two geometric series `[R]`."""
     below = np.floor(positions * origins / length)  # origins at or before the diagonal
     ratio = np.exp(-tension / origins)
 

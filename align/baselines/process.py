@@ -38,9 +38,6 @@ def run_program(tool: str, command: Command, job: Job, output: Path | None = Non
 
     Returns:
         Its stderr.
-
-    Raises:
-        ValueError: the program failed; the message has its exit code and the last lines of its stderr.
     """
     return run_side_by_side(tool, [command], job, [output])[0]
 

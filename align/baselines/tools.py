@@ -176,11 +176,6 @@ def open_run(
         threads: maximum number of threads.
         cut: splits each pair, also those to train on, into the pieces that the tool gets instead of words, e.g.
             `Recorder.encode`. Each direction's links are then converted to words.
-
-    Raises:
-        ModuleNotFoundError: the tool is not installed.
-        ValueError: the tool is unknown or cannot be used like this, there is nothing to train on, or the tool fails or
-            writes impossible links.
     """
     if tool not in TOOLS:
         raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
@@ -221,9 +216,6 @@ def reference_links(pairs: Iterable[Pair]) -> list[Gold]:
     """Return a statistical tool's links of a text, trained on it, in place of gold.
 
     Links of both directions are sure; those that grow-diag-final-and adds are possible.
-
-    Raises:
-        ModuleNotFoundError: the tool is not installed.
     """
     return [
         Gold(forward & reverse, METHODS[DEFAULT_METHOD](forward, reverse))

@@ -213,9 +213,8 @@ class JobRun:
     def run(self) -> None:
         """Do all files that are not finished."""
         from align.jobs.files import RUN, join, make_folder
-        from align.jobs.job import Job, open_run
+        from align.jobs.job import Job, choose, open_run, sample
         from align.jobs.local import share_of
-        from align.jobs.sample import choose, sample
 
         options, progress = self._options, self._progress
         keep_freed_memory()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 
 from align.core.types import Pair
@@ -21,16 +21,11 @@ FIRST_BYTES = 1 << 26
 """Memory of these lines' words from which on no more are read."""
 
 COUNTED_BYTES = 1 << 29
-"""Bytes of a file in which lines are counted, after decompression."""
+"""Bytes of a file in which lines are counted, after decompression; larger files are not compared."""
 
 
 def open_text(source: Input) -> closing[Text]:
-    """Open the input for a context, after its checks; see `Text`.
-
-    Raises:
-        OSError: a file cannot be opened.
-        DataError: one of the first lines cannot be read, or parallel files differ in length.
-    """
+    """Open the input for a context, after its checks; see `Text`."""
     if are_regular(source.files):
         with closing(Text(source)) as text:
             check_first(text)
@@ -56,29 +51,18 @@ def check_first(pairs: Iterable[Pair]) -> None:
 
 
 def check_lengths(names: Sequence[str]) -> None:
-    """Compare the numbers of lines of files; those with more than COUNTED_BYTES are left out.
-
-    Raises:
-        DataError: two files differ.
-    """
-    counts = [(name_shown(name), lines) for name in names if (lines := count_lines(name)) is not None]
-    for other in counts[1:]:
-        if other[1] != counts[0][1]:
-            raise differ(counts[0], other)
-
-
-def count_lines(name: str) -> int | None:
-    """Return the number of lines of a file; None if it is large, or compressed data is damaged."""
-    lines = size = 0
-    block = b""
-    try:
-        with open_lines(name) as stream:
-            while more := stream.read(1 << 20):
+    """Compare the numbers of lines of files; large ones are left out, and damaged ones, which fail later."""
+    counts: list[tuple[str, int]] = []
+    for name in names:
+        lines = size = 0
+        block = b""
+        with suppress(OSError, *DAMAGED), open_lines(name) as stream:
+            while (more := stream.read(1 << 20)) and size <= COUNTED_BYTES:
                 block = more
                 lines += block.count(b"\n")
                 size += len(block)
-                if size > COUNTED_BYTES:
-                    return None
-    except (OSError, *DAMAGED):
-        return None
-    return lines + bool(block and not block.endswith(b"\n"))
+            if size <= COUNTED_BYTES:
+                counts.append((name_shown(name), lines + bool(block and not block.endswith(b"\n"))))
+    for other in counts[1:]:
+        if other[1] != counts[0][1]:
+            raise differ(counts[0], other)

@@ -25,9 +25,6 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
     Args:
         file: path, or a binary stream that is read to its end.
         digest: the hash object to update; None for a new BLAKE2b of 32 bytes.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     digest = digest or blake2b(digest_size=32)
     if isinstance(file, str | Path):
@@ -40,11 +37,7 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder until this one has ended.
-
-    Raises:
-        ValueError: another run holds the folder.
-    """
+    """Keep other runs out of a folder until this one has ended."""
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,11 +49,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def load_json(data: bytes) -> Any:
-    """Read JSON.
-
-    Raises:
-        ValueError: the data is not JSON, or nested too deeply.
-    """
+    """Read JSON."""
     try:
         return json.loads(data)
     except RecursionError:

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 from align.io.compression import PACKERS
 from align.io.process import unfinished
 
-NAME_MAX = 255
-
 
 class NamedFile(io.FileIO):
     """An open file or device to write to, whose errors carry the name that the user gave.
@@ -62,11 +60,7 @@ def cannot_write(shown: str) -> Iterator[None]:
 
 
 def existing_mode(path: str) -> int | None:
-    """Return type and permissions of an existing output file; None if there is none.
-
-    Raises:
-        OSError: the file is read-only, or its name is too long.
-    """
+    """Return type and permissions of an existing output file; None if there is none."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -76,26 +70,11 @@ def existing_mode(path: str) -> int | None:
     return mode
 
 
-def sibling(target: str, prefix: str, suffix: str) -> str:
-    """Return a name next to a file for another one that belongs to it, as long as the file system allows."""
-    folder, name = os.path.split(target)
-    if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
-        name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
-    return os.path.join(folder, prefix + name + suffix)
-
-
 def temporary_name(target: str) -> str:
     """Return the name of a file until it is complete; its digest tells it from files that are not of this package."""
-    digest = hashlib.blake2b(os.fsencode(os.path.basename(target)), digest_size=4).hexdigest()
-    return sibling(target, ".", f".{digest}.part")
-
-
-def longest_name(folder: str) -> int:
-    """Return the maximum number of bytes in the name of a file in a folder."""
-    try:
-        return os.pathconf(folder or ".", "PC_NAME_MAX")
-    except (OSError, ValueError):
-        return NAME_MAX
+    folder, name = os.path.split(target)
+    digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
+    return os.path.join(folder, f".{name[:20]}.{digest}.part")
 
 
 def link_target(path: str) -> str:
@@ -105,62 +84,42 @@ def link_target(path: str) -> str:
 
 def parts_of(path: str) -> str:
     """Return the folder for the shards of a result."""
-    return sibling(link_target(path), "", ".parts")
+    return f"{link_target(path)}.parts"
 
 
 def record_of(path: str) -> str:
     """Return the name of the record of a complete result."""
-    return sibling(link_target(path), "", ".run.json")
-
-
-def lock(descriptor: int) -> bool:
-    """Lock an open file for as long as it is open in this process or in one that inherits it.
-
-    On file systems without locks this always succeeds.
-
-    Returns:
-        False if another process holds the lock.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
+    return f"{link_target(path)}.run.json"
 
 
 def open_locked(part: str, shown: str) -> int:
     """Open and lock a file to write a result to; it may contain the output of an interrupted run.
 
-    Args:
-        part: the file; it is created if missing.
-        shown: name of the result in errors.
-
-    Raises:
-        OSError: the file cannot be written, is not a regular file of the user's, or is locked by another run.
+    It stays locked for as long as it is open in this process or in one that inherits it; file systems without locks
+    are taken as they are. `shown` is the name of the result in errors.
     """
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
-            with cannot_write(shown):
-                descriptor = os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            try:
-                descriptor = os.open(part, flags)
-            except FileNotFoundError:  # a run that has just ended has removed it
-                continue
-        status = os.fstat(descriptor)
-        error = None
+            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR):
+                raise OSError(errno.EEXIST, "is in the way: remove it", part) from None
+            raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
+        status, refusal = os.fstat(descriptor), None
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
-            error = OSError(errno.EEXIST, "is in the way: remove it", part)
-        elif not lock(descriptor):
-            error = OSError(errno.EBUSY, "another run is still writing it", shown)
-        elif _is_file(descriptor, part):
+            refusal = OSError(errno.EEXIST, "is in the way: remove it", part)
+        else:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                refusal = OSError(errno.EBUSY, "another run is still writing it", shown)
+            except OSError:
+                pass
+        if not refusal and _is_file(descriptor, part):
             return descriptor
         os.close(descriptor)
-        if error:
-            raise error
+        if refusal:
+            raise refusal
 
 
 def _is_file(descriptor: int, part: str) -> bool:
@@ -200,9 +159,6 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
 
     Args:
         path: the file; None or "-" for stdout.
-
-    Raises:
-        OSError: the output cannot be written, or the disk is full; names the file.
     """
     if path is None or path == "-":
         if sys.stdout is None:
@@ -233,9 +189,6 @@ def replace_file(target: str, shown: str | None = None, mode: int | None = None)
         target: its name.
         shown: its name in errors, if different.
         mode: see `existing_mode`.
-
-    Raises:
-        OSError: the file cannot be written, or another run is writing it.
     """
     part, shown = temporary_name(target), shown or target
     file = NamedFile(open_locked(part, shown), shown)

@@ -120,12 +120,7 @@ class Workers(Pool):
         return job
 
     def finish(self, job: Job) -> list[Any]:
-        """Wait for a job and return its outcomes.
-
-        Raises:
-            Exception: the error of the task.
-            ChildProcessError: a worker has died.
-        """
+        """Wait for a job and return its outcomes."""
         if not self.shared:
             return self._tasks[job.task](*job.arguments, self._on_batch)
         while not job.done:
@@ -135,11 +130,7 @@ class Workers(Pool):
         return job.outcomes
 
     def hear(self, timeout: float | None = None) -> list[QueuedJob]:
-        """Wait until a worker reports something or the timeout in seconds expires, and return the finished jobs.
-
-        Raises:
-            ChildProcessError: a worker has died, and its jobs are not to be repeated.
-        """
+        """Wait until a worker reports something or the timeout in seconds expires, and return the finished jobs."""
         at_work = {worker.connection: worker for worker in self._workers if worker.jobs}
         finished: list[QueuedJob] = []
         for connection in wait(list(at_work), timeout):

@@ -160,17 +160,10 @@ def release_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-_QUOTA_FILES = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
-"""Files with a quota and its period in microseconds, of control groups version 2 and version 1."""
-
-
 def cpu_quota(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return the cores that Linux's control group may use, rounded up; None without a quota, and on other systems."""
-    for names in _QUOTA_FILES:
-        try:
-            quota, period = (int(number) for name in names for number in (groups / name).read_text("ascii").split())
-        except (OSError, ValueError):  # there is no such file, or it says "max"
-            continue
-        if quota > 0 and period > 0:
-            return -(-quota // period)
-    return None
+    try:
+        quota, period = map(int, (groups / "cpu.max").read_text("ascii").split())
+    except (OSError, ValueError):  # there is no such file, or it says "max"
+        return None
+    return -(-quota // period)

@@ -116,9 +116,6 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
 
     Args:
         on_open: callback that receives the raw file, before decompression.
-
-    Raises:
-        DataError: stdin is closed.
     """
     if name == "-" and sys.stdin is None:
         raise DataError("stdin is closed")
@@ -131,13 +128,7 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
 
 
 def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> Iterator[str]:
-    """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
-
-    Raises:
-        LineError: a line is not UTF-8; names the file and the line.
-        DataError: the file is of a type that is not text, compressed data is damaged, or the disk fails; names the file
-            and the line.
-    """
+    """Decode lines, without their ends (LF or CRLF) and without a byte order mark."""
     number = 0
     try:
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
@@ -169,11 +160,7 @@ class SideSplitter:
         self._separator = ""
 
     def __call__(self, line: str) -> tuple[str, str]:
-        """Split a line; a line of spaces has two blank sides.
-
-        Raises:
-            ValueError: the line has no separator, another one than previous lines, or more than one.
-        """
+        """Split a line; a line of spaces has two blank sides."""
         if not line.strip(" \t"):
             return "", ""
         if "||||" in line:
@@ -195,11 +182,7 @@ class SideSplitter:
 
 
 def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
-    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
-
-    Raises:
-        ValueError: the line has too few columns.
-    """
+    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones."""
     if not line.strip(" \t"):
         return ("",) * len(columns)
     fields = line.split("\t")
@@ -234,10 +217,6 @@ def read_bitext(
 
     Args:
         columns: columns of source and target, from 1, between TABs; None for lines that hold only these two.
-
-    Raises:
-        LineError: a line cannot be split; names the file and the line.
-        DataError: without `columns`, the lines begin with a running number.
     """
     split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
     rows = ((line,) for line in lines)
@@ -257,9 +236,6 @@ def refuse_numbers(rows: Iterable[tuple[str, ...]], names: Sequence[str]) -> Ite
     Args:
         rows: the lines of all files with the same number.
         names: names of the files in errors; further columns may hold anything.
-
-    Raises:
-        DataError: the lines are numbered; names the file.
     """
     before: list[int | None] = []
     left = 3
@@ -281,9 +257,6 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 
     Args:
         files: lines of each, or what was read from each line.
-
-    Raises:
-        DataError: the files differ in length; gives the number of lines of two of them.
     """
     streams = [iter(lines) for lines in files]
     for number, lines in enumerate(zip_longest(*streams), 1):
@@ -316,10 +289,6 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
         source: file of the source sentences; `.gz`, `.xz` and `.zst` are decompressed, `-` is stdin.
         target: file of their translations, line by line.
         names: names of the files in errors, if different.
-
-    Raises:
-        OSError: a file cannot be opened.
-        DataError: the files differ in length, are not text, or their lines begin with a running number.
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:
@@ -390,10 +359,6 @@ class Text(Iterator[Pair]):
     Attributes:
         lines: number of pairs read so far.
         bad: the policy for unreadable lines, and the lines that became blank.
-
-    Raises:
-        OSError: a file cannot be opened.
-        DataError: on reading: a line cannot be read, or compressed data is damaged; names file and line.
     """
 
     def __init__(self, source: Input) -> None:

@@ -70,11 +70,7 @@ class Session:
     def results(
         self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]
     ) -> Generator[tuple[T, list[Alignment]], None, None]:
-        """Yield each item with the alignments of its pairs, in order; an item is done when the next one is asked for.
-
-        Raises:
-            LostItemError: as many items do not come out as went in, or in another order.
-        """
+        """Yield each item with the alignments of its pairs, in order; it is done when the next one is asked for."""
         with closing(self._aligned(items, pairs_of)) as results:
             for result in results:
                 yield result

@@ -43,10 +43,6 @@ class Shards:
         out: the current shard.
         listing: its list of bad lines.
         complete: whether the result is there already.
-
-    Raises:
-        DataError: another run is writing the result, or a file of this name has no record.
-        OSError: the folder cannot be written.
     """
 
     def __init__(self, path: str, listing: str | None = None) -> None:
@@ -74,9 +70,6 @@ class Shards:
         Args:
             run: what the result depends on, by name: settings, inputs with their sizes and times.
             size: lines of a shard.
-
-        Raises:
-            DataError: the result or its shards are those of another run; says how it differs.
         """
         self._run, self.size = run, size
         path = self._files[0]
@@ -156,11 +149,7 @@ class Shards:
             _write(record_of(self._files[0]), self._run)
 
     def _compare(self, record: str, made: str) -> None:
-        """Check that a record is of this run.
-
-        Raises:
-            DataError: it is of another one.
-        """
+        """Check that a record is of this run."""
         if changes := differences(_read(record), self._run):
             raise DataError(f"was made with other settings ({changes})", file=made, hint=anew(made))
 

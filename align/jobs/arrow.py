@@ -21,14 +21,11 @@ TEXT = ("string", "large_string", "string_view", "null")
 
 
 def check_columns(schema: pa.Schema, columns: Mapping[str, str | None]) -> None:
-    """Check that a table has each column once, strings in source and target, and no name conflict with the result.
+    """Check that a flat table has each column once, strings in source and target, and no column of the result.
 
     Args:
-        schema: of a flat table, in which the field b of a column of structs a is the column `a.b`.
+        schema: of a table in which the field b of a column of structs a is the column `a.b`.
         columns: names of the columns source, target and, if there is one, id, by the argument that names each.
-
-    Raises:
-        DataError: a check failed; the message lists the columns.
     """
     import pyarrow as pa
 
@@ -85,16 +82,11 @@ def schema_of(links: str) -> pa.Schema:
     return pa.schema({"links": pa.string(), "status": pa.string()})
 
 
-def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Convert alignments to an Arrow batch.
-
-    Args:
-        alignments: alignments of some rows.
-        status: status of each row.
-        schema: as returned by `schema_of`.
-    """
+def batch_of(alignments: Sequence[Alignment], schema: pa.Schema) -> pa.RecordBatch:
+    """Convert alignments of some rows to an Arrow batch of a schema that `schema_of` returned."""
     import pyarrow as pa
 
+    status = [status_of(alignment) for alignment in alignments]
     if schema.names == ["links", "status"]:
         return pa.record_batch([[str(alignment) for alignment in alignments], status], schema=schema)
     rows = [[(*link, alignment.scores[link]) for link in alignment] for alignment in alignments]

@@ -20,13 +20,7 @@ RUN = "_run"
 
 
 class InputFile(NamedTuple):
-    """A file to align.
-
-    Attributes:
-        place: its path, or its URI.
-        size: in bytes.
-        modified: when it was changed last, as its file system says.
-    """
+    """A file to align: its path or URI, its size in bytes, and when it was changed last, as its file system says."""
 
     place: str
     size: int
@@ -49,11 +43,7 @@ def is_local(place: str) -> bool:
 
 
 def locate(place: str) -> tuple[Any, str]:
-    """Return the file system of a path or a URI, and the path in it.
-
-    Raises:
-        DataError: no file system of this kind is installed, the URI is invalid, or it contains a secret.
-    """
+    """Return the file system of a path or a URI, and the path in it; refuse URIs that contain a secret."""
     if is_local(place):
         return fsspec.filesystem("file"), os.path.abspath(place.removeprefix("file://"))
     scheme, _, rest = place.partition("://")
@@ -69,11 +59,7 @@ def locate(place: str) -> tuple[Any, str]:
 
 
 def stat(place: str) -> InputFile:
-    """Return the current size and time of a file.
-
-    Raises:
-        DataError: the file does not exist.
-    """
+    """Return the current size and time of a file."""
     filesystem, path = locate(place)
     with cannot_read(place):
         about = filesystem.info(path)
@@ -94,9 +80,6 @@ def find(patterns: Sequence[str]) -> list[InputFile]:
     """Return the files that match patterns of a shell, sorted by name, without duplicates.
 
     A name that exists is that of a file, whatever it contains.
-
-    Raises:
-        DataError: a pattern matches no file.
     """
     files: dict[str, InputFile] = {}
     for pattern in patterns:
@@ -129,11 +112,7 @@ def cannot_read(place: str) -> Iterator[None]:
 
 @contextmanager
 def open_file(place: str) -> Iterator[Any]:
-    """Open a file for reading from any position.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """Open a file for reading from any position."""
     filesystem, path = locate(place)
     with cannot_read(place):
         stream = filesystem.open(path, "rb")
@@ -158,11 +137,7 @@ def remove(place: str) -> None:
 
 @contextmanager
 def whole_file(place: str) -> Iterator[BinaryIO]:
-    """Open a file that appears only when it is complete, and replaces an earlier one; its suffix sets the compression.
-
-    Raises:
-        OSError: the file cannot be written, or another run is writing it.
-    """
+    """Open a file that appears when it is complete, and replaces an earlier one; its suffix sets the compression."""
     filesystem, path = locate(place)
     if is_local(place):
         with replace_file(path, place) as out:

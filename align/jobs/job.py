@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
 from align.core.aligner import Aligner
+from align.core.consistency import CHOOSING_PAIRS
 from align.core.errors import DataError, LineError
 from align.core.formats import to_json
-from align.core.types import Choice, Pair
+from align.core.stream import BUFFER, chunks
+from align.core.types import Choice, Pair, TextWarning
 from align.io.manifest import differences
 from align.io.session import Session
 from align.jobs.arrow import status_of
@@ -31,7 +35,7 @@ from align.jobs.files import (
     whole_file,
     write_record,
 )
-from align.jobs.readers import Columns, Rows, kind_of, open_rows
+from align.jobs.readers import Columns, kind_of, open_rows
 from align.jobs.writers import WRITERS, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
@@ -76,16 +80,13 @@ def open_run(
 
     Args:
         folder: folder of the results.
-        settings: what the results depend on, by name.
+        settings: what the results depend on, by name; other ones are refused.
         choose: chooses where each direction is read, which takes a while.
         sign: returns the signature at these choices.
-        names: names of all outputs.
+        names: names of all outputs; existing files that are not of a job are refused.
 
     Returns:
         `settings`, `choices` and `signature`.
-
-    Raises:
-        DataError: the folder has other settings, or has files of these names that are not of a job.
     """
     place = join(folder, RUN, "run.json")
     with claimed(folder, "run.json", wait=-1):
@@ -108,9 +109,6 @@ def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[None]
 
     Args:
         wait: seconds to wait for another worker; None for PATIENCE, -1 without limit.
-
-    Raises:
-        DataError: another worker has it.
     """
     if not is_local(folder):
         yield
@@ -130,18 +128,9 @@ def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[None]
 def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tuple[dict[str, Any], bool]:
     """Align a file, unless it is finished: its output appears, all at once, and then its marker in `_run`.
 
-    Args:
-        job: what to do with the file.
-        file: file to align.
-        on_rows: callback for the progress.
-
     Returns:
         The marker, which has the numbers of `rows`, and of rows without links by reason (`counts`); and whether the
         file was finished before.
-
-    Raises:
-        DataError: the file or a row of it cannot be read, or has changed since it was finished, or in the meantime.
-        OSError: the output cannot be written.
     """
     output, marker_place = join(job.output, file.name), join(job.output, RUN, f"{file.name}.json")
     rejects_place = join(job.output, RUN, f"{file.name}.bad.jsonl")
@@ -163,15 +152,22 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
             rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
             out = stack.enter_context(whole_file(output))
             rejects = stack.enter_context(whole_file(rejects_place))
+            aligned = stack.enter_context(closing(Session(job.aligner).results(pairs, lambda pair: [pair])))
 
             def reject(error: LineError, raw: Any) -> None:
                 record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}
                 rejects.write(to_json(record).encode() + b"\n")
 
+            def results() -> Iterator[Result]:
+                for pair, (alignment,) in aligned:
+                    counts[status_of(alignment)] += 1
+                    yield alignment, pair.origin.item if job.columns.id else pair.id
+                    if on_rows and pair.id % TELL_EVERY == 0:
+                        on_rows(pair.id, rows.share)
+
             rows.bad.on_blank = reject
             about = {"signature": job.signature, "input": file.place, "input-size": str(file.size)}
-            results = _results(job, rows, pairs, counts, on_rows)
-            WRITERS[kind_of(file.name)](results, out, job.links, rows.id_field, about)
+            WRITERS[kind_of(file.name)](results(), out, job.links, rows.id_field, about)
             if stat(file.place) != file:
                 raise DataError("changed while it was read; it is not done", file=file.place)
         if not rows.bad.count:
@@ -182,14 +178,35 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
         return marker, False
 
 
-def _results(
-    job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
-) -> Iterator[Result]:
-    """Yield the result of each row, and count them by status."""
-    with closing(Session(job.aligner).results(pairs, lambda pair: [pair])) as aligned:
-        for pair, (alignment,) in aligned:
-            status = status_of(alignment)
-            counts[status] += 1
-            yield Result(alignment, status, pair.origin.item if rows.columns.id else pair.id)
-            if on_rows and pair.id % TELL_EVERY == 0:
-                on_rows(pair.id, rows.share)
+SAMPLED_FILES = 50
+"""Maximum number of files to sample from."""
+
+SAMPLED_BYTES = 1_000_000
+"""Maximum number of bytes of a sampled row: reading its pieces takes many times as much memory."""
+
+
+def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
+    """Yield the first rows of files from all over a job: 1,000 rows or fewer, of 50 files or fewer.
+
+    The files are taken at equal distances, in the order of their places, and give the same number of rows each. Blank
+    rows, very long ones, unreadable ones, and all after an unreadable part of a file are skipped.
+    """
+    count = min(SAMPLED_FILES, len(files))
+    for n in range(count):
+        file = files[n * len(files) // count]
+        # what cannot be read is reported when the file is aligned
+        with suppress(DataError), open_rows(file, columns._replace(id=None), True) as (_, pairs):
+            usable = (pair for pair in pairs if not (pair.origin.error or pair.blank or pair.memory() >= SAMPLED_BYTES))
+            yield from islice(usable, -(-CHOOSING_PAIRS // count))
+
+
+def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
+    """Choose where the text of these pairs is read, in each direction; warn if it does not look like the model's."""
+    first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
+    chosen = aligner.choose([aligner.encode(pair) for pair in first])
+    if not chosen:
+        return aligner.fixed().choices
+    foreign = aligner.check.add(first) if aligner.check else ""
+    for doubt in (*chosen.doubts, *filter(None, [foreign])):
+        warnings.warn(doubt, TextWarning, stacklevel=2)
+    return chosen.choices

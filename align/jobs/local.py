@@ -45,16 +45,7 @@ Event: TypeAlias = Progress | Done | Failed
 
 
 def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[Event, None, None]:
-    """Align files in worker processes, the largest first; if a worker dies, another one repeats its file.
-
-    Args:
-        job: what to do with each file.
-        files: files to align.
-        workers: number of processes.
-
-    Yields:
-        The progress of each file, and in the end that it is done, or why not.
-    """
+    """Align files in worker processes, the largest first; if a worker dies, another one repeats its file."""
     progress: deque[Event] = deque()
     tasks = {"align": partial(align_in_worker, job)}
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
@@ -90,11 +81,5 @@ def largest_first(files: Sequence[InputFile]) -> list[InputFile]:
 
 
 def share_of(files: Sequence[InputFile], number: int, count: int) -> list[InputFile]:
-    """Return one part of a job's files, about equal to the others in bytes, dealt out in turn, the largest first.
-
-    Args:
-        files: files of the job.
-        number: number of the part, from 1.
-        count: number of parts.
-    """
+    """Return one of `count` parts of a job's files, about equal to the others in bytes; `number` is from 1."""
     return largest_first(files)[number - 1 :: count]

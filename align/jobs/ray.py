@@ -39,12 +39,6 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
         files: files to align.
         workers: files that are done at a time; None for one per CPU of the cluster, or one per GPU if the model is on
             one.
-
-    Yields:
-        For each file that it is done, or why not.
-
-    Raises:
-        ChildProcessError: there is no such cluster, or it has ended.
     """
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     left = largest_first(files)[::-1]

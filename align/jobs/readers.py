@@ -25,10 +25,7 @@ from align.jobs.files import InputFile, cannot_read, open_file
 
 
 class Columns(NamedTuple):
-    """Columns of source, target and id; None for the default columns.
-
-    Lines of text have column numbers, from 1, instead of names.
-    """
+    """Columns of source, target and id; None for the default ones. Lines of text have numbers from 1, not names."""
 
     source: str | None = None
     target: str | None = None
@@ -36,37 +33,31 @@ class Columns(NamedTuple):
 
 
 class Rows:
-    """The rows of a file as they are read.
+    """The rows of a file as they are read: their number, their share of the file, and the policy for unreadable ones.
 
-    Args:
-        file: file to read.
-        columns: columns of source, target and id.
-        blank: whether an unreadable row becomes a blank one.
-
-    Attributes:
-        read: number of rows read so far.
-        share: their share of the file.
-        last: the last line, unchanged.
-        id_field: Arrow field of a Parquet file's ids, if it has any.
-        bad: the policy for unreadable rows.
+    `id_field` is the Arrow field of a Parquet file's ids, if it has any.
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
         self.file, self.columns, self.bad = file, columns, BadLines(blank)
-        self.read, self.share, self.last = 0, 0.0, b""
+        self.read, self.share, self._last = 0, 0.0, b""
         self.id_field: Any = None
 
-    def lines(self, raw: Any) -> Iterator[bytes]:
-        """Yield the decompressed lines of the file."""
+    def lines(self, raw: Any) -> Iterator[str]:
+        """Yield the decompressed and decoded lines of the file."""
         opener = next((opener for end, opener in OPENERS.items() if self.file.name.endswith(end)), io.BufferedReader)
-        for number, self.last in enumerate(opener(raw)):
-            if number % BUFFER == 0:
-                self.share = min(1.0, raw.tell() / max(1, self.file.size))
-            yield self.last
+
+        def lines() -> Iterator[bytes]:
+            for number, self._last in enumerate(opener(raw)):
+                if number % BUFFER == 0:
+                    self.share = min(1.0, raw.tell() / max(1, self.file.size))
+                yield self._last
+
+        return read_lines(lines(), self.file.place, self.on_bad_line)
 
     def on_bad_line(self, error: LineError) -> None:
         """Raise on an unreadable line, or note it, with invalid bytes escaped."""
-        self.bad(error, raw=self.last.removesuffix(b"\n").decode(errors="backslashreplace"))
+        self.bad(error, raw=self._last.removesuffix(b"\n").decode(errors="backslashreplace"))
 
     def pairs(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Yield the pairs with their row, and count them; add file and row to errors of Arrow and the file system."""
@@ -97,9 +88,6 @@ def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[
         file: of a type in `READERS`.
         columns: columns of source, target and id.
         blank: whether an unreadable row becomes a blank one.
-
-    Raises:
-        DataError: now or while reading: the file or a row cannot be read; names file and row.
     """
     rows = Rows(file, columns, blank)
     with open_file(file.place) as stream:
@@ -108,16 +96,17 @@ def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[
 
 def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines `source ||| target` or `source TAB target`, or with two of several columns."""
-    columns, name, on_bad = rows.columns, rows.file.place, rows.on_bad_line
-    numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
-    return read_bitext(read_lines(rows.lines(stream), name, on_bad), name, numbers, on_bad)
+    source, target, _ = rows.columns
+    numbers = (int(source), int(target)) if source and target else None
+    return read_bitext(rows.lines(stream), rows.file.place, numbers, rows.on_bad_line)
 
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines of JSON objects; a blank line is a blank row."""
+    source, target, id_name = rows.columns
     objects = without = 0
-    for number, line in enumerate(read_lines(rows.lines(stream), rows.file.place, rows.on_bad_line), 1):
-        texts, id = ["", ""], None
+    for number, line in enumerate(rows.lines(stream), 1):
+        sides, id = ["", ""], None
         if line.strip(" \t"):
             objects += 1
             try:
@@ -127,20 +116,13 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
                     raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
                 if not isinstance(record, dict):
                     raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
-                if (column := rows.columns.id) is not None:
-                    value = _value(record, column)
-                    try:
-                        to_json(value)
-                    except ValueError:
-                        message = f"{column!r} has a number that is NaN or infinite, which JSON has no form for"
-                        raise ValueError("wrong fields", message) from None
-                    id = value
-                texts = [_text(record, name) for name in rows.columns[:2] if name]
+                id = _finite(record, id_name) if id_name is not None else None
+                sides = [_text(record, str(name)) for name in (source, target)]
             except ValueError as error:
                 reason, message = error.args
                 without += message.startswith("no field")
                 rows.on_bad_line(LineError(message, reason, file=rows.file.place, line=number))
-        yield Pair(split_words(texts[0]), split_words(texts[1]), number, origin=Origin(item=id))
+        yield Pair(split_words(sides[0]), split_words(sides[1]), number, origin=Origin(item=id))
     if without and without == objects:
         hint = "name them with ‹columns›"
         raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
@@ -149,8 +131,7 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
 def _value(record: dict[str, Any], name: str) -> Any:
     """Return the value of a field; `a.b` is the field b of an object a, and null where a is.
 
-    Raises:
-        ValueError: there is none; its arguments are the reason in two words, and a full message.
+    The errors of this and of the next functions have two arguments: the reason in two words, and the message.
     """
     value: Any = record
     for key in [name] if name in record else name.split("."):
@@ -163,12 +144,17 @@ def _value(record: dict[str, Any], name: str) -> Any:
     return value
 
 
-def _text(record: dict[str, Any], name: str) -> str:
-    """Return the value of a field, which must be text.
+def _finite(record: dict[str, Any], name: str) -> Any:
+    value = _value(record, name)
+    try:
+        to_json(value)
+    except ValueError:
+        message = f"{name!r} has a number that is NaN or infinite, which JSON has no form for"
+        raise ValueError("wrong fields", message) from None
+    return value
 
-    Raises:
-        ValueError: it is not; its arguments are the reason in two words, and a full message.
-    """
+
+def _text(record: dict[str, Any], name: str) -> str:
     value = _value(record, name)
     if value is None:
         raise ValueError("null", f"{name!r} is null")
@@ -181,13 +167,17 @@ def _text(record: dict[str, Any], name: str) -> str:
     return value
 
 
+EXTENSION_TYPES = (
+    *(f"ray.data.arrow_{name}" for name in ("tensor", "tensor_v2", "variable_shaped_tensor", "pickled_object")),
+    "arrow.py_extension_type",
+)
+"""Extension types that may be registered with Arrow, and whose metadata Ray or Arrow may unpickle with the schema."""
+
+
 def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Open a table, check that it has the columns, and read two of strings, and the ids, a batch of rows at a time.
 
     An id is an array of one: Python has no values for some of Arrow's, such as late dates.
-
-    Raises:
-        DataError: a column is missing, or it is not a Parquet file.
     """
     for name in EXTENSION_TYPES:  # read as their storage types
         with suppress(KeyError):  # not registered
@@ -215,14 +205,12 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
                     ids.validate(full=True)
                 except pa.ArrowException as error:
                     raise DataError(f"column {id!r} cannot be read: {one_line(error)}", file=place) from None
-            sides_of = [part[name].combine_chunks() for name in (source, target)]
-            for n, row in enumerate(rows_of(sides_of)):
+            for n, row in enumerate(rows_of([part[name].combine_chunks() for name in (source, target)])):
                 number += 1
                 *texts, why = read_sides(row)
                 if why:
                     raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
-                    message = f"{source!r} or {target!r} is {why}"
-                    rows.bad(LineError(message, why, file=place, line=number), raw=raw)
+                    rows.bad(LineError(f"{source!r} or {target!r} is {why}", why, file=place, line=number), raw=raw)
                 item = None if ids is None else ids.slice(n, 1)
                 yield Pair(split_words(texts[0]), split_words(texts[1]), number, origin=Origin(item=item))
             rows.share = number / max(1, total)
@@ -230,13 +218,6 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
             raise DataError(f"{number:,} rows, where it says {total:,}", file=place)
 
     return pairs()
-
-
-EXTENSION_TYPES = (
-    *(f"ray.data.arrow_{name}" for name in ("tensor", "tensor_v2", "variable_shaped_tensor", "pickled_object")),
-    "arrow.py_extension_type",
-)
-"""Extension types that may be registered with Arrow, and whose metadata Ray or Arrow may unpickle with the schema."""
 
 
 READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {

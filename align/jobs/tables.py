@@ -12,15 +12,7 @@ from align.core.stream import chunks
 from align.core.text import make_pair
 from align.core.types import Origin, Pair
 from align.io.session import Session
-from align.jobs.arrow import (
-    LinksAs,
-    batch_of,
-    check_columns,
-    read_sides,
-    rows_of,
-    schema_of,
-    status_of,
-)
+from align.jobs.arrow import LinksAs, batch_of, check_columns, read_sides, rows_of, schema_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +74,7 @@ def align_table(
     schema = schema_of(links)
     batches = []
     for chunk in chunks((alignment for _, (alignment,) in aligned), ROWS, lambda alignment: alignment.pair.memory()):
-        batches.append(batch_of(chunk, list(map(status_of, chunk)), schema))
+        batches.append(batch_of(chunk, schema))
     results = pa.Table.from_batches(batches, schema)
     return results if id is None else results.add_column(0, table.schema.field(id), table[id])
 
@@ -95,11 +87,7 @@ def for_rows(aligner: Aligner) -> Aligner:
 
 
 def check_links(links: str) -> None:
-    """Check that a form of links is known.
-
-    Raises:
-        ValueError: it is unknown.
-    """
+    """Check that a form of links is known."""
     if links not in get_args(LinksAs):
         raise ValueError(f"links is one of {', '.join(get_args(LinksAs))}; not {links!r}")
 

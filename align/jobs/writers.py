@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,25 +11,13 @@ import pyarrow.parquet as pq
 from align.core.formats import format_pharaoh, to_json
 from align.core.stream import chunks
 from align.core.types import Alignment
-from align.jobs.arrow import batch_of, schema_of
+from align.jobs.arrow import batch_of, schema_of, status_of
 
 GROUP = 10_000
 """Rows per row group of Parquet."""
 
-
-class Result(NamedTuple):
-    """The result of a row.
-
-    Attributes:
-        alignment: its links.
-        status: why there are none: "blank", "too long", or why the row could not be read; "" if it was aligned.
-        id: identifies the row: its number, from 1, or the value of its id column; for Parquet an Arrow array of one.
-    """
-
-    alignment: Alignment
-    status: str
-    id: Any
-
+Result: TypeAlias = tuple[Alignment, Any]
+"""The alignment of a row, and its id: its number, from 1, or the value of its id column, in Parquet an array of one."""
 
 Write: TypeAlias = Callable[[Iterable[Result], BinaryIO, str, Any, Mapping[str, str]], None]
 """Writes results to a file, given the form of links, the Arrow field of the ids if there is one, and metadata."""
@@ -37,8 +25,8 @@ Write: TypeAlias = Callable[[Iterable[Result], BinaryIO, str, Any, Mapping[str, 
 
 def write_text(results: Iterable[Result], out: BinaryIO, *_: Any) -> None:
     """Write a Pharaoh line for each result."""
-    for result in results:
-        out.write(format_pharaoh(result.alignment).encode() + b"\n")
+    for alignment, _id in results:
+        out.write(format_pharaoh(alignment).encode() + b"\n")
 
 
 def write_json(results: Iterable[Result], out: BinaryIO, links: str, *_: Any) -> None:
@@ -46,14 +34,14 @@ def write_json(results: Iterable[Result], out: BinaryIO, links: str, *_: Any) ->
 
     Words are omitted: they are in the input, which may be very large.
     """
-    for alignment, status, id in results:
+    for alignment, id in results:
         record: dict[str, Any] = {"id": id}
         if links == "pharaoh":
             record["links"] = format_pharaoh(alignment)
         else:
             content = alignment.to_dict()
             record |= {name: content[name] for name in ("links", "scores", "agreement") if name in content}
-        out.write(to_json({**record, "status": status}).encode() + b"\n")
+        out.write(to_json({**record, "status": status_of(alignment)}).encode() + b"\n")
 
 
 def write_parquet(
@@ -64,9 +52,9 @@ def write_parquet(
     ids = [] if id_field is None else [id_field]
     schema = pa.schema([*ids, *result_schema], metadata=dict(about))
     with pq.ParquetWriter(out, schema) as writer:
-        for group in chunks(results, GROUP, lambda result: result.alignment.pair.memory()):
-            batch = batch_of([result.alignment for result in group], [result.status for result in group], result_schema)
-            columns = [pa.concat_arrays([result.id for result in group]) for _ in ids]
+        for group in chunks(results, GROUP, lambda result: result[0].pair.memory()):
+            batch = batch_of([alignment for alignment, _ in group], result_schema)
+            columns = [pa.concat_arrays([id for _, id in group]) for _ in ids]
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
 
 

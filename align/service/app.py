@@ -104,13 +104,7 @@ class Service:
         tags: bool = False,
         cost: int = 1,
     ) -> Response:
-        """Align the pairs of a request in turn with those of others, and write the result of each.
-
-        Args:
-            tags: whether they are read and written one at a time in a separate thread, since tags take long: requests
-                take turns there, and can be cancelled.
-            cost: characters that each character counts for in a batch.
-        """
+        """Align the pairs of a request in turn with those of others, and write the result of each."""
         if len(contents) > self._request_pairs:
             raise HTTPException(413, f"{len(contents):,} pairs, and a request has {self._request_pairs:,} at most")
         loop = asyncio.get_running_loop()

@@ -64,11 +64,7 @@ class Rounds:
         self.queued = 0
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread of the models.
-
-        Raises:
-            HTTPException: the worker has stopped.
-        """
+        """Call a function in the thread of the models."""
         if self._failed:
             raise self._failed
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
@@ -78,9 +74,6 @@ class Rounds:
 
         Args:
             cost: characters that each character of these pairs counts for in a batch.
-
-        Raises:
-            HTTPException: the queue is full, or the worker has stopped.
         """
         if self._failed:
             raise self._failed

@@ -23,11 +23,7 @@ TIMEOUT = 30
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address, at a port that the system chooses if it is 0.
-
-    Raises:
-        DataError: there is no such address on this machine, or it is in use.
-    """
+    """Return a socket that listens at an address, at a port that the system chooses if it is 0."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (socket.gaierror, UnicodeError) as error:

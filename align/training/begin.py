@@ -29,9 +29,6 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
 
     Args:
         languages: source and target of the training; the model must have at least one of them, on the same side.
-
-    Raises:
-        ValueError: the model does not exist, is damaged, has other languages, or other text processing.
     """
     folder = find_model(model, ModelOptions())
     recorder = load_fairseq(folder)
@@ -54,10 +51,6 @@ def save_start(
     """Write a model's weights as an initial checkpoint for fairseq.
 
     A side whose language changes gets new word vectors, see `transplant`; all other weights stay.
-
-    Raises:
-        ValueError: it is not a fairseq checkpoint, or a dictionary is invalid or belongs to another model.
-        OSError: a file cannot be read or written.
     """
     weights = dict(load_checkpoint(start.checkpoint)["model"])
     for tables, unchanged, *paths in zip(TABLES, start.kept, start.dictionaries, dictionaries, strict=True):

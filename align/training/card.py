@@ -56,9 +56,6 @@ def measure(prepared: Path, checkpoint: Path, languages: tuple[str, str], machin
 
     Args:
         prepared: a folder written by `prepare`: the text's words, its pieces, and bin/.
-
-    Raises:
-        TrainingError: fairseq failed, or skipped lines.
     """
     from sacrebleu.metrics.bleu import BLEU
 

@@ -90,10 +90,6 @@ def evaluate_literal(text: str, *scopes: Any) -> Any:
 
     Args:
         scopes: names for `eval`, which a literal does not use.
-
-    Raises:
-        TypeError: the text is not a string, as with `eval`.
-        ValueError: the text is not a literal, or has more than 100,000 characters or items.
     """
     if not isinstance(text, str):
         raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
@@ -211,11 +207,7 @@ def _lacks(name: str) -> ModuleNotFoundError:
 
 
 def check_installed() -> None:
-    """Check that fairseq and what it needs are installed for this Python, without importing them.
-
-    Raises:
-        ModuleNotFoundError: one of them is missing; says where this Python is, and has the commands that install it.
-    """
+    """Check that fairseq and what it needs are installed for this Python, without importing them."""
     try:
         if not importlib.util.find_spec("fairseq"):
             raise ModuleNotFoundError(INSTALL, name="fairseq")

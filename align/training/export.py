@@ -27,11 +27,7 @@ _PLAIN = {
 
 
 def select(folder: Path, recipe: CheckpointRecipe) -> list[Path]:
-    """Return the checkpoints of a run to average for the model.
-
-    Raises:
-        ValueError: the run has saved no checkpoint.
-    """
+    """Return the checkpoints of a run to average for the model."""
     name = "last" if recipe.select == "average" else recipe.select  # a short run may have no other
     selected = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
     if recipe.select == "average":
@@ -48,11 +44,7 @@ def _updates(path: Path) -> list[int]:
 
 
 def average(paths: Sequence[Path]) -> dict[str, Any]:
-    """Return the last checkpoint's state, with the mean of all checkpoints' weights.
-
-    Raises:
-        ValueError: a file is not a checkpoint, or the weights differ in shape; names the file.
-    """
+    """Return the last checkpoint's state, with the mean of all checkpoints' weights."""
     state = load_checkpoint(paths[-1])
     if len(paths) == 1:
         return state
@@ -68,11 +60,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def shrink(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a state that is needed to use the model, for any fairseq, with or without our plugin.
-
-    Raises:
-        ValueError: a weight is not finite in half precision.
-    """
+    """Return the part of a state that is needed to use the model, for any fairseq, with or without our plugin."""
     weights = {}
     tied = getattr(state["cfg"]["model"], "share_decoder_input_output_embed", False)
     for name, weight in state["model"].items():

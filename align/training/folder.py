@@ -8,11 +8,7 @@ from pathlib import Path
 
 
 def refuse_files(folder: Path, names: Iterable[str]) -> None:
-    """Refuse a folder that has files of these names.
-
-    Raises:
-        ValueError: names one of them.
-    """
+    """Refuse a folder that has files of these names."""
     for name in names:
         if os.path.lexists(folder / name):
             raise ValueError(f"{folder / name}: exists and would be replaced; move it, or name another folder")

@@ -29,9 +29,6 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
 
     Args:
         log: file that its stdout and stderr are appended to.
-
-    Raises:
-        TrainingError: the program failed.
     """
     environment = {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"}
     with log.open("ab") as out:

@@ -31,10 +31,6 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[Words, Words]]:
     """Yield the pairs of two files with as many lines, a sentence each; `.gz`, `.xz` and `.zst` are unpacked.
 
     Words end also at carriage returns, which other programs would treat as line ends.
-
-    Raises:
-        DataError: the files differ in their number of lines, one cannot be decoded, or its lines start with running
-            numbers; names file and line.
     """
 
     def lines(path: str) -> Iterator[str]:
@@ -164,9 +160,6 @@ def prepare(
         folder: gets its name once it is complete.
         start: initial model whose pieces and dictionaries are used; missing ones are learnt from the text, as are all
             without a model.
-
-    Raises:
-        ValueError: the text cannot be used, or the folder has other content; names the reason.
     """
     languages, text = bitext.languages, recipe.text
     files = [*bitext.train, *(bitext.valid or ()), *(start.files() if start else ())]

@@ -112,9 +112,6 @@ def train_network(
 
     Args:
         on_epoch: receives the number of each epoch, from 1, and its mean loss per target word.
-
-    Raises:
-        ValueError: there are no examples.
     """
     if not examples:
         raise ValueError("there are no pairs to train on")

@@ -80,11 +80,7 @@ _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check a recipe's [fairseq] table.
-
-    Raises:
-        ValueError: a recipe may not set the option, or the value is invalid for all options.
-    """
+    """Check a recipe's [fairseq] table."""
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(
             f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe sets what the model is, "
@@ -110,11 +106,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def read_count(options: Mapping[str, Any], name: str) -> float:
-    """Return a count of updates or hours in a recipe's [fairseq] table; 0 if the table does not have it.
-
-    Raises:
-        ValueError: it is neither a number nor one as text, or it is too large.
-    """
+    """Return a count of updates or hours in a recipe's [fairseq] table; 0 if the table does not have it."""
     value = options.get(name, 0)
     try:
         count = math.nan if isinstance(value, bool | list) else float(value)
@@ -258,9 +250,6 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
 
     Args:
         name: name of a bundled recipe, or a file.
-
-    Raises:
-        ValueError: the recipe does not exist, is not TOML, or has an invalid entry; names the file.
     """
     bundled = bundled_recipes()
     if str(name) not in bundled and not Path(name).exists():

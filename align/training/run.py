@@ -108,10 +108,6 @@ def train(
         recipe: the [fairseq] table, and the maximum number of pieces.
         say: receives messages that stay.
         progress: receives messages, each of which replaces the one before.
-
-    Raises:
-        TrainingError: fairseq failed.
-        ValueError: the initial model cannot be used.
     """
     from align.models.fairseq.checkpoint import load_checkpoint
     from align.training.begin import save_start
@@ -154,11 +150,7 @@ def train(
 
 
 def updates_within(recipe: Recipe, minutes: int, machine: Machine) -> int:
-    """Return how many updates of a recipe a training of some minutes has: all, or a half, a quarter and so on of them.
-
-    Raises:
-        ValueError: the recipe does not say how long it takes, or the time is too short.
-    """
+    """Return how many updates of a recipe a training of some minutes has: all, a half, a quarter and so on."""
     total = int(read_count(recipe.fairseq, "max-update"))
     if not (total and recipe.minutes):
         raise ValueError(f"recipe {recipe.name}: --minutes needs a recipe with `minutes` and max-update")

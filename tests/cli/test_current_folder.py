@@ -1,6 +1,6 @@
 """Modules that lie in the current folder, which may be a downloaded one, are not run by any program of ours.
 
-tests/hostile/test_kill_training.py trains in a folder with such modules, and tests/scale/test_ray.py runs jobs there.
+tests/cli/test_train_model.py trains in a folder with such modules, and tests/scale/test_ray.py runs jobs there.
 """
 
 from __future__ import annotations

@@ -47,12 +47,6 @@ def test_a_line_for_a_line_and_what_was_run(
     assert result.err.splitlines()[-1] == sign
 
 
-def test_lines_that_cannot_be_read(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(bad="one side\ndas\tthe\n")
-    train = APART[1:]
-    failed(run("bad", *train), "bad, line 1: no ||| and no TAB", "is each file one side of the text? -s FILE -t FILE")
-
-
 def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Callable[..., None]) -> None:
     source, target = "Lichtgeschwindigkeit ist schnell", "the speed of light is fast"
     write(test=f"{source} ||| {target}\n\n ||| the\n")
@@ -70,13 +64,6 @@ def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Ca
     first, *_, sign = result.err.splitlines()
     assert first.startswith(f"extract-align baseline: {name} on cpu")
     assert sign == f"align|{tool}|pieces:{name}|trained:train-200|union|v:{align.__version__}"
-
-
-def test_models_whose_pieces_cannot_be_had(run: Callable[..., Result], tmp_path: Path) -> None:
-    failed(run(*APART, "--pieces", "nowhere"), "nowhere: no such file or folder, nor a bundled model")
-    (tmp_path / "empty").mkdir()
-    failed(run(*APART, "--pieces", "empty", "-o", "out"), "empty: no checkpoint")
-    assert not (tmp_path / "out").exists()
 
 
 def test_directions_and_formats(run: Callable[..., Result]) -> None:
@@ -104,17 +91,6 @@ def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], par
     assert (result.code, result.out) == (2, b"")
     assert result.err.endswith("extract-align baseline --help lists all options\n")
     assert part in result.err
-
-
-def test_a_tool_must_be_named(run_main: Callable[..., Result]) -> None:
-    assert run_main(baseline.main).code == run_main(baseline.main, "berkeley").code == 2
-
-
-def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(**{"train.en": "the\n"})
-    result = run(*APART)
-    failed(result, "train.de has 200 lines, train.en has 1")
-    assert result.out == b""
 
 
 def test_a_run_that_fails_leaves_no_file(

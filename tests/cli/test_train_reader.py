@@ -63,20 +63,6 @@ def test_what_it_learns_is_what_is_found(
     failed(refused, "de-en-fast/reader.safetensors: the reader was trained with position input, not both")
 
 
-def test_a_model_without_layer_and_head_is_refused(run: Callable[..., Result]) -> None:
-    Path("back", "model.toml").write_text('source = "en"\ntarget = "de"\n', encoding="utf-8")
-    result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "-q")
-    failed(result, "stores no layer and head", "`extract-align models describe MODEL -s FILE -t FILE`")
-
-
-def test_it_says_what_it_did(run: Callable[..., Result]) -> None:
-    result = run("-m", "model", "text", "--links", "links", "-o", "other")
-    assert result.code == 0
-    assert "train reader: other: 34 pairs, 6 left out as blank or long; loss " in result.err
-    assert "reverse" not in read_reader(Path("other")).about
-    assert not Path("model", READER).exists()
-
-
 @pytest.mark.parametrize(
     ("links", "message"),
     [

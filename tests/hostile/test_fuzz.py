@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests import toy
+from tests.conftest import EXAMPLES
 from tests.hostile import (
     fuzz_ctranslate2,
     fuzz_links,
     fuzz_marian,
     fuzz_markup,
     fuzz_models,
-    fuzz_recipes,
     fuzz_text,
 )
 from tests.hostile.driver import Case, search
-from tests.hostile.kill_resume import CASES, kill_case
 from tests.hostile.link_cases import load
 
 FOUND = Path(__file__).parent / "found"
@@ -30,7 +31,6 @@ FORKS = pytest.mark.skipif(sys.platform != "linux", reason="the limits of child 
     ("case", "count", "kinds"),
     [
         (fuzz_text.try_bytes, 5000, ("read", "refused")),
-        (fuzz_recipes.try_recipe, 1000, ("read", "refused")),
         (fuzz_links.try_links, 300, [f"{program} {code}" for program in fuzz_links.PROGRAMS for code in (0, 1)]),
         (fuzz_markup.try_tagging, 500, ("taggings",)),
     ],
@@ -83,4 +83,16 @@ def test_lines_of_anything_come_out_in_order(count: int, seed: int, arguments: l
 
 
 def test_a_run_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    assert search(kill_case(tmp_path, [CASES[0]._replace(lines=300)]), 1, 3)["wrong"] == 0
+    """Kill it at once and after each of the first shards; then let it end."""
+    lines = [line for line in EXAMPLES.read_text(encoding="utf-8").splitlines() if line] * 10
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = ["align", "-q", "--threads", "1", "--device", "cpu", "--buffer", "8", "text", "-o"]
+    subprocess.run([sys.executable, "-m", *command, "whole"], cwd=tmp_path, check=True)
+    for shards in range(3):
+        with subprocess.Popen([sys.executable, "-m", *command, "links", "--resume"], cwd=tmp_path) as process:
+            while process.poll() is None and not (tmp_path / f"links.parts/{shards:05}.json").exists() and shards:
+                time.sleep(0.002)
+            process.kill()
+    subprocess.run([sys.executable, "-m", *command, "links", "--resume"], cwd=tmp_path, check=True)
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "whole", "links", "links.run.json"}

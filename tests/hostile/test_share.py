@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from align import Aligner, Direction, ModelOptions, Pair, Settings, translate, two_way
 from align.core.types import Search
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from tests import toy
-from tests.hostile import share
 
 TOY_PAIRS = [("das haus ist alt", "the house is old"), ("wir sehen das haus", "we see the house")]
 TOY_PAIRS += [("haus ist gross und", "old is house big"), ("das ist es", "it is it now"), ("alt", "old")]
+"""Some of one length: these can get each other's attention without any shape telling."""
 
 
-def test_threads_that_share_an_aligner_get_their_own_links(toy_recorder: Callable[..., Any], one_thread: None) -> None:
-    aligner = Aligner(Direction(toy_recorder(), Settings(layer=1, head=1)))
-    assert share.run(aligner.align, 800, 8, 1, TOY_PAIRS) == (0, [])
+def share(align: Callable[..., Any], calls: int) -> None:
+    """Call from many threads at once, which take turns as often as they can; each gets its own links."""
+    expected = {pair: str(align(*pair)) for pair in TOY_PAIRS}
+    order = random.Random(1).choices(TOY_PAIRS, k=calls)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(lambda pair: str(align(*pair)), order))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [expected[pair] for pair in order]
 
 
-def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Path, one_thread: None) -> None:
+@pytest.mark.usefixtures("one_thread")
+def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Path) -> None:
     folders = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
     recorders = [load_fairseq(find_model(str(folder), ModelOptions())) for folder in folders]
     forward, reverse = (Aligner(Direction(recorder, Settings(layer=1, head=1))) for recorder in recorders)
@@ -35,7 +49,8 @@ def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Pat
             return next(translate(both, [source], Search(beam=3))).pair.target
         return both.align(source, target)
 
-    assert share.run(translate_or_align, 160, 8, 1, TOY_PAIRS) == (0, [])
+    share(forward.align, 400)
+    share(translate_or_align, 80)
 
 
 FORK = """
@@ -61,6 +76,6 @@ def test_a_child_aligns_after_a_fork() -> None:
 def test_an_aligner_survives_calls_that_are_given_up(toy_recorder: Callable[..., Any]) -> None:
     aligner = Aligner(Direction(toy_recorder(), Settings(layer=1, head=1)), buffer=1)
     expected = str(aligner.align(*TOY_PAIRS[0]))
-    for _ in range(20):
+    for _ in range(5):
         next(aligner(Pair(tuple(s.split()), tuple(t.split()), 1) for s, t in TOY_PAIRS))  # and never asked again
     assert str(aligner.align(*TOY_PAIRS[0])) == expected

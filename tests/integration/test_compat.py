@@ -127,32 +127,6 @@ def test_eflomal_accepts_the_file_without_priors() -> None:
     assert all(values)  # eflomal reads the links
 
 
-def test_priors_of_others_and_lines_that_are_missing() -> None:
-    empty = eflomal.calculate_priors(["a"], ["b"], ["0-0"], [""])
-    with pytest.raises(ValueError, match="expected the empty priors of calculate_priors; got 1"):
-        eflomal.write_priors(sys.stdout, {("a", "b"): 1.0}, *empty[1:])
-    with pytest.raises(ValueError, match="fwd_alignments has 1 line, another argument has more"):
-        eflomal.calculate_priors(["a", "b"], ["a", "b"], ["0-0"], ["0-0", "0-0"])
-
-
-def test_sides_of_different_lengths_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for source, target, side in ((["a"], ["b", "c"], "source"), (["a", "b"], ["c"], "target")):
-        with pytest.raises(ValueError, match=f"the {side} has 1 lines, the other side has more"):
-            eflomal.Aligner().align(source, target, "links")
-    assert os.listdir() == []
-
-
-def test_options_of_eflomal_are_reported_once() -> None:
-    with warnings.catch_warnings(record=True) as reported:
-        eflomal.Aligner(3, 0, n_samplers=1)
-        eflomal.Aligner(3, n_samplers=1)
-    assert [str(warning.message).split()[2] for warning in reported] == ["model", "score_model", "n_samplers"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        eflomal.Aligner(reverse=None, device="cpu")
-
-
 def test_eflomal_takes_the_same_arguments() -> None:
     real = pytest.importorskip("eflomal")
     assert list(inspect.signature(real.Aligner.align).parameters) == list(
@@ -186,12 +160,6 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
     with pytest.raises(ValueError, match="matching_methods has letters of amifr; not 'x'"):
         SentenceAligner(matching_methods="mx")
-
-
-def test_another_reverse_model_gets_the_translation_model() -> None:
-    aligner = SentenceAligner(reverse="en-de")._aligner
-    names = [direction.recorder.name.partition("@")[0] for direction in aligner.directions]
-    assert names == ["fairseq:de-en", "fairseq:en-de"]
 
 
 def test_machine_aligns_a_corpus(distilled: Aligner) -> None:
@@ -294,10 +262,3 @@ def test_soft_links_of_similarities(rows: int, columns: int, seed: int, one: boo
 def test_similarities_that_are_none(matrices: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         align.soft_links(*matrices)
-
-
-def test_borders_of_similarities() -> None:
-    assert align.soft_links(np.zeros((0, 3))) == align.soft_links(np.zeros((2, 2))) == {}
-    assert align.soft_links([[-1.0, 0.5], [0.5, -1.0]]).keys() == {(0, 1), (1, 0)}
-    with pytest.raises(ValueError, match="threshold is a number from 0 to 1; not 2"):
-        align.soft_links([[1.0]], threshold=2)

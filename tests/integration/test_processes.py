@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Choice, Direction, ModelError, ModelOptions, Place, Settings, load
-from tests import hugging, toy
+from align import Aligner, Cell, Choice, ModelError, ModelOptions, Place, load
+from tests import toy
 from tests.conftest import ROOT
-from tests.known import KnownRecorder
 
 PAIR = ("das haus ist alt", "the house is old")
 
@@ -25,25 +24,6 @@ PAIR = ("das haus ist alt", "the house is old")
 @pytest.fixture
 def toy_model(tmp_path: Path) -> Path:
     toy.save_model(tmp_path / "toy")
-    return tmp_path / "toy"
-
-
-def save_other(folder: Path) -> None:
-    """Write another model of the same backend."""
-    if (folder / "config.json").exists():
-        hugging.save_model("marian", folder, seed=2)
-    else:
-        toy.save_model(folder, {"decoder_layers": 1})
-
-
-@pytest.fixture(params=["fairseq", "huggingface"])
-def either_model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A model of either backend."""
-    if request.param == "huggingface":
-        pytest.importorskip("transformers")
-        hugging.save_model("marian", tmp_path / "toy")
-    else:
-        toy.save_model(tmp_path / "toy")
     return tmp_path / "toy"
 
 
@@ -59,10 +39,10 @@ def forget() -> None:
     again._loaded.clear()
 
 
-def test_pickled_is_the_path_and_the_same_process_has_the_model_already(either_model: Path) -> None:
+def test_pickled_is_the_path_and_the_same_process_has_the_model_already(toy_model: Path) -> None:
     aligner = replace(
-        load_toy(either_model, threshold=0.2),
-        forward=replace(load_toy(either_model, threshold=0.2).forward, choice=Choice(Place(Cell(1, 1)), "mine")),
+        load_toy(toy_model, threshold=0.2),
+        forward=replace(load_toy(toy_model, threshold=0.2).forward, choice=Choice(Place(Cell(1, 1)), "mine")),
         buffer=7,
     )
     expected = aligner.align(*PAIR)
@@ -70,16 +50,13 @@ def test_pickled_is_the_path_and_the_same_process_has_the_model_already(either_m
     assert len(pickled) < 2000
     for same in (pickle.loads(pickled), copy.deepcopy(aligner), pickle.loads(pickle.dumps(aligner.align)).__self__):
         assert same.forward.recorder is aligner.forward.recorder
-        assert (same.forward.settings, same.buffer, same.forward.choice) == (
-            aligner.forward.settings,
-            7,
-            aligner.forward.choice,
-        )
+        expected_fields = (aligner.forward.settings, 7, aligner.forward.choice)
+        assert (same.forward.settings, same.buffer, same.forward.choice) == expected_fields
         assert same.align(*PAIR) == expected
 
 
 def test_where_the_model_is_not_loaded_yet_it_is_loaded_once(
-    either_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    toy_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     aligner = load_toy("toy", options=ModelOptions(case="lower", dictionaries=Path("toy")))
@@ -97,19 +74,12 @@ def test_where_the_model_is_not_loaded_yet_it_is_loaded_once(
     assert id(pickle.loads(pickled).forward.recorder) == same
 
 
-def test_another_model_in_the_same_place_is_refused(either_model: Path) -> None:
-    pickled = pickle.dumps(load_toy(either_model))
+def test_another_model_in_the_same_place_is_refused(toy_model: Path) -> None:
+    pickled = pickle.dumps(load_toy(toy_model))
     forget()
-    save_other(either_model)
+    toy.save_model(toy_model, {"decoder_layers": 1})
     with pytest.raises(ModelError, match=r"toy: (\w+:[\w-]+@)\w+ was pickled, but what is there now is \1"):
         pickle.loads(pickled)
-
-
-def test_a_backend_of_ones_own_may_be_pickled_as_it_likes() -> None:
-    known = pickle.loads(
-        pickle.dumps(Aligner(Direction(KnownRecorder(), Settings(position="input", layer=2, head=3, threshold=None))))
-    )
-    assert str(known.align("1 2", "2 1")) == "0-1 1-0"
 
 
 def pairs_of(name: str) -> list[tuple[str, str]]:
@@ -119,7 +89,7 @@ def pairs_of(name: str) -> list[tuple[str, str]]:
     return list(zip(*(ast.literal_eval(values[side]) for side in ("SOURCES", "TARGETS")), strict=True))
 
 
-@pytest.mark.parametrize("name", ["threads.py", "fork.py", "spawn.py"])
+@pytest.mark.parametrize("name", ["threads.py", "spawn.py"])
 def test_examples_print_the_links_of_one_process(name: str) -> None:
     expected = load().fixed()(pairs_of(name))
     command = [sys.executable, f"examples/{name}"]

@@ -14,11 +14,11 @@ import pytest
 
 from align.baselines import fast_align
 from align.baselines.fast_align import _SYSTRAN, Table
-from align.baselines.tools import TOOLS, align_with, open_run
-from align.core.types import Links, Pair, Pieces, TextWarning
+from align.baselines.tools import align_with
+from align.core.types import Links, Pair, TextWarning
 from align.evaluation.dialects import symmetrize
 from tests.conftest import example_pairs, needs_systran
-from tests.corpora import NUMBERED_WORDS, turned, word_by_word
+from tests.corpora import NUMBERED_WORDS, word_by_word
 
 INSTALLED = (pytest.param("fast_align", marks=needs_systran), "eflomal")
 
@@ -89,32 +89,6 @@ def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture
     assert not os.listdir(tempfile.gettempdir())
 
 
-@needs_systran
-def test_fast_align_finds_both_directions() -> None:
-    """`zum` is `to the`: one link in reverse, two forward; `the house` for `haus`: the other way round."""
-    text = pairs(*["zum haus|to the house", "zum berg|to the mountain", "haus|house", "berg|mountain"] * 20)
-    forward, reverse = next(align_with("fast_align", text))
-    assert forward == {(0, 0), (0, 1), (1, 2)}
-    assert {i for i, _ in reverse} == {0, 1}
-    assert (1, 2) in reverse
-    other = next(align_with("fast_align", turned(text)))
-    assert [{(j, i) for i, j in links} for links in other] == [reverse, forward]
-
-
-@needs_systran
-def test_fast_align_repeats_itself() -> None:
-    text = example_pairs() + dictionary(50)
-    aligned = list(align_with("fast_align", text))
-    assert list(align_with("fast_align", text)) == aligned
-
-
-@needs_systran
-def test_the_tested_pairs_are_not_trained_on() -> None:
-    text = dictionary(30)
-    unseen = next(align_with("fast_align", pairs("neu s1|t1 new"), train=text))
-    assert (1, 0) in unseen[0]
-
-
 ODD = [
     "|||",
     "<eps>",
@@ -140,13 +114,6 @@ def test_no_word_is_special() -> None:
     text = dictionary(200)
     strange = [Pair(odd(pair.source), odd(pair.target), pair.id) for pair in text]
     assert list(align_with("fast_align", strange)) == list(align_with("fast_align", text))
-
-
-def test_eflomal_takes_capitals_for_small_letters() -> None:
-    text = [Pair(tuple(w.upper() if pair.id % 2 else w for w in pair.source), pair.target, 1) for pair in dictionary()]
-    test = [Pair(tuple(w.title() for w in pair.source), pair.target, 1) for pair in dictionary(20, seed=2)]
-    aligned = list(align_with("eflomal", test, train=text))
-    assert sum(links[0] == diagonal(pair) for pair, links in zip(test, aligned, strict=True)) >= 17
 
 
 def test_nothing_to_align() -> None:
@@ -222,38 +189,6 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     assert same == len(lines) - 1
 
 
-@needs_systran
-def test_long_sentences_are_done_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, path, _ = learn(dictionary(50), tmp_path)
-    table = Table(path)
-    origins, words = (table.ids(" ".join(line[side] for line in lines)) for side in (0, 1))
-    whole = table.best(origins, words, 5.0)
-    assert len(whole) > 200
-    monkeypatch.setattr(fast_align, "CELLS", 1000)
-    assert table.best(origins, words, 5.0) == whole
-
-
-@needs_systran
-def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
-    _, path, _ = learn(dictionary(10), tmp_path)
-    table = Table(path)
-    assert list(table.ids("999999 1000000000")) == [0, 0]
-    assert table.best(table.ids("999999 2"), table.ids("777777 888888"), 4.0) == [(0, 0), (1, 1)]
-
-
-@needs_systran
-def test_a_text_of_which_no_probability_is_written() -> None:
-    one = frozenset({(0, 0)})
-    assert list(align_with("fast_align", [Pair(("a",), ("a",), 1)])) == [(one, one)]
-
-
-@needs_systran
-def test_a_library_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_align, "_SYSTRAN", _SYSTRAN.replace("verbose=True", "verbose=False"))
-    with pytest.raises(ValueError, match=r"as version 3\.5\.0 does"):
-        list(align_with("fast_align", example_pairs()))
-
-
 def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
     _, path, _ = learn(dictionary(10), tmp_path)
     good = path.read_bytes()
@@ -269,13 +204,6 @@ def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
         path.write_bytes(bad)
         with pytest.raises(ValueError, match="cannot be read"):
             Table(path)
-
-
-@pytest.mark.parametrize("heads", [(3, 1), (3, 3)])
-def test_a_table_whose_rows_are_not_in_order_is_refused(heads: tuple[int, int]) -> None:
-    rows = np.array([[head, 1, 2, 0] for head in heads], np.uint32)  # a row has its word, a count, and pairs
-    with pytest.raises(ValueError, match="the rows are not in order"):
-        fast_align._cells(rows.ravel(), 10)
 
 
 # Programs: fast_align
@@ -355,53 +283,7 @@ def test_impossible_output(put: Callable[..., None], code: str, message: str) ->
     assert not os.listdir(tempfile.gettempdir())
 
 
-def test_a_program_that_says_no_tension(put: Callable[..., None]) -> None:
-    put("fast_align", "print('0-0')")
-    with pytest.raises(ValueError, match="fast_align did not write 'final tension:' to stderr"):
-        list(align_with("fast_align", TEST, train=TEST))
-
-
-def test_a_run_says_how_many_pairs_it_was_trained_on(put: Callable[..., None], log: Path) -> None:
-    """Those that it cannot take included, as in the number of lines."""
-    put("fast_align", FAST_ALIGN)
-    train = pairs("c a|y", "|", "b|x", "d|")
-    for training, number in ((None, 3), (train, 4)):
-        with open_run("fast_align", iter(TEST), train=training) as run:
-            assert (run.trained, list(run.links)) == (number, STARS)
-    assert not os.listdir(tempfile.gettempdir())
-
-
 # Pieces in place of words
-
-
-def letters(pair: Pair) -> Pieces:
-    """Each letter is a piece, "-" a word without one; `</s>`, of no word, before and behind."""
-    sides = [
-        [(ord(letter), word) for word, text in enumerate(side) if text != "-" for letter in text]
-        for side in (pair.source, pair.target)
-    ]
-    (source, source_words), (target, target_words) = (
-        ([2, *(n for n, _ in side), 2], [-1, *(word for _, word in side), -1]) for side in sides
-    )
-    return Pieces(source, source_words, target, target_words, (len(pair.source), len(pair.target)))
-
-
-def test_a_tool_gets_pieces_and_gives_links_of_words(put: Callable[..., None], log: Path) -> None:
-    put("fast_align", FAST_ALIGN)
-    test = pairs("- ab c|xy z", "ab|-", "|z", "c|z")
-    train = pairs("ca|zx", "-|x")
-    aligned = list(align_with("fast_align", iter(test), train=iter(train), cut=letters))
-    nothing = (frozenset(), frozenset())
-    assert aligned == [({(1, 0), (1, 1)}, {(1, 0), (2, 0)}), nothing, nothing, ({(0, 0)}, {(0, 0)})]
-    assert log.read_text().splitlines()[1:4:2] == ["2 3 ||| 2 3", "3 4 2 ||| 3 4 2 / 2 ||| 2"]
-    assert not os.listdir(tempfile.gettempdir())
-
-
-def test_nothing_but_words_without_pieces(put: Callable[..., None], log: Path) -> None:
-    put("fast_align", FAST_ALIGN)
-    assert list(align_with("fast_align", pairs("-|x", "a|"), cut=letters)) == [(frozenset(), frozenset())] * 2
-    with pytest.raises(ValueError, match="fast_align has no pair to train on"):
-        list(align_with("fast_align", TEST, train=pairs("-|x"), cut=letters))
 
 
 # Programs: GIZA++ and MGIZA
@@ -475,62 +357,6 @@ while not os.path.exists(other):
 """
 
 
-def test_the_directions_of_giza_run_side_by_side(put: Callable[..., None]) -> None:
-    put_giza(put, more=TOGETHER, cpus=2)
-    assert len(list(align_with("giza", pairs("a b|x y", "c|z"), threads=5))) == 2
-
-
-def test_the_directions_of_giza_follow_each_other_on_one_thread(put: Callable[..., None]) -> None:
-    put_giza(
-        put, more="assert os.path.exists('forward.giza.done') == ('reverse' in at['-o'])\nopen(at['-o'] + '.done', 'w')"
-    )
-    assert len(list(align_with("giza", pairs("a b|x y", "c|z"), threads=1))) == 2
-
-
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_a_direction_that_fails_ends_the_other(put: Callable[..., None], tmp_path: Path, direction: str) -> None:
-    pid = tmp_path / "pid"
-    last = f"""
-import time
-if {direction!r} in at['-o']:
-    while not (os.path.exists({str(pid)!r}) and open({str(pid)!r}).read()):
-        time.sleep(0.01)
-    sys.exit('no space left')
-open({str(pid)!r}, 'w').write(str(os.getpid()))
-time.sleep(600)
-"""
-    put_giza(put, more=last)
-    with pytest.raises(ValueError, match="mgiza failed"):
-        list(align_with("giza", pairs("a|b", "c|d"), threads=2))
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
-
-
-def test_giza_takes_only_what_it_would_not_cut_off(put: Callable[..., None]) -> None:
-    put_giza(put)
-    text = pairs("a|" + "x " * 9, "a|" + "x " * 10, "a " * 100 + "|" + "x " * 100, "a " * 101 + "|" + "x " * 101, "a|x")
-    with pytest.warns(TextWarning, match=r"line 2 and 1 more \(more than 100 words, or a side 9 times as long as the"):
-        aligned = list(align_with("giza", text, threads=3))
-    assert [len(forward) for forward, _ in aligned] == [1, 0, 100, 0, 1]
-
-
-def test_giza_counts_pieces(put: Callable[..., None]) -> None:
-    put_giza(put)
-    text = pairs(f"{'a' * 60} {'b' * 40}|{'x' * 50} y", f"{'a' * 60} {'b' * 41}|{'x' * 50} y")
-    with pytest.warns(TextWarning, match=r"giza cannot take line 2 \(more than 100 pieces, or a side 9 times"):
-        aligned = list(align_with("giza", text, threads=3, cut=letters))
-    assert aligned == [({(0, 0), (0, 1)}, {(0, 0), (0, 1)}), (frozenset(), frozenset())]
-
-
-def test_giza_that_leaves_out_a_pair(put: Callable[..., None]) -> None:
-    put_giza(put, skip=1)
-    with pytest.raises(ValueError, match="giza left out pair 2 of its training text"):
-        list(align_with("giza", pairs("a|b", "c|d", "e|f"), threads=3))
-    put_giza(put, skip=2)
-    with pytest.raises(ValueError, match="giza gave 2 lines of links for 3 pairs"):
-        list(align_with("giza", pairs("a|b", "c|d", "e|f"), threads=3))
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -543,12 +369,6 @@ def test_giza_that_fails(put: Callable[..., None], more: str, message: str) -> N
     put_giza(put, more=more)
     with pytest.raises(ValueError, match=message):
         list(align_with("giza", pairs("a|b", "c|d"), threads=3))
-
-
-def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
-    put_giza(put)
-    with pytest.raises(ValueError, match=r"aligns only what it trains on: append the text to the training text"):
-        list(align_with("giza", TEST, train=TEST))
 
 
 # What can be asked for
@@ -564,9 +384,3 @@ def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(ModuleNotFoundError, match=message):
             list(align_with(tool, []))
-
-
-def test_what_cannot_be_asked_for() -> None:
-    assert list(TOOLS) == ["fast_align", "eflomal", "giza"]
-    with pytest.raises(ValueError, match="the tool is one of fast_align, eflomal, giza; not 'berkeley'"):
-        list(align_with("berkeley", TEST))

@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 
 from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, translate, two_way
 from align.core import aligner as aligners
-from align.core.stream import chunks, in_order, slices
+from align.core.stream import chunks, in_order
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.io import pool as workers
 from align.io.pool import Workers, processes
-from align.models import load as loading
 from align.models import translate as translating
 from tests import toy
 from tests.known import RIGHT, KnownRecorder
@@ -121,14 +120,6 @@ def test_a_pair_that_is_too_long_comes_after_those_before_it(too_long: Any) -> N
             assert found == expected
 
 
-def test_short_texts_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Workers, "_start", None)
-    aligner = Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2))
-    assert len(list(aligner(numbers(30)))) == 30
-    assert str(aligner.align("1 2", "2 1")) == "0-1 1-0"
-    assert len(list(replace(aligner, buffer=1)(numbers(300)))) == 300
-
-
 class Failing(KnownRecorder):
     """Ends, or raises, where a sentence holds a certain number."""
 
@@ -176,13 +167,6 @@ def test_of_an_error_that_cannot_be_sent_its_name_and_words_come(error: Exceptio
             some.finish(some.submit("fail"))
 
 
-def test_workers_end_where_nobody_wants_more() -> None:
-    with closing(Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2), buffer=100)(numbers(5000))) as found:
-        assert next(found).pair.id == 1
-        assert multiprocessing.active_children()
-    assert not multiprocessing.active_children()
-
-
 def align_here(aligner: Aligner) -> list[str]:
     return [str(alignment) for alignment in aligner(numbers(200))]
 
@@ -199,18 +183,6 @@ def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: 
     aligner = load(tmp_path / "toy", device="cpu", layer=1, head=1, position="input")
     sentences = [" ".join(toy.SOURCE_WORDS[: 1 + n % 6]) for n in range(100)]
     both_ways(aligner, lambda one, told: translate(one, sentences, Search(beam=1), told.choice, told.batch))
-
-
-def test_numbers_of_workers_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    toy.save_trained_model(tmp_path / "toy")
-    with pytest.raises(ValueError, match="workers is a number from 1; not 0"):
-        load(tmp_path / "toy", device="cpu", workers=0)
-    recorder: Any = KnownRecorder()
-    recorder.name, recorder.device = "fairseq:de-en@0", "cuda"
-    backend = loading.BACKENDS["fairseq"]._replace(recorder=lambda *folder: recorder)
-    monkeypatch.setitem(loading.BACKENDS, "fairseq", backend)
-    with pytest.raises(ValueError, match="2 workers are for a model on the CPU; cuda takes one"):
-        load(tmp_path / "toy", device="cpu", workers=2)
 
 
 def double(items: Sequence[Pair], on_batch: Any) -> list[Any]:
@@ -232,14 +204,3 @@ def test_what_workers_do_comes_in_order(lengths: list[tuple[int, int]], buffer: 
                 found.extend(in_order(some, "double", words, buffers))
         assert found == [(one, 2 * one.id) for one in pairs[: bad and bad - 1]]
         assert bad or told.pairs == len(pairs)
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60), st.integers(1, 200))
-def test_a_slice_has_about_so_many_words_of_like_length(lengths: list[tuple[int, int]], words: int) -> None:
-    pairs = [Pair(("x",) * a, ("y",) * b, n) for n, (a, b) in enumerate(lengths, 1)]
-    found = slices(pairs, words)
-    assert sorted(n for part in found for n in part) == list(range(len(pairs)))
-    assert all(part == sorted(part) for part in found)
-    longest = [max(lengths[n]) for part in found for n in sorted(part, key=lambda n: max(lengths[n]))]
-    assert longest == sorted(longest)
-    assert all(sum(sum(lengths[n]) for n in part) < 1.5 * words + 60 for part in found)

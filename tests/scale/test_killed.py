@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from align.io import output
-from align.io.output import NamedFile, put_in_place
 from align.jobs import job, local
 from align.jobs.files import InputFile, write_record
 from align.jobs.job import align_file
@@ -81,7 +79,7 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
     assert begun.read_text() == "xxx"
 
 
-MOMENTS = ("in the middle", "before the output", "before the marker", "behind the marker")
+MOMENTS = ("in the middle", "before the marker")
 
 
 def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> None:
@@ -111,24 +109,10 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
             struck(Path(place).name.removesuffix(".json"))
         write_record(place, marker)
 
-    def at_the_output(file: NamedFile, part: str, target: str, mode: int | None) -> None:
-        struck(Path(target).name)
-        put_in_place(file, part, target, mode)
-
-    def behind_it(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Any:
-        record = align_file(task, file, on_rows)
-        struck(file.name)
-        return record
-
     if moment == "in the middle":
         monkeypatch.setitem(WRITERS, ".tsv", in_the_middle)
-        return
-    module, name, other = {
-        "before the output": (output, "put_in_place", at_the_output),
-        "before the marker": (job, "write_record", at_the_marker),
-        "behind the marker": (local, "align_file", behind_it),
-    }[moment]
-    monkeypatch.setattr(module, name, other)
+    else:
+        monkeypatch.setattr(job, "write_record", at_the_marker)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -147,18 +131,15 @@ def test_a_job_that_is_killed_goes_on_with_the_same_command(
     assert "4 of 4 files (4 before)" in run(*JOB).err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_end_a_job_at_once_and_lose_the_files_at_work_only(
     run: Callable[..., Printed],
     expected: dict[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
-    number: int,
-    code: int,
 ) -> None:
-    strike(monkeypatch, "in the middle", number)
+    strike(monkeypatch, "in the middle", signal.SIGTERM)
     begun = time.monotonic()
-    assert drive(*JOB, "--workers", "1") == code
+    assert drive(*JOB, "--workers", "1") == 143
     assert time.monotonic() - begun < 20  # the worker would sleep for longer
     assert len(tree("out")) == 3
     said = capfdbinary.readouterr().err.decode().splitlines()[-1]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import subprocess
-import sys
-import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import Aligner, Alignment, DataError, TextWarning, align_table, load, two_way
+from align import Aligner, Alignment, DataError, align_table, load, two_way
 from align.jobs import tables
 from tests import toy
-from tests.conftest import ROOT
 
 pa = pytest.importorskip("pyarrow")
 
@@ -45,11 +40,6 @@ def one(folder: Path, one_thread: None) -> Aligner:
 @pytest.fixture(scope="module")
 def both(folder: Path, one: Aligner) -> Aligner:
     return two_way(one, load(toy.save_reverse_model(folder / "en-de"), device="cpu"), threshold=0.05)
-
-
-@pytest.fixture(params=["one", "both"])
-def aligner(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue(request.param)
 
 
 def sentences(words: list[str]) -> st.SearchStrategy[str | None]:
@@ -141,32 +131,6 @@ def test_links_do_not_depend_on_the_table_that_a_row_is_in(one: Aligner) -> None
     assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
 
 
-def test_an_aligner_that_is_fixed_reads_where_it_was_fixed(aligner: Any) -> None:
-    pairs = text(65)
-    fixed = aligner.fixed(pairs)
-    found = align_table(table_of(pairs), fixed, links="pharaoh").column("links").to_pylist()
-    assert found == list(map(str, aligner(pairs)))
-
-
-def test_what_is_too_long_has_a_status_and_stops_nothing(aligner: Any) -> None:
-    pairs = [
-        ("das haus", "the house"),
-        ("das " * 50, "the house"),
-        ("das haus", "the " * 50),
-        ("das haus", "the house"),
-    ]
-    assert aligner.too_long == "stop"
-    assert align_table(table_of(pairs), aligner).column("status").to_pylist() == ["", "too long", "too long", ""]
-
-
-def test_nothing_is_said_of_the_models_again(one: Aligner) -> None:
-    with pytest.warns(TextWarning, match="does it translate en to de"):
-        odd = two_way(one, one)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        align_table(table_of([("das haus", "the house")]), odd)
-
-
 def bytes_as_strings(values: list[bytes]) -> Any:
     """What a file calls strings, and is not UTF-8."""
     return pa.StringArray.from_buffers(len(values), *pa.array(values, pa.binary()).buffers()[1:])
@@ -179,26 +143,6 @@ def test_what_is_not_utf8_has_a_status(one: Aligner) -> None:
         found = align_table(table, one, links="pharaoh")
         assert found.column("status").to_pylist() == ["", "not UTF-8", "not UTF-8", "null"]
         assert found.column("links").to_pylist()[1:] == ["", "", ""]
-
-
-def test_a_column_of_nulls_alone_and_a_dictionary_of_views(one: Aligner) -> None:
-    views = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array(["das haus", None], pa.string_view()))
-    table = pa.table({"de": views, "en": ["the house"] * 3, "none": pa.nulls(3)})
-    assert align_table(table, one, "de", "en").column("status").to_pylist() == ["null", "", "null"]
-    assert align_table(table, one, "de", "none").column("status").to_pylist() == ["null"] * 3
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_no_rows(one: Aligner, kind: Any) -> None:
-    for table in (
-        pa.table({"source": pa.chunked_array([], kind), "target": pa.chunked_array([], kind)}),
-        pa.record_batch({"source": pa.array([], pa.string()), "target": pa.array([], pa.string())}),
-    ):
-        found = align_table(table, one)
-        assert (found.num_rows, found.schema) == (
-            0,
-            pa.schema({"links": LINKS, "agreement": AGREEMENT, "status": pa.string()}),
-        )
 
 
 def test_a_batch_is_taken_as_a_table_is_and_the_id_is_as_it_was(one: Aligner) -> None:
@@ -234,17 +178,6 @@ def test_a_table_of_many_rows_is_done_in_parts(one: Aligner, monkeypatch: pytest
     assert align_table(table, one, id="id").to_pylist() == whole.to_pylist()
 
 
-def test_nothing_is_kept_between_calls(one: Aligner) -> None:
-    fixed, table = tables.for_rows(one), table_of(text(13))
-    align_table(table, fixed)
-    gc.collect()
-    before = pa.total_allocated_bytes()
-    for _ in range(3):
-        align_table(table, fixed)
-    gc.collect()
-    assert pa.total_allocated_bytes() == before
-
-
 TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "raw": [b"das"], "links": ["0-0"]})
 
 
@@ -260,18 +193,9 @@ STRINGS = "expected strings: cast it, or name another with"
             {"source": "src"},
             "no column 'src': the table has 'id', 'de', 'en', 'words', .*: name one with source",
         ),
-        (TABLE.select(["de"]), {}, "no column 'en': the table has 'de': name one with target"),
-        (pa.table({}), {}, "no column 'de': the table has none: name one with source"),
         (TABLE, {"id": "key"}, "no column 'key': .*: name one with id"),
         (TWICE, {}, "2 columns 'de': the table has 'de', 'en', 'de': name one with source"),
         (TABLE, {"target": "id"}, f"column 'id' is of type int64, {STRINGS} target"),
-        (TABLE, {"source": "words"}, f"column 'words' is of type list<item: string>, {STRINGS} source"),
-        (TABLE, {"source": "raw"}, f"column 'raw' is of type binary, {STRINGS} source"),
-        (
-            pa.table({"id": [1], "pair": [{"de": "das"}]}),
-            {"source": "pair.fr"},
-            r"no column 'pair\.fr': the table has 'id', 'pair\.de': name one with source",
-        ),
         (TABLE, {"id": "links"}, "column 'links': the result has a column of that name: rename it"),
         (pa.table({"\x1b[31m" * 99: ["das"]}), {}, r"no column 'de': the table has '\\x1b\[31m.{60,70}…: name one .*"),
     ],
@@ -286,21 +210,3 @@ def test_other_arguments_that_do_not_fit(one: Aligner) -> None:
         align_table(TABLE, one, "de", "en", links="naacl")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="table is a pyarrow Table or RecordBatch; not of type dict"):
         align_table({"source": ["das"], "target": ["the"]}, one)
-
-
-WITHOUT = """
-import sys
-from align import TableAligner, align_table
-TableAligner()
-assert "pyarrow" not in sys.modules
-sys.modules["pyarrow"] = None
-try:
-    align_table({}, None)
-except ModuleNotFoundError as error:
-    print(error.name)
-"""
-
-
-def test_pyarrow_is_imported_by_the_first_call_only() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "pyarrow\n"

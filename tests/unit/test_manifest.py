@@ -1,4 +1,4 @@
-"""What is shared by records of runs: digests, locks, and how two runs differ."""
+"""What is shared by records of runs: digests, and how two runs differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from align.io.manifest import differences, digest_of
-from align.io.output import lock
 
 
 def test_digests_are_of_all_bytes(tmp_path: Path) -> None:
@@ -17,14 +16,6 @@ def test_digests_are_of_all_bytes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(data)
     assert digest_of(str(tmp_path / "file")) == blake2b(data, digest_size=32).hexdigest()
     assert digest_of(tmp_path / "file", sha256(b"x")) == sha256(b"x" + data).hexdigest()
-
-
-def test_a_lock_keeps_others_out(tmp_path: Path) -> None:
-    files = [os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2)]
-    assert lock(files[0])
-    assert not lock(files[1])
-    os.close(files[0])
-    assert lock(files[1])
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,11 @@ from align.io.process import cpu_quota
         ({"cpu.max": "5000 100000\n"}, 1),
         ({"cpu.max": "max 100000\n"}, None),
         ({"cpu.max": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "0\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "100000\n"}, None),
         ({"cpu.max": "\xff"}, None),
         ({}, None),
     ],
 )
 def test_cores_that_a_quota_allows(files: dict[str, str], cores: int | None, tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="latin-1")
     assert cpu_quota(tmp_path) == cores

@@ -42,16 +42,6 @@ def test_pieces_that_both_have_keep_their_vectors_and_others_get_new_ones(
             assert vectors[row, 0] == 4 + old.index(piece)
 
 
-def test_new_vectors_are_spread_like_the_old_ones_and_depend_on_the_seed() -> None:
-    pieces = [chr(0x4E00 + n) for n in range(2000)]
-    table = 0.25 * torch.randn(1004, 16, generator=torch.Generator().manual_seed(0))
-    known = dictionary(pieces[:1000])
-    one, again, other = (transplant(table, known, dictionary(pieces[1000:]), seed) for seed in (1, 1, 2))
-    assert torch.equal(one, again)
-    assert not torch.equal(one[4:], other[4:])
-    torch.testing.assert_close(one[4:].std(), table.std(), rtol=0.02, atol=0)
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     """A model whose target is to be of another language; it has no weights yet."""
@@ -86,9 +76,3 @@ def test_reading_and_predicting_get_the_new_language(start: Start, last: str | N
         assert not (begun[name][6] == weights[name]).all(1).any()
     if last:
         assert torch.equal(begun[last], begun[DECODER]) == tied
-
-
-@pytest.mark.parametrize("table", [torch.rand(6, 2), torch.rand(7), torch.rand(7, 2, 1)])
-def test_tables_of_other_shapes_are_refused(start: Start, table: Tensor) -> None:
-    with pytest.raises(ValueError, match=f"checkpoint.pt: {PROJECTION} has no row for each piece of .*dict.en.txt"):
-        begin(start, {DECODER: torch.rand(7, 2), PROJECTION: table})

@@ -65,9 +65,6 @@ class TranslationAlignTask(TranslationTask):
 
     With `--print-alignment`, fairseq's `A-` lines contain alignments of words instead of pieces, computed under teacher
     forcing after the search. With `--write-alignment`, validation writes these lines for the references.
-
-    Raises:
-        ValueError: alignments are requested without a layer, or an option has an unknown value.
     """
 
     def __init__(self, cfg: Any, source_dictionary: Any, target_dictionary: Any) -> None:
@@ -96,11 +93,7 @@ class TranslationAlignTask(TranslationTask):
             return super().train_step(sample, *args, **kwargs)
 
     def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> Any:
-        """Build fairseq's generator; to print alignments, its standard one with a word aligner attached.
-
-        Raises:
-            ValueError: soft alignments or several models are requested, or `WordAligner` rejects the model.
-        """
+        """Build fairseq's generator; to print alignments, its standard one with a word aligner attached."""
         requested = getattr(args, "print_alignment", None)
         if not requested:
             return super().build_generator(models, args, seq_gen_cls, **kwargs)

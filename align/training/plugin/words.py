@@ -58,10 +58,6 @@ class WordAligner:
         model: a fairseq Transformer in eval mode; it is not changed.
         subwords: the value of `--remove-bpe`; None if unset, so that each piece is a word.
         settings: how to read attention; layer and head must be fixed.
-
-    Raises:
-        ValueError: the model has no encoder-decoder attention, or lacks this layer or head, or pieces of this kind
-            cannot be joined.
     """
 
     def __init__(
@@ -85,12 +81,7 @@ class WordAligner:
         self._reader = Reader(recorder, settings.score, settings.null, settings.threshold)
 
     def __call__(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Alignment]:
-        """Return the alignments of B pairs, in order.
-
-        Args:
-            sources: ids of each source, with padding on either side, and `</s>` at the end.
-            targets: ids of each target, in the same form.
-        """
+        """Return the alignments of B pairs, in order."""
         pairs = enumerate(zip(sources, targets, strict=True), 1)
         items = [self._encode(number, *pair) for number, pair in pairs]
         return list(align_encoded(self._reader, items, self._place))
