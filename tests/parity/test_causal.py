@@ -12,7 +12,6 @@ from torch import Tensor
 from align.core.scores import CELL_SCORES
 from align.core.types import CrossAttention
 from align.models.causal.builder import build_causal
-from align.models.causal.families import read_architecture
 from align.models.causal.forward import CausalTransformer
 from align.models.huggingface.config import Config
 from tests import causal
@@ -24,8 +23,7 @@ TARGETS = [11, 12, 13, 14], [15, 16, 17, 18, 19, 20, 21], [22]
 
 
 def ours(model: Any) -> CausalTransformer:
-    shape = read_architecture(Config(model.config.to_dict(), "config.json"))
-    return build_causal(shape, dict(model.state_dict()))
+    return build_causal(Config(model.config.to_dict(), "config.json"), dict(model.state_dict()))
 
 
 def record(

@@ -23,7 +23,7 @@ from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, Span
 from align.models.assemble import fitting
 from align.models.causal.builder import build_causal, renamed
-from align.models.causal.families import read_architecture, text_config
+from align.models.causal.families import text_config
 from align.models.causal.forward import Cache, CausalTransformer
 from align.models.causal.template import PRESETS, Template, read_template, token_of
 from align.models.detokenize import Detokenizer
@@ -64,7 +64,7 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         raise ModelError(message, file=config.file)
 
     def build(weights: dict[str, Tensor]) -> CausalTransformer:
-        return build_causal(read_architecture(config), weights, device, dtype)
+        return build_causal(config, weights, device, dtype)
 
     files = [folder.root / "config.json", path, *model_weight_files(folder)]
     spec = template.parts, template.chat, text.before, [file_digest(path) for path in files]
