@@ -83,88 +83,68 @@ class RelativePositions:
 
 def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32") -> Transformer:
     """Build the Transformer of a T5, mT5, umT5 or ByT5 checkpoint."""
-    named_weights = Weights(weights, UNUSED)
-    builder = _Builder(config, named_weights, device, dtype)
-    transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
-    named_weights.check_all_taken()
-    return transformer
+    stored = Weights(weights, UNUSED)
+    width, heads, hidden = config.size("d_model"), config.size("num_heads"), config.size("d_ff")
+    inner = heads * config.size("d_kv")
+    name = config.word("feed_forward_proj", "relu")
+    if name not in FEED_FORWARD:
+        message = f"its feed_forward_proj is {name}, not one of {', '.join(FEED_FORWARD)}"
+        raise ModelError(message, file=config.file)
+    activation, gated = FEED_FORWARD[name]
+    linear: Callable[..., Projection] = partial(make_linear, bias=None, dtype=dtype)
+    table = stored.borrow("shared.weight", stored.shape("shared.weight")[0], width)
+    pieces = compact_table(table, dtype).to(device)
 
-
-class _Builder:
-    """Builds the parts of a Transformer from named weights."""
-
-    def __init__(self, config: Config, weights: Weights, device: str, dtype: Dtype) -> None:
-        self._config, self._weights, self._device = config, weights, device
-        self._linear: Callable[..., Projection] = partial(make_linear, bias=None, dtype=dtype)
-        self._width, self._heads = config.size("d_model"), config.size("num_heads")
-        self._bias_in_each_layer = config.kind == "umt5"
-        self._inner = self._heads * config.size("d_kv")
-        feed_forward = config.word("feed_forward_proj", "relu")
-        if feed_forward not in FEED_FORWARD:
-            message = f"its feed_forward_proj is {feed_forward}, not one of {', '.join(FEED_FORWARD)}"
-            raise ModelError(message, file=config.file)
-        self._activation, self._gated = FEED_FORWARD[feed_forward]
-        rows = weights.shape("shared.weight")[0]
-        table = weights.borrow("shared.weight", rows, self._width)
-        self._pieces = compact_table(table, dtype).to(device)
-
-    def stack(self, side: str) -> Stack:
-        """Return the encoder or the decoder."""
-        layers = self._config.size("num_layers", most=MAX_LAYERS)
-        if side == "decoder":
-            layers = self._config.size("num_decoder_layers", layers, most=MAX_LAYERS)
-        blocks = [f"{side}.block.{n}.layer" for n in range(layers)]
-        stored_biases = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
-        biases = stored_biases if self._bias_in_each_layer else stored_biases * layers
-        stack_layers = [self._layer(side, name, bias) for name, bias in zip(blocks, biases, strict=True)]
-        return Stack(Embedding(self._pieces, None), stack_layers, self._norm(f"{side}.final_layer_norm"))
-
-    def _bias(self, side: str, name: str) -> RelativePositions:
-        buckets = self._config.size("relative_attention_num_buckets", 32, least=4)
-        distance = self._config.size("relative_attention_max_distance", 128, least=buckets)
-        table = self._take(f"{name}.0.SelfAttention.relative_attention_bias.weight", buckets, self._heads)
-        return RelativePositions(table, distance, both_ways=side == "encoder")
-
-    def _take(self, name: str, *shape: int) -> Tensor:
-        return self._weights.take(name, *shape).to(self._device)
-
-    def _matrix(self, name: str, *shape: int) -> Tensor:
+    def matrix(name: str, *shape: int) -> Tensor:
         """Return a weight in float32 without copying it first: packing it for products copies it."""
-        return self._weights.borrow(name, *shape).float().to(self._device)
+        return stored.borrow(f"{name}.weight", *shape).float().to(device)
 
-    def _norm(self, name: str) -> RootNorm:
-        return RootNorm(self._take(f"{name}.weight", self._width))
+    def norm(name: str) -> RootNorm:
+        return RootNorm(stored.take(f"{name}.weight", width).to(device))
 
-    def _layer(self, side: str, name: str, bias: RelativePositions) -> Layer:
-        projections = [
-            self._matrix(f"{name}.0.SelfAttention.{part}.weight", self._inner, self._width) for part in "qkv"
-        ]
-        attention = SelfAttention(self._linear(torch.cat(projections)), self._heads, side == "decoder", bias)
-        block = self._block(f"{name}.0", "SelfAttention.o", self._inner)
-        feed_forward_name = f"{name}.{1 if side == 'encoder' else 2}"
-        hidden = self._config.size("d_ff")
-        feed_forward = self._feed_forward(f"{feed_forward_name}.DenseReluDense", hidden)
-        feed_forward_block = self._block(feed_forward_name, "DenseReluDense.wo", hidden)
-        if side == "encoder":
-            return Layer(attention, block, feed_forward, feed_forward_block)
-        cross, cross_block = self._cross(f"{name}.1")
-        return Layer(attention, block, feed_forward, feed_forward_block, cross, cross_block)
+    def positions(side: str, name: str) -> RelativePositions:
+        buckets = config.size("relative_attention_num_buckets", 32, least=4)
+        distance = config.size("relative_attention_max_distance", 128, least=buckets)
+        table = stored.take(f"{name}.0.SelfAttention.relative_attention_bias.weight", buckets, heads)
+        return RelativePositions(table.to(device), distance, both_ways=side == "encoder")
 
-    def _block(self, name: str, out: str, size: int) -> Block:
-        projection = self._linear(self._matrix(f"{name}.{out}.weight", self._width, size))
-        return Block(self._norm(f"{name}.layer_norm"), True, projection)
+    def block(name: str, out: str, size: int) -> Block:
+        return Block(norm(f"{name}.layer_norm"), True, linear(matrix(f"{name}.{out}", width, size)))
 
-    def _feed_forward(self, name: str, hidden: int) -> Linear:
-        if not self._gated:
-            return self._linear(self._matrix(f"{name}.wi.weight", hidden, self._width), activation=self._activation)
-        gate, linear = (self._matrix(f"{name}.wi_{n}.weight", hidden, self._width) for n in range(2))
-        return GatedLinear(self._linear(gate, activation=self._activation), self._linear(linear))
+    def feed_forward(name: str) -> Linear:
+        if not gated:
+            return linear(matrix(f"{name}.wi", hidden, width), activation=activation)
+        gate = linear(matrix(f"{name}.wi_0", hidden, width), activation=activation)
+        return GatedLinear(gate, linear(matrix(f"{name}.wi_1", hidden, width)))
 
-    def _cross(self, name: str) -> tuple[CrossAttention, Block]:
+    def cross(name: str) -> tuple[CrossAttention, Block]:
         attention = f"{name}.EncDecAttention"
-        query, key, value = (self._matrix(f"{attention}.{part}.weight", self._inner, self._width) for part in "qkv")
-        out = self._matrix(f"{attention}.o.weight", self._width, self._inner)
-        out_proj = out.view(self._width, self._heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
-        key_value = self._linear(torch.cat((key, value)))
-        cross = CrossAttention(self._linear(query), key_value, self._heads, out_proj)
-        return cross, Block(self._norm(f"{name}.layer_norm"), True, self._linear(out))
+        query, key, value = (matrix(f"{attention}.{part}", inner, width) for part in "qkv")
+        out = matrix(f"{attention}.o", width, inner)
+        out_proj = out.view(width, heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
+        attend = CrossAttention(linear(query), linear(torch.cat((key, value))), heads, out_proj)
+        return attend, Block(norm(f"{name}.layer_norm"), True, linear(out))
+
+    def layer(side: str, name: str, bias: RelativePositions) -> Layer:
+        projections = torch.cat([matrix(f"{name}.0.SelfAttention.{part}", inner, width) for part in "qkv"])
+        attention = SelfAttention(linear(projections), heads, side == "decoder", bias)
+        last = f"{name}.{1 if side == 'encoder' else 2}"
+        parts = attention, block(f"{name}.0", "SelfAttention.o", inner), feed_forward(f"{last}.DenseReluDense")
+        feed_forward_block = block(last, "DenseReluDense.wo", hidden)
+        return Layer(*parts, feed_forward_block, *(cross(f"{name}.1") if side == "decoder" else ()))
+
+    def stack(side: str) -> Stack:
+        count = config.size("num_layers", most=MAX_LAYERS)
+        if side == "decoder":
+            count = config.size("num_decoder_layers", count, most=MAX_LAYERS)
+        names = [f"{side}.block.{n}.layer" for n in range(count)]
+        if config.kind == "umt5":
+            biases = [positions(side, name) for name in names]
+        else:
+            biases = [positions(side, names[0])] * count
+        layers = [layer(side, name, bias) for name, bias in zip(names, biases, strict=True)]
+        return Stack(Embedding(pieces, None), layers, norm(f"{side}.final_layer_norm"))
+
+    transformer = Transformer(stack("encoder"), stack("decoder"))
+    stored.check_all_taken()
+    return transformer
