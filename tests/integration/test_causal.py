@@ -243,7 +243,6 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: change(folder, hidden_size=10**9), "config.json: its hidden_size is"),
     (lambda folder: change(folder, rope_parameters={"rope_type": "yarn"}), "its positions are scaled by yarn"),
     (lambda folder: change(folder, hidden_act="exec"), "config.json: its activation is exec"),
-    (lambda folder: change(folder, quantization_config={"bits": 4}), "config.json: its weights are quantised"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
 ]
 

@@ -59,9 +59,6 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         hint = "save the model's fast tokenizer with save_pretrained() of transformers"
         raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
     text = Text(JsonTokenizer(path), template, tokenizer_config(folder.text_root))
-    if config.inner("quantization_config").content:
-        message = "its weights are quantised, which is not read: take the model that they were made of"
-        raise ModelError(message, file=config.file)
 
     def build(weights: dict[str, Tensor]) -> CausalTransformer:
         return build_causal(config, weights, device, dtype)

@@ -73,11 +73,6 @@ def transformer_of(
     """Return the Transformer with a model's settings and weights."""
     if family is T5:
         return build_t5(config, weights, device, dtype)
-    return build_transformer(_architecture(family, config), _named(family, weights), device, dtype)
-
-
-def _architecture(family: Family, config: Config) -> Architecture:
-    """Return the shape of a model."""
     name = config.word("activation_function", "gelu")
     if name not in ACTIVATIONS:
         message = f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}"
@@ -96,17 +91,14 @@ def _architecture(family: Family, config: Config) -> Architecture:
         )
         for side in ("encoder", "decoder")
     )
-    return Architecture(encoder, decoder, ACTIVATIONS[name], scaled=config.switch("scale_embedding", False))
+    shape = Architecture(encoder, decoder, ACTIVATIONS[name], scaled=config.switch("scale_embedding", False))
 
-
-def _named(family: Family, weights: dict[str, Tensor]) -> Weights:
-    """Rename weights as `align.models.engine.builder` expects them; an embedding of both sides is stored once."""
+    # The names that `align.models.engine.builder` expects; an embedding of both sides is stored once
     renamed = {name.removeprefix("model."): weights.pop(name) for name in list(weights)}
-    shared = renamed.get("shared.weight")
-    if shared is None:
-        sides = (renamed.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))
-        shared = next((table for table in (*sides, renamed.get("lm_head.weight")) if table is not None), None)
+    tables = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+    shared = next((renamed[table] for table in tables if table in renamed), None)
     if shared is not None:
         for side in ("encoder", "decoder"):
             renamed.setdefault(f"{side}.embed_tokens.weight", shared)
-    return Weights(renamed, UNUSED if family.positions == "learned" else COMPUTED)
+    unused = UNUSED if family.positions == "learned" else COMPUTED
+    return build_transformer(shape, Weights(renamed, unused), device, dtype)
