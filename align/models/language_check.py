@@ -80,24 +80,14 @@ class LanguageCheck:
     """Compares the first lines of a text with the languages of a model; there is one for each model and run.
 
     Threads may share it.
-
-    Attributes:
-        done: whether no warning can come any more.
     """
 
     def __init__(self, model: str, source: str, target: str, sides: tuple[str, str] = ("source", "target")) -> None:
-        """Begin a text.
-
-        Args:
-            model: its name in the warning.
-            source: code of the language that the model reads; a group of languages and a placeholder such as "src" are
-                not checked.
-            target: code of the language that it writes.
-            sides: what the user calls these sides of the text.
-        """
+        """Begin a text for the model of this name and these languages; `sides` are what the user calls those."""
         self._begun_with = model, source, target, sides
         self._sides = [_Side(source), _Side(target)]
         self._pairs = 0
+        # whether no warning can come any more
         self.done = not any(side.code for side in self._sides)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -148,13 +138,10 @@ class LanguageCheck:
 
 
 class _Side:
-    """Compares the lines of one side with the model's language.
-
-    Attributes:
-        code: code of the model's language; "" where it is unknown.
-    """
+    """Compares the lines of one side with the model's language."""
 
     def __init__(self, code: str) -> None:
+        # "" where it is unknown: a group of languages, or a placeholder such as "src"
         self.code = "" if is_group(code) or code.lower() in PLACEHOLDERS else code
         self._common = frozenset(COMMON_WORDS.get(code[:2] if code[2:3] in ("", "-", "_") else "", "").split())
         self._lines, self._words = set[str](), set[str]()  # seen

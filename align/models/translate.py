@@ -182,14 +182,7 @@ def translate(
 
 
 def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generator[Alignment, None, None]]:
-    """Return a function that translates and aligns sentences as `translate` does, without the checks of a whole text.
-
-    Args:
-        aligner: as returned by its `fixed`.
-
-    Raises:
-        ModelError: the model cannot translate.
-    """
+    """Return a function that translates and aligns as `translate` does, by an aligner that `fixed` has returned."""
     return partial(_Translating(aligner, search).align, choices=aligner.choices)
 
 
@@ -228,8 +221,7 @@ class _Translating:
     ) -> Generator[Alignment, None, None]:
         """Yield one alignment for each sentence, in order, translated and aligned a buffer at a time.
 
-        Args:
-            choices: layer and head, if they are not to be chosen by the text.
+        `choices` are layer and head, if these are not to be chosen by the text.
         """
         places = [choice.place for choice in choices]
 

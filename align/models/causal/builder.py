@@ -44,11 +44,7 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def build_causal(
     config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> CausalTransformer:
-    """Return the Transformer of a model of one of KINDS.
-
-    Args:
-        weights: by name; emptied, so that no more than one matrix is in memory twice.
-    """
+    """Return the Transformer of a model; `weights` are emptied, so that only one matrix is in memory twice."""
     config = text_config(config)
     family, stored = FAMILIES[config.kind], Weights(renamed(weights), UNUSED)
     width, heads = config.size("hidden_size", most=MAX_WIDTH), config.size("num_attention_heads", most=MAX_HEADS)

@@ -154,11 +154,7 @@ class Layer:
         return inner.leave(self.feed_forward(inner.enter(x)), x), attended
 
     def advance(self, x: Tensor, angles: Angles, cache: Keys | None) -> tuple[Tensor, Keys]:
-        """Return the layer's output for further pieces `[B L, D]`, and the keys and values of all so far.
-
-        Args:
-            cache: keys and values of the pieces before `[B, G, P, d]`.
-        """
+        """Return the layer's output for further pieces `[B L, D]`, and keys and values of all so far `[B, G, S, d]`."""
         attention, block = self.attention, self.attention_block
         length = len(angles[0])
         batch = len(x) // length
@@ -228,12 +224,7 @@ class CausalTransformer:
 
     @torch.inference_mode()
     def advance(self, ids: Tensor, cache: Cache) -> Tensor:
-        """Return the vectors that predict the next piece of each sequence `[B, D]`.
-
-        Args:
-            ids: pieces after those in the cache `[B, L]`.
-            cache: filled on the way.
-        """
+        """Return what predicts the next piece of each sequence `[B, D]` after pieces `[B, L]`, which fill the cache."""
         batch, length = ids.shape
         begin = cache[0][0].shape[2] if cache else 0
         positions = torch.arange(begin, begin + length, device=ids.device)

@@ -139,12 +139,6 @@ class CausalRecorder:
 
     Its `Pieces` have the whole sequence as their source, in which only pieces of the source have a word, and the pieces
     at its end as their target. Threads may share it.
-
-    Attributes:
-        raw: it was trained on text that is not tokenised.
-        greedy: it translates without a beam.
-        prompted: its pieces of a source are those of prompt and translation.
-        multilingual: options name its languages.
     """
 
     def __init__(
@@ -165,6 +159,8 @@ class CausalRecorder:
         self.dtype: str = origin[2]
         self.pad, self.unk = 0, text.unk
         self.max_positions = (limit, limit)
+        # It was trained on text that is not tokenised, translates without a beam, its pieces of a source are those of
+        # prompt and translation, and options name its languages.
         self.raw = self.greedy = self.prompted = self.multilingual = True
         self.backend = name.partition(":")[0]
 

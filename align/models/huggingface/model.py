@@ -71,9 +71,6 @@ def load_huggingface(
     """Load a model that transformers saved, with its vocabularies.
 
     Two models of the same files, such as a multilingual one in both directions, share their weights.
-
-    Warns:
-        TextWarning: a T5 is read without the prefix of a task.
     """
     config = read_config(folder.root / "config.json")
     if config.kind in CAUSAL_KINDS:

@@ -14,14 +14,7 @@ T = TypeVar("T")
 
 
 class JsonTokenizer:
-    """A tokenizer.json.
-
-    Attributes:
-        tokenizer: an object of the library tokenizers.
-        ids: the id of every piece.
-        special: pieces that belong to no word.
-        surroundings: ids that the tokenizer adds before and after a text; None if it adds none, or changes the text.
-    """
+    """A tokenizer.json: an object of the library tokenizers, the id of every piece, and pieces that are no words."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -44,6 +37,7 @@ class JsonTokenizer:
         self.ids: dict[str, int] = self.tokenizer.get_vocab(with_added_tokens=True)
         added = self.tokenizer.get_added_tokens_decoder().values()
         self.special = frozenset(str(token.content) for token in added if token.special)
+        # ids that the tokenizer adds before and after a text; None if it adds none, or changes the text
         self.surroundings: tuple[Sequence[int], Sequence[int]] | None = None
         length = len(inner.ids)
         for start in range(len(whole.ids) - length, -1, -1):
