@@ -148,10 +148,12 @@ class Layer:
         places = torch.arange(sequences.shared + length, device=x.device)[None]
         begin, rest = places[:, : sequences.shared], places[:, sequences.shared :]
         shared = attention.attend(shared_query, shared_key, shared_value, begin)
-        context = sequences.join(shared, attention.attend(query, keys, values, rest))
-        x = block.leave(context, x)
-        inner = self.feed_forward_block
-        return inner.leave(self.feed_forward(inner.enter(x)), x), attended
+        return self._leave(sequences.join(shared, attention.attend(query, keys, values, rest)), x), attended
+
+    def _leave(self, context: Tensor, x: Tensor) -> Tensor:
+        """Return the layer's output `[rows, D]`, given that of attention's heads and the layer's input."""
+        x, inner = self.attention_block.leave(context, x), self.feed_forward_block
+        return inner.leave(self.feed_forward(inner.enter(x)), x)
 
     def advance(self, x: Tensor, angles: Angles, cache: Keys | None) -> tuple[Tensor, Keys]:
         """Return the layer's output for further pieces `[B L, D]`, and keys and values of all so far `[B, G, S, d]`."""
@@ -165,9 +167,7 @@ class Layer:
             key, value = torch.cat((cache[0], key), 2), torch.cat((cache[1], value), 2)
         places = torch.arange(key.shape[2] - length, key.shape[2], device=x.device)[None]
         context = attention.attend(query, key, value, places).transpose(1, 2).reshape(len(x), -1)
-        x = block.leave(context, x)
-        inner = self.feed_forward_block
-        return inner.leave(self.feed_forward(inner.enter(x)), x), (key, value)
+        return self._leave(context, x), (key, value)
 
 
 Keys = tuple[Tensor, Tensor]
