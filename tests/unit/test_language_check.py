@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from threading import Thread
 from typing import Any
@@ -67,28 +66,24 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_check, "_load_identifier", load)
 
 
-def test_the_source_is_in_another_language() -> None:
-    expected = "the source looks like French; de-en reads German: take a model for French to English"
-    assert warning_of(FRENCH, ENGLISH) == expected
-    assert warning_of(FRENCH[0], ENGLISH[0]) == expected
-
-
-def test_the_target_is_in_another_language() -> None:
-    expected = "the target looks like French; de-en writes English: take a model for German to French"
-    assert warning_of(GERMAN, FRENCH) == expected
-
-
-def test_both_sides_are_in_other_languages() -> None:
-    task = "de-en translates German to English"
-    expected = f"the source looks like French and the target like Spanish; {task}: take a model for French to Spanish"
-    assert warning_of(FRENCH[0], OTHERS["Spanish"]) == expected
-    assert warning_of(FRENCH, FRENCH[::-1]) == f"the source looks like French and the target like French; {task}"
-
-
-def test_sides_are_swapped() -> None:
-    looks = "the source looks like English and the target like German"
-    assert warning_of(ENGLISH, GERMAN) == f"{looks}; de-en translates German to English: swap the two sides"
-    assert warning_of(ENGLISH, ENGLISH[::-1]) == "the source looks like English; de-en reads German"
+@pytest.mark.parametrize(
+    ("sources", "targets", "looks", "task"),
+    [
+        (FRENCH, ENGLISH, "the source looks like French", "reads German: take a model for French to English"),
+        (FRENCH[0], ENGLISH[0], "the source looks like French", "reads German: take a model for French to English"),
+        (GERMAN, FRENCH, "the target looks like French", "writes English: take a model for German to French"),
+        (FRENCH[0], OTHERS["Spanish"], "the source looks like French and the target like Spanish",
+         "translates German to English: take a model for French to Spanish"),
+        (FRENCH, FRENCH[::-1], "the source looks like French and the target like French", "translates German to English"),
+        (ENGLISH, GERMAN, "the source looks like English and the target like German",
+         "translates German to English: swap the two sides"),
+        (ENGLISH, ENGLISH[::-1], "the source looks like English", "reads German"),
+    ],
+)  # fmt: skip
+def test_sides_in_other_languages(
+    sources: Sequence[str] | str, targets: Sequence[str] | str, looks: str, task: str
+) -> None:
+    assert warning_of(sources, targets) == f"{looks}; de-en {task}"
 
 
 def test_sides_have_the_names_that_the_user_knows() -> None:
@@ -141,10 +136,7 @@ def test_no_warning(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        *(
-            (FRENCH[0], code)
-            for code in ("src", "source", "mul", "roa", "ROMANCE", "x", "", "fra_Latn", "fr_XX", "fr-CA")
-        ),
+        *((FRENCH[0], code) for code in ("src", "mul", "ROMANCE", "", "fra_Latn", "fr_XX", "fr-CA")),
         *((GERMAN[0], code) for code in ("lb", "deu_Latn", "hsb")),
         *((OTHERS["Chinese"], code) for code in ("zho_Hant", "cmn", "yue", "ja")),
         *((OTHERS["Arabic"], "arz_Arab"), (OTHERS["Russian"], "zle"), (OTHERS["Czech"], "sk")),
@@ -154,15 +146,9 @@ def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(te
     assert warning_of(text, ENGLISH[0], code) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "expected"),
-    [
-        (FRENCH[0], "ja", "the source looks like French; de-en reads Japanese: take a model for French to English"),
-        (OTHERS["Greek"], "zh-cmn", "the source looks like Greek; de-en reads Chinese: take a model for"),
-    ],
-)
-def test_codes_of_other_systems(text: str, code: str, expected: str) -> None:
-    assert warning_of(text, ENGLISH[0], code).startswith(expected)
+def test_codes_of_other_systems() -> None:
+    expected = "the source looks like Greek; de-en reads Chinese: take a model for Greek to English"
+    assert warning_of(OTHERS["Greek"], ENGLISH[0], "zh-cmn") == expected
 
 
 def test_a_side_of_unknown_language_is_left_out() -> None:
@@ -189,16 +175,6 @@ def test_without_the_library_or_space_for_it_nothing_is_said(monkeypatch: pytest
         check = LanguageCheck("de-en", "de", "en")
         assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
         assert check.done
-
-
-def test_a_copy_in_another_process_begins_anew() -> None:
-    check = LanguageCheck("de-en", "de", "en")
-    before = pickle.dumps(check)
-    assert check.add(pairs_of(FRENCH[:1], ENGLISH[:1])) != ""
-    assert pickle.dumps(check) == before
-    copy: LanguageCheck = pickle.loads(before)
-    assert not copy.done
-    assert copy.add(pairs_of(FRENCH[:1], ENGLISH[:1])) != ""
 
 
 def test_threads_share_a_check() -> None:
