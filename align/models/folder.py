@@ -38,23 +38,14 @@ _NAMES = [option.name for option in fields(ModelOptions)]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A checkpoint, the folder with its other files, and what is known about its text.
+    """A checkpoint, the folder with its other files, and what is known about its text."""
 
-    Attributes:
-        checkpoint: the file with the weights.
-        root: folder of dictionaries and subword models.
-        options: model.toml, overridden by the user's own options.
-        backend: a key of `align.models.load.BACKENDS`.
-        calibrations: the cells that its model.toml stores, by pair of languages.
-        adapter: folder of a LoRA adapter to merge into this model, if any.
-    """
-
-    checkpoint: Path
-    root: Path
-    options: ModelOptions
-    backend: str
-    calibrations: Calibrations = field(default_factory=dict)
-    adapter: Path | None = None
+    checkpoint: Path  # the file with the weights
+    root: Path  # folder of dictionaries and subword models
+    options: ModelOptions  # model.toml, overridden by the user's own options
+    backend: str  # a key of align.models.load.BACKENDS
+    calibrations: Calibrations = field(default_factory=dict)  # the cells that its model.toml stores
+    adapter: Path | None = None  # folder of a LoRA adapter to merge into this model
 
     @property
     def text_root(self) -> Path:
@@ -172,12 +163,9 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
 
 
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
-    """Find a model's checkpoint and read its `model.toml`, if it has one.
+    """Find a model's checkpoint, downloaded from the Hugging Face hub if need be, and read its `model.toml`.
 
-    Args:
-        model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
-            which is downloaded.
-        files: names of checkpoints for each backend, in search order.
+    `files` has the names of checkpoints for each backend, in search order.
     """
     path, fetched = Path(model), False
     if path.name == model and (BUNDLED / model / "model.toml").is_file():

@@ -29,10 +29,8 @@ def pieces_of(
 ) -> Pieces:
     """Return the pieces that a model reads for a pair given as ids.
 
-    Args:
-        special: ids of source and target that belong to no word.
-        start: ids that the decoder reads before a target.
-        rows: vocabulary size of source and target.
+    `special` are ids of source and target that belong to no word, `start` those that the decoder reads before
+    a target, `rows` the sizes of the vocabularies.
     """
     for name, ids, known in (("source", pair.source_ids, rows[0]), ("target", pair.target_ids, rows[1])):
         if max(ids, default=0) >= known:

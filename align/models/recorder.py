@@ -77,19 +77,14 @@ def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: D
 class TransformerAttention:
     """Records the encoder-decoder attention of a Transformer; see `AttentionRecorder` for the attributes.
 
-    The decoder runs only up to the cross-attention of the last requested layer. Threads may share it.
-
-    Args:
-        start: ids that the decoder reads before the pieces of a target; at least one.
+    The decoder runs only up to the cross-attention of the last requested layer. Threads may share it. `start`
+    are ids that the decoder reads before the pieces of a target; at least one.
     """
 
     def __init__(self, transformer: Transformer, *, name: str, pad: int, start: Sequence[int]) -> None:
-        self.transformer = transformer
-        self.name = name
-        self.pad = pad
+        self.transformer, self.name, self.pad = transformer, name, pad
         self.start: Sequence[int] = tuple(start)
-        self.layers = len(transformer.decoder.layers)
-        self.heads = transformer.heads
+        self.layers, self.heads = len(transformer.decoder.layers), transformer.heads
         self.device = str(transformer.device)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
@@ -112,51 +107,30 @@ class TransformerAttention:
 
 @dataclass(frozen=True)
 class ModelParts:
-    """What a format's loader reads from a model's files; `align.models.assemble.assemble` makes the recorder of it.
-
-    Attributes:
-        transformer: the network.
-        languages: source and target language; "source" and "target" if they are not known.
-        sides: text processing of source and target.
-        vocabularies: of each side, the file to name in messages, and the highest id plus one.
-        special: ids of source and target that belong to no word, with their pieces.
-        pad: id of padding.
-        unk: id of unknown pieces.
-        start: ids that the decoder reads before the pieces of a target; at least one.
-        max_positions: limits of pieces on each side, with surroundings and one start.
-        digest: seven hex digits of all files and rules that links depend on; see `fingerprint`.
-        load: loads a model of the format again, in another process.
-        output: reads what only translating needs of a recorder's model.
-        before: ids before the pieces of a source.
-        after: ids after them; at least one of both.
-        zero_start: whether the first start is a vector of zeros, in a row that both tables have after all pieces.
-        prefix: words that each source begins with.
-        tags: ids of tags for the target language that a source may begin with.
-        note: what else the description of the text says.
-        raw: whether the model was trained on text that is not tokenised, as far as known.
-        multilingual: whether it translates between several pairs of languages, of which options name one.
-    """
+    """What a format's loader reads from a model's files, for `align.models.assemble.assemble`."""
 
     transformer: Transformer
-    languages: tuple[str, str]
-    sides: tuple[Preprocessor, Preprocessor]
-    vocabularies: tuple[tuple[Path, int], tuple[Path, int]]
-    special: tuple[Mapping[int, str], Mapping[int, str]]
-    pad: int
-    unk: int
-    start: Sequence[int]
-    max_positions: tuple[int, int]
-    digest: str
-    load: Load
-    output: Callable[[ModelRecorder], Output]
-    before: Sequence[int] = ()
-    after: Sequence[int] = ()
-    zero_start: bool = False
-    prefix: Sequence[str] = ()
-    tags: Mapping[str, int] = field(default_factory=dict)
-    note: str = ""
-    raw: bool = False
-    multilingual: bool = False
+    languages: tuple[str, str]  # "source" and "target" if they are not known
+    sides: tuple[Preprocessor, Preprocessor]  # text processing of source and target
+    vocabularies: tuple[tuple[Path, int], tuple[Path, int]]  # file, and the highest id plus one
+    special: tuple[Mapping[int, str], Mapping[int, str]]  # ids that belong to no word, with their pieces
+    pad: int  # id of padding
+    unk: int  # id of unknown pieces
+    start: Sequence[int]  # ids that the decoder reads before the pieces of a target; at least one
+    max_positions: tuple[int, int]  # limits of pieces on each side, with surroundings and one start
+    digest: str  # of all files and rules that links depend on; see fingerprint
+    load: Load  # loads a model of the format again, in another process
+    output: Callable[[ModelRecorder], Output]  # reads what only translating needs
+    before: Sequence[int] = ()  # ids before the pieces of a source
+    after: Sequence[int] = ()  # ids after them; at least one of both
+    zero_start: bool = False  # the first start is a vector of zeros, the tables' last row
+    prefix: Sequence[str] = ()  # words that each source begins with
+    tags: Mapping[str, int] = field(
+        default_factory=dict
+    )  # ids of tags for the target language, at a source's beginning
+    note: str = ""  # what else the description of the text says
+    raw: bool = False  # whether it was trained on text that is not tokenised, as far as known
+    multilingual: bool = False  # between several pairs of languages, of which options name one
 
 
 class ModelRecorder(TransformerAttention):
@@ -239,7 +213,6 @@ class ModelRecorder(TransformerAttention):
             return detokenize([pieces[n] for n in ids if n in pieces])
 
         longest, most = self.max_positions
-        find = BeamSearch(
-            EncoderDecoder(lambda: self.transformer, self.start, output.layer), [output.end], output.never, search
-        )
+        model = EncoderDecoder(lambda: self.transformer, self.start, output.layer)
+        find = BeamSearch(model, [output.end], output.never, search)
         return EngineTranslator(find, words, longest, lambda length: most - 1, self.device, batch_tokens)

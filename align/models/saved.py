@@ -109,11 +109,8 @@ def load_saved(
 ) -> dict[str, Any]:
     """Read a file on the CPU with torch's restricted unpickler.
 
-    Args:
-        checked: returns the needed part of the content, given the content and the file's size; raises NotWanted for
-            other content.
-        wanted: name of that part, for messages.
-        mapped: whether tensors stay in the file until they are used; it must not change in the meantime.
+    `checked` returns the `wanted` part of the content, given it and the file's size, or raises NotWanted. If
+    `mapped`, tensors stay in the file until they are used; it must not change in the meantime.
     """
     if not path.is_file():
         raise ModelError("no such checkpoint", file=str(path))

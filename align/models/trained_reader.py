@@ -50,12 +50,7 @@ class Network(nn.Module):
         self.leave = nn.Conv2d(WIDTH, 1, 1)
 
     def forward(self, channels: Tensor, real: Tensor) -> Tensor:
-        """Return the log odds of links `[B, J, I]`.
-
-        Args:
-            channels: `[B, CHANNELS, J, I]`.
-            real: 1 for pairs of words, 0 for padding `[B, 1, J, I]`.
-        """
+        """Return the log odds of links `[B, J, I]` for channels `[B, CHANNELS, J, I]`; see `real_cells`."""
         hidden: Tensor = self.enter(channels).relu_() * real
         hidden = (hidden + self.first(hidden).relu_()) * real
         lines: Tensor = self.rows(hidden.amax(3, keepdim=True)) + self.columns(hidden.amax(2, keepdim=True))
@@ -74,12 +69,10 @@ def real_cells(sizes: Sequence[tuple[int, int]], shape: Sequence[int]) -> Tensor
 
 
 def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[int, int]]) -> Tensor:
-    """Return the network's input `[B, CHANNELS, J, I]`.
+    """Return the network's input `[B, CHANNELS, J, I]`, for pairs of some numbers of source and target words.
 
-    Args:
-        forward: shares of the source words for each target word `[B, J, I]`.
-        reverse: shares of the target words for each source word `[B, I, J]`; with one model those of `forward`.
-        sizes: source and target words of each pair.
+    Shares are those of the source words for each target word `[B, J, I]` and of the target words for each
+    source word `[B, I, J]`; with one model the former serve as the latter.
     """
     back = forward if reverse is None else reverse.mT
     logs = ((shares.clamp(min=LEAST_SHARE).log() + 5) / 5 for shares in (forward, back))
@@ -98,13 +91,9 @@ def how_read(settings: Settings) -> dict[str, str]:
 class TrainedReader:
     """Gives each pair of words the probability of a link; an aligner uses it in place of soft scores.
 
-    Attributes:
-        path: the file that it is from.
-        digest: of this file.
-        about: metadata of the file: `model` and `reverse`, the names of the models whose shares it was trained on,
-            `position`, `score` and `null`, as they were read, `cells` and `reverse_cells`, the layers and heads that
-            were, and what else the training noted.
-        device: of the network.
+    `about` has the metadata of the file: `model` and `reverse`, the names of the models whose shares it was
+    trained on, `position`, `score` and `null`, as they were read, `cells` and `reverse_cells`, the layers and
+    heads that were, and what else the training noted.
     """
 
     path: Path
@@ -161,11 +150,7 @@ class TrainedReader:
 
 
 def about_reader(aligner: Aligner, **training: int) -> dict[str, str]:
-    """Return what a file says of a reader: the models, how they were read, and numbers of its training.
-
-    Args:
-        aligner: an aligner whose `fixed` has been called.
-    """
+    """Return what a file says of a reader: a `fixed` aligner's models, how they were read, and numbers."""
     names = zip(("model", "reverse"), (direction.recorder.name for direction in aligner.directions), strict=False)
     cells = zip(("cells", "reverse_cells"), (str(choice.place) for choice in aligner.choices), strict=False)
     numbers = {name: str(number) for name, number in training.items()}

@@ -43,40 +43,26 @@ Positions = Literal["learned", "sinusoids", "beyond", "none"]
 
 @dataclass(frozen=True)
 class Side:
-    """The shape of an encoder or a decoder.
-
-    Attributes:
-        width: D.
-        before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
-        last_norm: whether the output has a separate layer norm; a decoder's is for translating only.
-        positions: the kind of position embeddings.
-        first: the row, or the number, of the first position.
-    """
+    """The shape of an encoder or a decoder."""
 
     layers: int
     heads: int
-    width: int
-    before: bool
-    last_norm: bool
+    width: int  # D
+    before: bool  # whether layer norms come before attention and feed-forward networks or after the sum
+    last_norm: bool  # whether the output has a separate layer norm; a decoder's is for translating only
     positions: Positions
-    first: int
+    first: int  # row or number of the first position
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The shape of a model.
-
-    Attributes:
-        activation: of the feed-forward networks.
-        scaled: whether the vectors of pieces are multiplied by the root of D.
-        epsilon: added to the variance in layer norms.
-    """
+    """The shape of a model."""
 
     encoder: Side
     decoder: Side
-    activation: Activation
-    scaled: bool
-    epsilon: float = 1e-5
+    activation: Activation  # of the feed-forward networks
+    scaled: bool  # whether the vectors of pieces are multiplied by the root of D
+    epsilon: float = 1e-5  # added to the variance in layer norms
 
 
 def build_transformer(

@@ -35,20 +35,13 @@ class Layout:
 
     After the last piece the batch's first place is repeated until N is a round number: torch prepares a product for
     each new number of rows, which takes as long as multiplying some hundred rows, and caches it.
-
-    Attributes:
-        size: (B, L) with the length L of the longest row.
-        positions: position of each piece in its row, from 0 `[N]`.
-        places: places of the pieces in the flattened batch `[N]`; None if they are the same.
-        pieces: number of the piece at each place, `[B L]`; pads repeat the previous piece. None if `places` is None.
-        mask: added to the scores of columns `[B, 1, 1, L]`, negative infinity for pads; None if nothing is padded.
     """
 
-    size: tuple[int, int]
-    positions: Tensor
-    places: Tensor | None = None
-    pieces: Tensor | None = None
-    mask: Tensor | None = None
+    size: tuple[int, int]  # (B, L) with the length L of the longest row
+    positions: Tensor  # of each piece in its row, from 0 [N]
+    places: Tensor | None = None  # of the pieces in the flattened batch [N]; None if they are the same
+    pieces: Tensor | None = None  # number of the piece at each place [B L]; pads repeat the previous one
+    mask: Tensor | None = None  # added to scores of columns [B, 1, 1, L]: -inf for pads; None without any
 
     @classmethod
     def of(cls, kept: Tensor) -> Layout:
@@ -103,22 +96,14 @@ class RootNorm:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Embedding of pieces and their positions.
+    """Embedding of pieces and their positions."""
 
-    Attributes:
-        pieces: a vector for each id `[V, E]`, in any number format; see `compact_table`.
-        positions: returns vectors of at least a number of positions, from 0 `[P, D]`; None for a model without.
-        projections: applied to the vectors of pieces before their positions are added.
-        norm: applied to the sum, if any.
-        scale: factor of the vectors of pieces.
-    """
-
-    pieces: Tensor
-    positions: Callable[[int], Tensor] | None
-    projections: Sequence[Linear] = ()
-    norm: Norm | None = None
+    pieces: Tensor  # a vector for each id [V, E], in any number format; see compact_table
+    positions: Callable[[int], Tensor] | None  # returns vectors of at least so many positions, from 0 [P, D]
+    projections: Sequence[Linear] = ()  # of the vectors of pieces, before their positions are added
+    norm: Norm | None = None  # of the sum
     last: Linear | None = None
-    scale: float = 1.0
+    scale: float = 1.0  # of the vectors of pieces
 
     def vectors(self, ids: Tensor) -> Tensor:
         """Return the scaled vectors of ids `[N]`, in float32 `[N, E]`."""
@@ -134,7 +119,6 @@ class Embedding:
         return self._add(ids, position + 1, ids.new_full(ids.shape, position))
 
     def _add(self, ids: Tensor, length: int, positions: Tensor) -> Tensor:
-        """Return the sum of the vectors of pieces and positions `[N, D]`."""
         x = self.vectors(ids)
         for projection in self.projections:
             x = projection(x)
@@ -198,25 +182,17 @@ State = tuple[Tensor, ...]
 class SelfAttention:
     """Attention of a sequence to itself, up to the output projection; queries are already scaled by 1/sqrt(d).
 
-    Attributes:
-        query_key_value: the three projections in one.
-        heads: H.
-        causal: whether each step attends only to itself and those before it.
-        bias: returns biases of the scores by position `[1, H, L, L]` for a number L of pieces, if any; with a second
-            number, of the rows from that one on.
+    `bias` returns biases of the scores by position `[1, H, L, L]` for a number L of pieces; with a second
+    number, of the rows from that one on.
     """
 
-    query_key_value: Linear
+    query_key_value: Linear  # the three projections in one
     heads: int
-    causal: bool
+    causal: bool  # whether each step attends only to itself and those before it
     bias: Callable[..., Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the heads' outputs `[N, D]` for `[N, D]`.
-
-        Args:
-            projected: `query_key_value(x)`, if it is known `[N, 3 D]`.
-        """
+        """Return the heads' outputs `[N, D]`; `projected` is `query_key_value(x)`, if it is known `[N, 3 D]`."""
         query, key, value = self._split(self.query_key_value(x) if projected is None else projected, layout)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
@@ -227,9 +203,7 @@ class SelfAttention:
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the heads' outputs `[N, D]` for the next piece of each of N rows, and the new state.
 
-        Args:
-            x: input `[N, D]`.
-            state: keys and values of the pieces so far `[N, H, L, d]`; empty before the first one.
+        It holds keys and values of the pieces so far `[N, H, L, d]`, and is empty before the first one.
         """
         projected = self.query_key_value(x).view(len(x), 3, self.heads, 1, -1)
         query, key, value = projected.unbind(1)
@@ -272,15 +246,10 @@ class SelfAttention:
 
 @dataclass(frozen=True)
 class SimpleRecurrence:
-    """Simpler simple recurrent unit (Kim et al. 2019) in the place of a decoder's self-attention.
+    """Simpler simple recurrent unit (Kim et al. 2019) in the place of a decoder's self-attention."""
 
-    Attributes:
-        input_forget: the projections of the input and of the forget gate in one.
-        heads: H of the layer's attention to the source.
-    """
-
-    input_forget: Linear
-    heads: int
+    input_forget: Linear  # the projections of the input and of the forget gate in one
+    heads: int  # of the layer's attention to the source
 
     def __call__(self, x: Tensor, layout: Layout) -> Tensor:
         """Return the outputs `[N, D]` for `[N, D]`."""
@@ -316,18 +285,12 @@ def _joined(context: Tensor, layout: Layout) -> Tensor:
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """Attention of decoder steps to the encoder's output; queries are already scaled by 1/sqrt(d).
-
-    Attributes:
-        key_value: both projections of the encoder's output in one.
-        heads: H.
-        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
-    """
+    """Attention of decoder steps to the encoder's output; queries are already scaled by 1/sqrt(d)."""
 
     query: Linear
-    key_value: Linear
+    key_value: Linear  # both projections of the encoder's output in one
     heads: int
-    out_proj: Tensor
+    out_proj: Tensor  # each head's share of the output projection, without its bias [H, d, D]
 
     @cached_property
     def products(self) -> list[Tensor]:
@@ -337,11 +300,7 @@ class CrossAttention:
     def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
         """Return attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
 
-        Args:
-            x: decoder steps `[N, D]`.
-            steps: their layout.
-            source: the encoder's output `[M, E]`.
-            columns: its layout.
+        `x` are the decoder's steps `[N, D]`, `source` is the encoder's output `[M, E]`; each has its layout.
         """
         query = steps.pad(self.query(x)).view(*steps.size, self.heads, -1).transpose(1, 2)
         key, value = self.project(source, columns)
@@ -369,22 +328,14 @@ class CrossAttention:
 
 @dataclass(frozen=True)
 class Block:
-    """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
-
-    Attributes:
-        before: whether the norm comes before (pre-norm) or after the sum (post-norm).
-        out: the projection whose output is added to the residual.
-        inner_norm: applied before the projection, if any (fairseq's `scale_fc`).
-        outer_norm: applied after the projection, if any (fairseq's `scale_attn`, Gemma).
-        residual_scale: factor of the residual, if any (`scale_resids`).
-    """
+    """What surrounds attention or a feed-forward network: norm before or after, projection, residual."""
 
     norm: Norm | RootNorm
-    before: bool
-    out: Projection
-    inner_norm: Norm | None = None
-    outer_norm: Norm | RootNorm | None = None
-    residual_scale: Tensor | None = None
+    before: bool  # whether the norm comes before (pre-norm) or after the sum (post-norm)
+    out: Projection  # its output is added to the residual
+    inner_norm: Norm | None = None  # before the projection (fairseq's scale_fc)
+    outer_norm: Norm | RootNorm | None = None  # after the projection (fairseq's scale_attn, Gemma)
+    residual_scale: Tensor | None = None  # factor of the residual (fairseq's scale_resids)
 
     def enter(self, x: Tensor) -> Tensor:
         """Return the input of the attention or network `[N, D]`."""
@@ -423,11 +374,7 @@ class Layer:
     cross_block: Block | None = None
 
     def attend(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the output of the layer's self-attention `[N, D]`.
-
-        Args:
-            projected: see `SelfAttention`; for layers with one whose norm comes after it.
-        """
+        """Return the output of self-attention `[N, D]`; `projected` is for layers whose norm comes after it."""
         block = self.attention_block
         if projected is not None and isinstance(self.attention, SelfAttention):
             return block.leave(self.attention(x, layout, projected), x)
@@ -453,9 +400,8 @@ class Layer:
 class Stack:
     """An encoder, or a decoder without its output layer.
 
-    Attributes:
-        tabled: whether the first layer's queries, keys and values may come from a table: they are the sum of a vector
-            for the piece and one for the position, if nothing but a sum comes before.
+    If `tabled`, the first layer's queries, keys and values may come from a table: they are the sum of a
+    vector for the piece and one for the position, if nothing but a sum comes before.
     """
 
     embedding: Embedding
@@ -504,9 +450,7 @@ class Stack:
 class Transformer:
     """A model for inference, safe to use from any number of threads at once.
 
-    Attributes:
-        encoder: with the layer norm of its output, if it has one.
-        decoder: without its output layer; the layer norm of its output, if it has one, is for translating only.
+    The decoder has no output layer; the layer norm of its output, if it has one, is for translating only.
     """
 
     encoder: Stack
@@ -535,10 +479,8 @@ class Transformer:
     def record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
         """Return the cross-attention of some decoder layers, from one pass that ends with the last of them.
 
-        Args:
-            source: the encoder's input `[B, S]`, on the model's device.
-            steps: the decoder's input `[B, T]`, on the model's device.
-            layers: from 1, lowest first.
+        Inputs of encoder `[B, S]` and decoder `[B, T]` are on the model's device; layers count from 1, lowest
+        first.
         """
         columns, rows = Layout.of(source.kept), Layout.of(steps.kept)
         encoded = self.encode(columns.flatten(source.ids[..., None])[:, 0], columns)

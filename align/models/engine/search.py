@@ -19,21 +19,13 @@ _NEVER = float("-inf")
 
 
 class Output(NamedTuple):
-    """What only translating needs of an encoder-decoder model.
+    """What only translating needs of an encoder-decoder model."""
 
-    Attributes:
-        layer: from the decoder's output `[N, D]` to the logits of all pieces `[N, V]`.
-        end: id of `</s>`.
-        never: ids that are not generated, such as that of padding.
-        pieces: text of each piece that belongs to a word, by id; others are left out of translations.
-        join: joins pieces into tokens; None for the subwords of the target's rules.
-    """
-
-    layer: Linear
-    end: int
-    never: Sequence[int]
-    pieces: Mapping[int, str]
-    join: Join | None = None
+    layer: Linear  # from the decoder's output [N, D] to the logits of all pieces [N, V]
+    end: int  # id of </s>
+    never: Sequence[int]  # ids that are not generated, such as that of padding
+    pieces: Mapping[int, str]  # text of the pieces that belong to words, by id; others are left out
+    join: Join | None = None  # joins pieces into tokens; None for the subwords of the target's rules
 
 
 class Predictor(Protocol):
@@ -51,27 +43,18 @@ class Predictor(Protocol):
     ) -> tuple[Tensor, Sequence[State]]:
         """Return the logits of the next piece `[B K, V]`, and the states after reading a piece of each hypothesis.
 
-        Args:
-            ids: the pieces `[B K]`.
-            step: their number in the translation, from 1.
-            states: before this piece.
-            sources: as `begin` returned them, of the B sentences that are not finished.
+        These are `ids` `[B K]`, the step-th of the translation, from 1. `sources` are what `begin` kept of
+        the B sentences that are not finished.
         """
         ...
 
 
 @dataclass(frozen=True)
 class EncoderDecoder:
-    """Predicts with an encoder and a decoder; see `Predictor`.
+    """Predicts with an encoder and a decoder; see `Predictor`."""
 
-    Attributes:
-        current: returns the model; heads of a recorder's may be masked for a time.
-        start: ids that the decoder reads first; at least one.
-        output: the output layer.
-    """
-
-    current: Callable[[], Transformer]
-    start: Sequence[int]
+    current: Callable[[], Transformer]  # heads of a recorder's model may be masked for a time
+    start: Sequence[int]  # ids that the decoder reads first; at least one
     output: Linear
 
     def begin(self, sources: Tensor) -> tuple[Tensor, Sequence[State], Sequence[State]]:
@@ -106,14 +89,10 @@ class EncoderDecoder:
 class BeamSearch:
     """Searches for translations.
 
-    A sentence is finished when K hypotheses have ended, each with at least one piece. Their scores are divided by their
-    lengths, `</s>` included, to the power of the penalty, as `SequenceGenerator` of fairseq does.
-
-    Args:
-        model: predicts pieces.
-        ends: ids that end a translation, such as that of `</s>`.
-        never: ids that are not generated, such as that of padding; they have no share of the probability.
-        search: how to search.
+    A sentence is finished when K hypotheses have ended, each with at least one piece. Their scores are
+    divided by their lengths, `</s>` included, to the power of the penalty, as `SequenceGenerator` of fairseq
+    does. `ends` are ids that end a translation, `never` ids that are not generated and have no share of the
+    probability.
     """
 
     def __init__(
@@ -124,12 +103,7 @@ class BeamSearch:
 
     @torch.inference_mode()
     def __call__(self, sources: Tensor, longest: int) -> list[list[int]]:
-        """Return the best translation of each sentence, without `</s>`.
-
-        Args:
-            sources: sentences of one length `[B, S]`.
-            longest: maximum number of pieces, without `</s>`.
-        """
+        """Return the best translation of sentences of one length `[B, S]`, of at most so many pieces and `</s>`."""
         beam = self.search.beam
         ended: list[list[tuple[float, list[int]]]] = [[] for _ in sources]
         numbers = [*range(len(sources))]  # of the sentences that are not finished
@@ -181,29 +155,19 @@ def _chosen(states: Sequence[State], rows: Tensor) -> list[State]:
     return [tuple(part.index_select(0, rows) for part in state) for state in states]
 
 
+@dataclass(eq=False)
 class EngineTranslator:
-    """Translates by beam search; see `align.core.backend.Translator`.
+    """Translates by beam search; see `align.core.backend.Translator`."""
 
-    Args:
-        find: the search.
-        words: returns the words of ids.
-        longest: limit of source pieces.
-        room: returns the maximum number of pieces in the translation of a source of some length.
-        device: device of the model.
-        batch_tokens: source pieces per batch, each counted as often as the beam is wide.
-    """
+    find: BeamSearch
+    words: Callable[[Sequence[int]], tuple[str, ...]]  # returns the words of ids
+    longest: int  # limit of source pieces
+    room: Callable[[int], int]  # returns the limit of pieces in the translation of a source of some length
+    device: str
+    batch_tokens: int  # source pieces per batch, each counted as often as the beam is wide
 
-    def __init__(
-        self,
-        find: BeamSearch,
-        words: Callable[[Sequence[int]], tuple[str, ...]],
-        longest: int,
-        room: Callable[[int], int],
-        device: str,
-        batch_tokens: int,
-    ) -> None:
-        self.find, self.search, self.longest = find, find.search, longest
-        self._words, self._room, self._device, self._batch_tokens = words, room, device, batch_tokens
+    def __post_init__(self) -> None:
+        self.search = self.find.search
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Return the translations of sentences given as pieces.
@@ -211,10 +175,10 @@ class EngineTranslator:
         A batch holds sentences of one length, so that no translation depends on its neighbours.
         """
         translations: list[tuple[str, ...]] = [()] * len(sources)
-        for places in of_one_length([len(source) for source in sources], self._batch_tokens, self.search.beam):
-            tokens = torch.tensor([sources[place] for place in places], device=self._device)  # [B, S]
+        for places in of_one_length([len(source) for source in sources], self.batch_tokens, self.search.beam):
+            tokens = torch.tensor([sources[place] for place in places], device=self.device)  # [B, S]
             length = tokens.shape[1]
-            most = min(int(self.search.max_len_a * length + self.search.max_len_b), self._room(length))
+            most = min(int(self.search.max_len_a * length + self.search.max_len_b), self.room(length))
             for place, ids in zip(places, self.find(tokens, most), strict=True):
-                translations[place] = self._words(ids)
+                translations[place] = self.words(ids)
         return translations

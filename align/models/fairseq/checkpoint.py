@@ -41,15 +41,15 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 1 << 31
 
 
+def _is_activation(value: Any) -> bool:
+    return isinstance(value, str) and value in ACTIVATIONS
+
+
 _VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
     (SWITCHES, lambda value: isinstance(value, int) and value in (0, 1), "true or false"),
     (SIZES, _is_size, "a whole number from 1"),
     (NUMBERS, lambda value: isinstance(value, (int, float)) and 0 <= value <= 100, "a number from 0 to 100"),
-    (
-        ("activation_fn",),
-        lambda value: isinstance(value, str) and value in ACTIVATIONS,
-        f"one of {', '.join(ACTIVATIONS)}",
-    ),
+    (("activation_fn",), _is_activation, f"one of {', '.join(ACTIVATIONS)}"),
 )
 """Names of settings, what tells whether a value is one of theirs, and what that is, for messages."""
 
@@ -73,14 +73,7 @@ def saved_settings(state: Mapping[str, Any]) -> Any:
 
 
 def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
-    """Return the settings to build the model from: those listed above, with values that the weights account for.
-
-    Args:
-        saved: "args", or the "model" of "cfg", as in the file.
-
-    Returns:
-        A namespace of whole numbers, booleans, and a word each for architecture and activation.
-    """
+    """Return the settings listed above, with values that the weights account for, to build the model from."""
     flat = _flat(plain_dict(saved))
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
     settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
@@ -118,9 +111,8 @@ def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
 def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
 
-    Returns:
-        The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
-        (a Namespace). The content of these two is as untrusted as the file: `model_settings` picks what is needed.
+    It has "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args" (a
+    Namespace), whose content is as untrusted as the file: `model_settings` picks what is needed.
     """
 
     def checked(state: Any, size: int) -> dict[str, Any]:
