@@ -12,18 +12,15 @@ import sys
 import tarfile
 import zipfile
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from align.models.fairseq.checkpoint import load_checkpoint
-from tests.hostile import driver
 
 FOLDERS = "user_dir"
 """What a folder is called that some variants name as code of the user's."""
@@ -257,29 +254,3 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
         for module, evaluate in guarded.items():
             vars(module)["eval"] = evaluate
     return ran
-
-
-def main() -> int:
-    """Try them all through `extract-align`, each in a process of its own; exit code 1 where one ran or went wrong."""
-    from tests import toy
-    from tests.hostile.fuzz_models import load_folder
-
-    torch.set_num_threads(1)
-    counts: Counter[str] = Counter()
-    with TemporaryDirectory() as temporary:
-        sound, folder, mark = (Path(temporary) / name for name in ("sound", "folder", "mark"))
-        toy.save_model(sound)
-        counts["of them run by fairseq as it is (settings)"] = len(run_unguarded(sound, folder, mark))
-        for name, damage in list(variants(folder, mark)):
-            prepare(sound, folder, mark)
-            damage()
-            outcome = load_folder(folder, Path(temporary))
-            counts[outcome.what] += 1
-            if mark.exists() or outcome.what not in ("links", "refused"):
-                counts["wrong"] += 1
-                print(f"{name}: {outcome}", file=sys.stderr)
-    return driver.print_counts("code", counts)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -10,21 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import toy
 from tests.conftest import EXAMPLES
 from tests.hostile import (
-    fuzz_ctranslate2,
     fuzz_links,
-    fuzz_marian,
     fuzz_markup,
-    fuzz_models,
     fuzz_text,
 )
 from tests.hostile.driver import Case, search
 from tests.hostile.link_cases import load
 
 FOUND = Path(__file__).parent / "found"
-FORKS = pytest.mark.skipif(sys.platform != "linux", reason="the limits of child processes are those of Linux")
 
 
 @pytest.mark.parametrize(
@@ -41,19 +35,6 @@ def test_nothing_goes_wrong(case: Case, count: int, kinds: tuple[str, ...]) -> N
     assert min(counts[kind] for kind in kinds) > count / 20
 
 
-@FORKS
-@pytest.mark.parametrize("kind", ["fairseq", "marian", "ctranslate2"])
-def test_damaged_model_folders_are_answered(kind: str, tmp_path: Path) -> None:
-    if kind == "ctranslate2":
-        pytest.importorskip("ctranslate2")
-        assert search(fuzz_ctranslate2.ctranslate2_case(tmp_path), 40)["wrong"] == 0
-    elif kind == "marian":
-        assert search(fuzz_marian.marian_case(tmp_path), 40)["wrong"] == 0
-    else:
-        sound = toy.save_model(tmp_path / "sound").parent
-        assert search(fuzz_models.folder_case({"toy": sound}, tmp_path), 40)["wrong"] == 0
-
-
 @pytest.mark.parametrize("path", sorted(FOUND.glob("bytes/*")), ids=lambda path: path.name)
 def test_bytes_that_were_found_are_read_alike(path: Path) -> None:
     assert fuzz_text.read(path.read_bytes()) in ("read", "refused")
@@ -62,14 +43,6 @@ def test_bytes_that_were_found_are_read_alike(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(FOUND.glob("links/*")), ids=lambda path: path.stem)
 def test_links_that_were_found_stay_mended(path: Path) -> None:
     assert fuzz_links.try_case(load(path)).wrong == ""
-
-
-@FORKS
-@pytest.mark.parametrize("path", sorted(FOUND.glob("models/*")), ids=lambda path: path.name)
-def test_folders_that_were_found_are_answered(path: Path, tmp_path: Path) -> None:
-    toy.save_model(tmp_path / "folder")
-    shutil.copytree(path, tmp_path / "folder", dirs_exist_ok=True)
-    assert fuzz_models.load_folder(tmp_path / "folder", tmp_path).what in ("links", "refused")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""The search's log-probabilities, step by step, are those of fairseq and transformers; what it does not follow is told.
-
-`python -m tests.parity.measure_search` compares whole translations of real text.
-"""
+"""The search's log-probabilities, step by step, are those of fairseq and transformers; what it does not follow is told."""
 
 from __future__ import annotations
 
