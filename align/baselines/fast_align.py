@@ -16,7 +16,6 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -189,35 +188,28 @@ class Table:
 
 
 def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
-    words, start = [], 8
-    for _ in range(count):
-        end = raw.index(0, start)
-        words.append(raw[start:end])
-        start = end + 1
-    return words, start
+    *words, rest = raw[8:].split(b"\0", count)
+    if len(words) < count:
+        raise ValueError("the list of words is not complete")
+    return words, len(raw) - len(rest)
 
 
 def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
     """Return the cells of all rows: origin times `width` plus word, in ascending order, and the probability of each."""
-    heads, at = [], 0
+    keys, values, at = [np.empty(0, np.int64)], [np.empty(0, "<f4")], 0
     while at < len(numbers):
-        heads.append(at)
-        at += 2 + 2 * int(numbers[at + 1])
-        if at > len(numbers) or at < heads[-1] + 2:
+        end = at + 2 + 2 * int(numbers[at + 1])
+        if not at + 2 <= end <= len(numbers):
             raise ValueError("a row ends outside the file")
-    keys = np.empty(len(numbers) // 2 - len(heads), np.int64)
-    values = np.empty(len(keys), np.float32)
-    done = 0
-    for head, end in pairwise([*heads, len(numbers)]):
-        row = numbers[head + 2 : end]
+        row = numbers[at + 2 : end]
         order = row[::2].argsort()
-        keys[done : done + len(order)] = row[::2][order]
-        keys[done : done + len(order)] += int(numbers[head]) * width  # may exceed 32 bits
-        values[done : done + len(order)] = row[1::2].view("<f4")[order]
-        done += len(order)
-    if np.any(keys[1:] <= keys[:-1]):
+        keys.append(row[::2][order] + int(numbers[at]) * np.int64(width))  # may exceed 32 bits
+        values.append(row[1::2].view("<f4")[order])
+        at = end
+    all_keys = np.concatenate(keys)
+    if np.any(all_keys[1:] <= all_keys[:-1]):
         raise ValueError("the rows are not in order")
-    return keys, values
+    return all_keys, np.concatenate(values)
 
 
 def _partition(positions: Array, length: int, origins: int, tension: float) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,29 +26,16 @@ class Job(NamedTuple):
 
 Command = Sequence[str | Path]
 
-_POLL = 0.02
-"""Seconds between two checks whether programs have ended."""
-
 
 def run_program(tool: str, command: Command, job: Job, output: Path | None = None) -> str:
-    """Run a program in the job's folder, with its stdout written to a file or discarded.
-
-    Args:
-        output: file for its stdout; None to discard it.
-
-    Returns:
-        Its stderr.
-    """
+    """Run a program in the job's folder, with its stdout written to a file or discarded; return its stderr."""
     return run_side_by_side(tool, [command], job, [output])[0]
 
 
 def run_side_by_side(
     tool: str, commands: Sequence[Command], job: Job, outputs: Sequence[Path | None] | None = None
 ) -> list[str]:
-    """Run programs as `run_program` does, all at once if the job has a thread for each, or else one after another.
-
-    The first that fails ends the others.
-    """
+    """Run programs as `run_program` does, all at once if the job has a thread for each, or else one after another."""
     together = len(commands) if job.threads >= len(commands) else 1
     environment = os.environ | {"OMP_NUM_THREADS": str(job.threads // together), "TMPDIR": str(job.folder)}
     runs = list(zip(commands, outputs or [None] * len(commands), strict=True))
@@ -56,24 +43,22 @@ def run_side_by_side(
     for first in range(0, len(runs), together):
         with ExitStack() as stack:
             programs = []
-            for number, (command, output) in enumerate(runs[first : first + together]):
-                log = job.folder / f"stderr.{number}"
-                errors = stack.enter_context(open(log, "wb"))
+            for command, output in runs[first : first + together]:
+                errors = stack.enter_context(tempfile.TemporaryFile(dir=job.folder))
                 stream = stack.enter_context(open(output or os.devnull, "wb"))
                 program = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
                 )
                 stack.callback(program.wait)
                 stack.callback(program.kill)  # before it is waited for
-                programs.append((program, log))
-            while None in (codes := [program.poll() for program, _ in programs]) and not any(codes):
-                time.sleep(_POLL)
-            for code, (_, log) in zip(codes, programs, strict=True):
-                message = log.read_text(encoding="utf-8", errors="replace").strip()
+                programs.append((program, errors))
+            for program, errors in programs:
+                code = program.wait()
+                errors.seek(0)
+                messages.append(errors.read().decode(errors="replace").strip())
                 if code:
                     how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
-                    raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(message.splitlines()[-5:]))
-                messages.append(message)
+                    raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(messages[-1].splitlines()[-5:]))
     return messages
 
 

@@ -12,11 +12,13 @@ import os
 import tempfile
 import warnings
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,11 +67,7 @@ Cut = Callable[[Pair], Pieces]
 
 
 def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iterator[Pair]:
-    """Yield pairs whose words are the pieces of the original pairs.
-
-    Args:
-        path: file for the words of each pair's pieces, one line per pair, for `join_links`; None for no such file.
-    """
+    """Yield pairs whose words are the pieces of the original pairs; write the words of each piece for `join_links`."""
     with open(path or os.devnull, "w") as stream:
         for pair in pairs:
             encoded = cut(pair)
@@ -84,12 +82,7 @@ def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iter
 
 
 def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tuple[Links, Links]]:
-    """Convert both directions' links of pieces to links of words, two of which are linked if any of their pieces are.
-
-    Args:
-        links: links of each pair that `cut_pairs` has split.
-        path: the file of words that it wrote.
-    """
+    """Convert links of pieces, by the file that `cut_pairs` wrote, to links of words that have linked pieces."""
     with open(path) as stream:
         for (forward, reverse), line in zip(links, stream, strict=True):
             source, target = (list(map(int, side.split())) for side in line.split("\t"))
@@ -98,14 +91,10 @@ def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tup
 
 
 class Tool(NamedTuple):
-    """A statistical aligner.
+    """A statistical aligner, which `find` looks for on this computer, returning the function that runs a job.
 
-    Attributes:
-        find: looks for it on this computer, and returns the function that runs a job with it.
-        max_words: maximum number of words on a side; longer pairs are skipped.
-        max_ratio: maximum ratio of the sides' lengths; other pairs are skipped.
-        lower: whether it lower-cases words.
-        separate: whether it can align a text that it was not trained on.
+    Pairs with more words on a side, or another ratio of lengths, are skipped. `lower` means that it lower-cases words,
+    `separate` that it can align a text that it was not trained on.
     """
 
     find: Callable[[], Callable[[Job], Files]]
@@ -115,23 +104,12 @@ class Tool(NamedTuple):
     separate: bool = True
 
 
-class _Numbers(dict[str, int]):
-    """Numbers words in order of appearance; from 2, since GIZA++ reserves 0 and 1."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self) + 2
-        return number
-
-
 class Run(NamedTuple):
-    """A run of a tool.
+    """A run of a tool: the number of pairs it was trained on, including skipped ones, and the links of each pair.
 
-    Attributes:
-        trained: number of pairs in the text that it was trained on, including skipped ones.
-        links: for each pair to align, in order, forward links, where each target word has at most one source word,
-            and reverse links, where each source word has at most one target word; all as (source, target). If the tool
-            aligned pieces, this holds for pieces, and a word has as many links as its pieces have. They can be
-            read once, and only while the run is open: its files are temporary.
+    Forward links have at most one source word for each target word, reverse links at most one target word for each
+    source word, all as (source, target); if pieces were aligned, this holds for pieces. They can be read once, and
+    only while the run is open: its files are temporary.
     """
 
     trained: int
@@ -185,7 +163,7 @@ def open_run(
     do_job = TOOLS[tool].find()
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder = Path(name)
-        numbers = (_Numbers(), _Numbers())
+        numbers = (_numbers(), _numbers())
         text = (folder / "text.source", folder / "text.target")
         test, trained = None, 0
         unit, words = "pieces" if cut else "words", folder / "words"
@@ -232,7 +210,18 @@ def describe_tool(tool: str) -> str:
     return f"{tool}:{package}-{version(package)}{'-unseeded' if tool == 'eflomal' else ''}"
 
 
-def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
+def _numbers() -> defaultdict[str, int]:
+    """Return a table that numbers words in order of appearance; from 2, since GIZA++ reserves 0 and 1."""
+    return defaultdict(count(2).__next__)
+
+
+def _write(
+    tool: str,
+    pairs: Iterable[Pair],
+    files: Files,
+    numbers: tuple[defaultdict[str, int], defaultdict[str, int]],
+    unit: str,
+) -> array[int]:
     """Append the pairs that a tool can take to its files, as numbers."""
     limits = TOOLS[tool]
     shapes = array("q")
@@ -284,8 +273,7 @@ def _read(tool: str, files: Files, shapes: array[int]) -> Iterator[tuple[Links, 
 
 
 def _find_fast_align() -> Callable[[Job], Files]:
-    """Return the function that aligns with fast_align; its module is imported late, because it needs numpy."""
-    from align.baselines.fast_align import find_fast_align
+    from align.baselines.fast_align import find_fast_align  # which needs numpy
 
     return find_fast_align()
 

@@ -36,13 +36,9 @@ Cells = Mapping[tuple[Position, Score], Cell]
 
 @dataclass(frozen=True)
 class Quality:
-    """Scores for the model card.
+    """Scores for the model card: negative log likelihood in nats, and BLEU of the model's tokens with its signature.
 
-    Attributes:
-        per_piece: negative log likelihood in nats per target piece, `</s>` included.
-        per_word: the same sum per word of the target text, comparable between models with different pieces.
-        bleu: BLEU of the model's tokens, in its case, beam 5.
-        signature: sacrebleu's signature.
+    The likelihood is per target piece, `</s>` included, and per word, which compares models with different pieces.
     """
 
     per_piece: float

@@ -43,15 +43,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[Words, Words]]:
 
 
 class Cleaner:
-    """Selects the pairs to train on.
-
-    Args:
-        exclude: pairs to skip: those of the validation text.
-
-    Attributes:
-        dropped: number of pairs skipped, by reason.
-        taken: number of pairs taken.
-    """
+    """Selects the pairs to train on, and counts those skipped by reason; `exclude` is the validation text."""
 
     def __init__(self, recipe: DataRecipe, exclude: Iterable[tuple[Words, Words]] = ()) -> None:
         self._recipe = recipe
@@ -133,14 +125,9 @@ class Bitext:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder of prepared text, and its counts for the model card.
+    """A folder of prepared text, and its counts for the model card: of pairs, and of target pieces without `</s>`.
 
-    Attributes:
-        folder: contains `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words of the validation text).
-        dropped: number of pairs skipped, by reason.
-        train: number of training pairs.
-        valid: number of validation pairs.
-        pieces: number of target pieces in training pairs, without `</s>`.
+    The folder contains `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words of the validation text).
     """
 
     folder: Path

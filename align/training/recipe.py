@@ -80,27 +80,23 @@ _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check a recipe's [fairseq] table."""
+    """Check a recipe's [fairseq] table: names that a recipe may set, and values that no program would evaluate."""
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(
             f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe sets what the model is, "
             "how it learns, when it ends and which checkpoints are kept, by fairseq-train's options without dashes"
         )
     for name, value in options.items():
+        wrong = ""
         if isinstance(value, str):
             if match := _NEVER_RIGHT.search(value):
-                raise ValueError(
-                    f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it"
-                )
-            if value.startswith("-"):
-                raise ValueError(
-                    f"[fairseq] {name} is {show_value(value)}, which fairseq would read as an option; write numbers "
-                    "plain"
-                )
+                wrong = f"but no option's value has {match[0]!r} in it"
+            elif value.startswith("-"):
+                wrong = "which fairseq would read as an option; write numbers plain"
         elif not (_is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))):
-            raise ValueError(
-                f"[fairseq] {name} is {show_value(value)}, but must be text, a number, true, false or numbers in []"
-            )
+            wrong = "but must be text, a number, true, false or numbers in []"
+        if wrong:
+            raise ValueError(f"[fairseq] {name} is {show_value(value)}, {wrong}")
     for name in COUNTS:
         read_count(options, name)
 
@@ -201,12 +197,7 @@ class TextRecipe:
 
 @dataclass(frozen=True)
 class CheckpointRecipe:
-    """Selection of weights: the best in validation, the last, or the mean of the last few checkpoints.
-
-    Attributes:
-        select: "best", "last" or "average".
-        average: number of checkpoints to average.
-    """
+    """Selection of weights: "best" in validation, "last", or "average", the mean of the last few checkpoints."""
 
     select: str = "best"
     average: int = 5
@@ -291,16 +282,15 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
 
 
 def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
-    table = content.get(name, {})
-    defaults = {f.name: f.default for f in fields(kind)}
-    check_names(f"[{name}]", table, defaults)
-    values = {}
-    for key, value in table.items():
+    """Read a table into a dataclass, whose defaults have the types of its values."""
+    values, defaults = dict(content.get(name, {})), {f.name: f.default for f in fields(kind)}
+    check_names(f"[{name}]", values, defaults)
+    for key, value in values.items():
         expected: Any = type(defaults[key])
-        converted = float(value) if expected is float and type(value) is int else value
-        if type(converted) is not expected:
+        if expected is float and type(value) is int:
+            value = values[key] = float(value)
+        if type(value) is not expected:
             raise ValueError(f"[{name}] {key} is {show_value(value)}, but must be of type {expected.__name__}")
         if expected in (int, float) and not 0 < value < MOST:
             raise ValueError(f"[{name}] {key} must be more than 0 and less than {MOST:,}")
-        values[key] = converted
     return kind(**values)

@@ -67,13 +67,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the training curve; losses in nats per target piece, `</s>` included.
+    """One point of the training curve, in nats per target piece, `</s>` included, and target pieces per second.
 
-    Attributes:
-        updates: number of updates so far.
-        loss: training loss, label smoothing included, over the last updates; None at a validation.
-        valid: negative log likelihood of the validation text; None between validations.
-        speed: target pieces per second; None at a validation.
+    `valid` is the negative log likelihood of the validation text; a point has that, or training loss and speed.
     """
 
     updates: int
