@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import align
-from align.baselines.tools import align_with, describe_tool
+from align.baselines.tools import describe_tool
 from align.cli import baseline
-from align.core.types import Pair
 from tests import corpora
 from tests.cli.conftest import Result, failed
 from tests.conftest import needs_fast_align
@@ -47,25 +46,6 @@ def test_a_line_for_a_line_and_what_was_run(
     assert result.err.splitlines()[-1] == sign
 
 
-def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    source, target = "Lichtgeschwindigkeit ist schnell", "the speed of light is fast"
-    write(test=f"{source} ||| {target}\n\n ||| the\n")
-    result = run("test", *APART[1:], "--pieces", "de-en", "--symmetrize", "union")
-    assert result.code == 0
-    recorder = align.load("de-en").forward.recorder
-    pairs = [*align.read_text("train.de", "train.en"), Pair(tuple(source.split()), tuple(target.split()), 201)]
-    cut = [recorder.encode(pair) for pair in pairs]
-    as_words = [Pair(tuple(map(str, one.source[:-1])), tuple(map(str, one.target)), 1) for one in cut]
-    assert len(as_words[-1].source) > 3
-    forward, reverse = list(align_with("fast_align", as_words))[-1]
-    links = sorted({(cut[-1].source_words[i], cut[-1].target_words[j]) for i, j in forward | reverse})
-    assert result.out.decode() == " ".join(f"{i}-{j}" for i, j in links) + "\n\n\n"
-    tool, name = describe_tool("fast_align"), recorder.name
-    first, *_, sign = result.err.splitlines()
-    assert first.startswith(f"extract-align baseline: {name} on cpu")
-    assert sign == f"align|{tool}|pieces:{name}|trained:train-200|union|v:{align.__version__}"
-
-
 def test_directions_and_formats(run: Callable[..., Result]) -> None:
     assert run(*APART, "-f", "naacl", "--symmetrize", "reverse").out == (
         b"1 1 1 S\n1 2 2 S\n3 1 1 S\n3 2 2 S\n3 3 3 S\n"
@@ -81,9 +61,6 @@ def test_directions_and_formats(run: Callable[..., Result]) -> None:
     [
         (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
-        (("-s", "train.de"), "-s/--source and -t/--target go together"),
-        (("--train-source", "-", "--train-target", "train.en"), "only one of the files can be stdin"),
-        (("-o", "test", "test"), "-o would replace the input test"),
     ],
 )
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:

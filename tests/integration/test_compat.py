@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 import os
-import sys
-import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -24,7 +20,7 @@ from align import Aligner, load, two_way
 from align.compat import eflomal, models
 from align.compat.simalign import SentenceAligner
 from align.io.compression import import_zstd
-from tests.conftest import ROOT, example_pairs
+from tests.conftest import example_pairs
 
 zstd = import_zstd()
 
@@ -76,57 +72,6 @@ def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch:
     assert sorted(os.listdir()) == ["fwd.zst", "priors", "rev"]
 
 
-@pytest.fixture
-def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text in files, in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    for name, lines in zip(("sample.src", "sample.trg"), sides(), strict=True):
-        Path(name).write_text("".join(lines), encoding="utf-8")
-
-
-def align_part(module: Any, forward: str, reverse: str, priors: str | None = None) -> None:
-    """Align the text as a part of a corpus in mozilla/translations, pipeline/alignments/align.py."""
-    with ExitStack() as stack:
-        source, target = (stack.enter_context(open(f"sample.{side}", encoding="utf-8")) for side in ("src", "trg"))
-        priors_input = stack.enter_context(open(priors, encoding="utf-8")) if priors else None
-        links = {"links_filename_fwd": forward, "links_filename_rev": reverse}
-        module.Aligner().align(source, target, **links, priors_input=priors_input, quiet=False, use_gdb=False)
-
-
-def write_priors(module: Any, forward: str, reverse: str, priors: str) -> None:
-    """Write priors as the same program does."""
-    with ExitStack() as stack:
-        names = "sample.src", "sample.trg", forward, reverse
-        values = module.calculate_priors(*(stack.enter_context(open(name, encoding="utf-8")) for name in names))
-        module.write_priors(stack.enter_context(open(priors, "w", encoding="utf-8")), *values)
-
-
-@pytest.mark.usefixtures("sample")
-def test_priors_of_a_sample_are_empty_and_accepted() -> None:
-    """As mozilla/translations does without --priors_input_path: a sample, its priors, then all parts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        align_part(eflomal, "sample.fwd", "sample.rev")
-        write_priors(eflomal, "sample.rev", "sample.fwd", "corpus.priors")
-        align_part(eflomal, "aln.fwd", "aln.rev", "corpus.priors")
-    assert Path("corpus.priors").read_bytes() == b""
-    assert Path("aln.fwd").read_bytes() == Path("sample.fwd").read_bytes() != b""
-
-
-@pytest.mark.usefixtures("sample")
-def test_eflomal_accepts_the_file_without_priors() -> None:
-    real = pytest.importorskip("eflomal")
-    align_part(eflomal, "sample.fwd", "sample.rev")
-    write_priors(eflomal, "sample.rev", "sample.fwd", "corpus.priors")
-    align_part(real, "aln.fwd", "aln.rev", "corpus.priors")
-    assert len(Path("aln.fwd").read_text().splitlines()) == len(LINES)
-    with open("sample.src", encoding="utf-8") as source, open("sample.trg", encoding="utf-8") as target:
-        links = [Path(name).read_text().splitlines() for name in ("sample.fwd", "sample.rev")]
-        values = real.calculate_priors(source, target, *links)
-    assert [type(one) for one in values] == [type(one) for one in eflomal.calculate_priors([], [], [], [])]
-    assert all(values)  # eflomal reads the links
-
-
 def test_eflomal_takes_the_same_arguments() -> None:
     real = pytest.importorskip("eflomal")
     assert list(inspect.signature(real.Aligner.align).parameters) == list(
@@ -136,13 +81,6 @@ def test_eflomal_takes_the_same_arguments() -> None:
     for name in ("calculate_priors", "write_priors"):
         theirs, ours = (inspect.signature(getattr(module, name)).parameters.values() for module in (real, eflomal))
         assert [(one.name, one.default) for one in ours] == [(one.name, one.default) for one in theirs]
-
-
-def test_simalign_takes_the_same_arguments() -> None:
-    real = pytest.importorskip("simalign").SentenceAligner
-    for method in ("__init__", "get_word_aligns"):
-        theirs, ours = (inspect.signature(getattr(one, method)).parameters for one in (real, SentenceAligner))
-        assert [(name, theirs[name].default) for name in theirs] == [(name, ours[name].default) for name in theirs]
 
 
 def test_methods_of_simalign(distilled: Aligner) -> None:
@@ -186,26 +124,6 @@ def test_machine_aligns_a_corpus(distilled: Aligner) -> None:
     assert [(one.row_count, one.column_count) for one in aligner.align_batch([((), ("a",)), (("a", "b"), ())])] == [
         (0, 1), (2, 0),
     ]  # fmt: skip
-
-
-def test_opusfilter_scores_pairs(both: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its own filter for eflomal, and by that of the example."""
-    pytest.importorskip("opusfilter")
-    monkeypatch.setitem(sys.modules, "eflomal", eflomal)
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    from opusfilter.word_alignment import WordAlignFilter
-
-    example = importlib.import_module("opusfilter_score")
-    pairs = [("das haus ist alt .", "the house is old ."), ("das haus ist alt .", "we have no time"), ("", "")]
-    agreements = [alignment.agreement or (0, 0) for alignment in both.fixed()(pairs)]
-    with pytest.warns(UserWarning, match="option model"):
-        theirs = WordAlignFilter(src_threshold=1, tgt_threshold=1, score_for_empty=99)
-    scores = list(theirs.score(pairs))
-    assert scores[:2] == [[pytest.approx(-math.log(value), abs=1e-3) for value in pair] for pair in agreements[:2]]
-    assert [theirs.accept(score) for score in scores] == [True, False, False]
-    ours = example.AgreementFilter(threshold=0.3)
-    assert list(ours.score(pairs)) == [pytest.approx(min(pair)) for pair in agreements]
-    assert list(ours.filter(pairs)) == pairs[:1]
 
 
 def naive_soft_links(forward: np.ndarray, reverse: np.ndarray, threshold: float) -> dict[tuple[int, int], float]:

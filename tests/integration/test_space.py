@@ -57,8 +57,6 @@ def test_links_of_both_models(app: Any) -> None:
     [
         (("de-en", "Haus", "house"), "choose a direction"),
         ((DIRECTION, "", "house"), "write a sentence and its translation"),
-        ((DIRECTION, "Haus", " \n"), "write a sentence and its translation"),
-        ((DIRECTION, "x" * 401, "house"), "at most 400 characters here, this one has 401"),
         ((DIRECTION, "Haus", "x" * 401), "at most 400 characters here, this one has 401"),
     ],
 )

@@ -89,21 +89,7 @@ def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture
     assert not os.listdir(tempfile.gettempdir())
 
 
-ODD = [
-    "|||",
-    "<eps>",
-    "a\u00a0b",
-    "x\u0085y",
-    "p\u2028q",
-    "\0",
-    "w" * 100_000,
-    "({",
-    "})",
-    "NULL",
-    "\ud800",
-    "\u3000",
-    "2",
-]
+ODD = ["|||", "<eps>", "a\u00a0b", "p\u2028q", "\0", "w" * 100_000, "({", "NULL", "\ud800", "2"]
 
 
 @needs_systran
@@ -162,6 +148,19 @@ def learn(text: list[Pair], folder: Path, beam: str = "-4") -> tuple[list[tuple[
 
 
 @needs_systran
+def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
+    _, path, _ = learn(dictionary(10), tmp_path)
+    good = path.read_bytes()
+    path.write_bytes(b"\3" + good[1:])
+    with pytest.raises(ValueError, match=r"format 3, and this reads format 2: pip install systran-align==3\.5\.0"):
+        Table(path)
+    for bad in (good[:20], good[:-1], good + b"\0\0\0\0", good.replace(b"<eps>", b"<abc>")):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match="cannot be read"):
+            Table(path)
+
+
+@needs_systran
 def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     """Symmetrised as the library does it, with the tension that it uses and its floor under probabilities."""
     import systran_align
@@ -187,23 +186,6 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
         links = symmetrize(frozenset(ours[0]), reverse, "grow-diag-final-and")
         same += links == frozenset(map(tuple, theirs["alignments"]))
     assert same == len(lines) - 1
-
-
-def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
-    _, path, _ = learn(dictionary(10), tmp_path)
-    good = path.read_bytes()
-    path.write_bytes(b"\3" + good[1:])
-    with pytest.raises(ValueError, match=r"format 3, and this reads format 2: pip install systran-align==3\.5\.0"):
-        Table(path)
-    for bad in (b"", good[:6]):
-        path.write_bytes(bad)
-        with pytest.raises(ValueError, match="format 0"):
-            Table(path)
-    rows = good.rindex(b"\0t") if b"\0t" in good else 20
-    for bad in (good[:20], good[:-1], good[:-4], good + b"\0\0\0\0", good.replace(b"<eps>", b"<abc>"), good[:rows]):
-        path.write_bytes(bad)
-        with pytest.raises(ValueError, match="cannot be read"):
-            Table(path)
 
 
 # Programs: fast_align
@@ -267,8 +249,6 @@ def test_the_program_trains_apart(put: Callable[..., None], log: Path) -> None:
         ("print('0-0')", "fast_align gave 1 lines of links for 2 pairs"),
         ("print('0-0\\n1-0')", r"line 3: fast_align gave .* beyond the last word \(1 and 1 words\)"),
         ("print('0-0 1-0\\n0-0')", "line 1: fast_align gave impossible links: a target word has two links"),
-        ("print('0-0 0-1' if '-r' in args else '0-0')\nprint('0-0')", "a source word has two links"),
-        ("print('0-0\\nNaN')", "line 3: .* 'NaN' is not a link"),
         (
             "sys.exit('a\\nb\\nc\\nd\\ne\\nno memory left')",
             r"fast_align failed \(exit code 1\):\nb\nc\nd\ne\nno memory",
@@ -281,9 +261,6 @@ def test_impossible_output(put: Callable[..., None], code: str, message: str) ->
     with pytest.raises(ValueError, match=message):
         list(align_with("fast_align", TEST))
     assert not os.listdir(tempfile.gettempdir())
-
-
-# Pieces in place of words
 
 
 # Programs: GIZA++ and MGIZA
@@ -314,8 +291,6 @@ assert snt[::3] == ["1"] * (len(snt) // 3)
 parts = [open(at["-o"] + name, "w") for name in PARTS]
 for number in reversed(range(len(snt) // 3)):
     source, target = ([w[i] for i in l.split()] for w, l in zip(words, snt[3 * number + 1:]))
-    if number == SKIP:
-        continue
     rows = [[j + 1 for j in range(len(target)) if min(j, len(source)) == i] for i in range(len(source) + 1)]
     rows = [rows[-1], *rows[:-1]]
     print(f"# Sentence pair ({number + 1}) source length {len(source)} target length {len(target)}",
@@ -326,13 +301,11 @@ for number in reversed(range(len(snt) // 3)):
 """
 
 
-def put_giza(put: Callable[..., None], multi: bool = True, skip: int = -1, more: str = "", cpus: int = 1) -> None:
+def put_giza(put: Callable[..., None], multi: bool = True, more: str = "") -> None:
     parts = [".A3.final.part000", ".A3.final.part001"] if multi else [".A3.final"]
     put("mkcls", MKCLS)
     put("snt2cooc" if multi else "snt2cooc.out", SNT2COOC.replace("PRE", "[names[0]]" if multi else "[]"))
-    giza = (
-        GIZA.replace("CPUS", f"'{cpus}'" if multi else "None").replace("PARTS", repr(parts)).replace("SKIP", str(skip))
-    )
+    giza = GIZA.replace("CPUS", "'1'" if multi else "None").replace("PARTS", repr(parts))
     put("mgiza" if multi else "GIZA++", giza + more)
 
 
@@ -345,23 +318,10 @@ def test_giza(put: Callable[..., None], multi: bool) -> None:
     assert aligned == [(two, two), (frozenset(), frozenset()), (two, two), (one, one), (two, two)]
 
 
-TOGETHER = """
-import time
-own = os.path.basename(at["-o"])
-open("at." + own, "w").close()
-other = "at." + {"forward.giza": "reverse.giza", "reverse.giza": "forward.giza"}[own]
-end = time.monotonic() + 60
-while not os.path.exists(other):
-    assert time.monotonic() < end, "alone"
-    time.sleep(0.01)
-"""
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ("print('#', file=parts[1])", r"cannot be read, forward\.giza\.A3\.final\.part001: "),
-        ("print('#\\n\\n', file=parts[0])", r"cannot be read, forward\.giza\.A3\.final\.part000: '#' is not"),
         ("sys.exit('no space left')", r"mgiza failed \(exit code 1\):\nno space left"),
     ],
 )
@@ -369,9 +329,6 @@ def test_giza_that_fails(put: Callable[..., None], more: str, message: str) -> N
     put_giza(put, more=more)
     with pytest.raises(ValueError, match=message):
         list(align_with("giza", pairs("a|b", "c|d"), threads=3))
-
-
-# What can be asked for
 
 
 def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,15 +80,6 @@ def test_threads_that_come_at_once_get_one_model(models: tuple[Path, Path], load
     assert loads == ["de-en"]
 
 
-@pytest.mark.parametrize(
-    ("reverse", "expected"), [(None, "de-en-fast"), ("en-de-fast", "de-en-fast"), ("en-de", "de-en")]
-)
-def test_the_default_model_suits_the_reverse_one(reverse: str | None, expected: str) -> None:
-    aligner = table_aligner._loaded_once(*TableAligner(reverse=reverse, device="cpu")._models)
-    recorder: Any = aligner.forward.recorder
-    assert recorder.origin[0].root.name == expected
-
-
 def test_what_can_be_checked_without_a_model_is() -> None:
     with pytest.raises(ValueError, match="links is one of structs, pharaoh; not 'both'"):
         TableAligner(links="both")  # type: ignore[arg-type]

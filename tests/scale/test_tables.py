@@ -170,14 +170,6 @@ def test_columns_within_structs(one: Aligner) -> None:
     assert align_table(table.slice(0, 0), one, **named).num_rows == 0
 
 
-def test_a_table_of_many_rows_is_done_in_parts(one: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = table_of([*text(11), ("", "")], id=list(range(12)))
-    table = pa.concat_tables([table.slice(0, 5), table.slice(5)])
-    whole = align_table(table, one, id="id")
-    monkeypatch.setattr(tables, "ROWS", 4)
-    assert align_table(table, one, id="id").to_pylist() == whole.to_pylist()
-
-
 TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "raw": [b"das"], "links": ["0-0"]})
 
 

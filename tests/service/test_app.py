@@ -37,26 +37,15 @@ def post(path: str, body: Any, kind: str = "application/json", **named: Any) -> 
 
 
 def test_links_of_every_status() -> None:
+    body = pairs(("a b", "A B"), ("boom", "x"), format="pairs", scores=True)
+    scored = {"status": "ok", "links": [[0, 0], [1, 1]], "scores": [0.75, 0.75]}
+    assert post("/align", body).json()["pairs"] == [scored, {"status": "failed", "links": [], "scores": []}]
     answer = post("/align", pairs(("a b", "A B"), ("", "x"), ("toolong", "x"), ("boom", "x")))
     statuses = ["ok", "blank", "too long", "failed"]
     links = ["0-0 1-1", "", "", ""]
     replies = [{"status": status, "links": line} for status, line in zip(statuses, links, strict=True)]
     assert (answer.status_code, answer.json()) == (200, {"pairs": replies})
     AlignReply.model_validate(answer.json())
-
-
-def test_links_as_pairs_with_scores() -> None:
-    answer = post("/align", pairs(("a b", "A B"), ("boom", "x"), format="pairs", scores=True))
-    expected = [
-        {"status": "ok", "links": [[0, 0], [1, 1]], "scores": [0.75, 0.75]},
-        {"status": "failed", "links": [], "scores": []},
-    ]
-    assert answer.json() == {"pairs": expected}
-
-
-def test_words_are_those_between_spaces() -> None:
-    body = pairs(("\tein\u00a0Wort  zwei\x00 ", "one\u2028word two"), ("\u200d\ufeff", "\x1b[1m"))
-    assert [one["links"] for one in post("/align", body).json()["pairs"]] == ["0-0 1-1", "0-0"]
 
 
 def test_tags() -> None:
@@ -120,17 +109,6 @@ def test_small_requests_are_gathered_and_large_ones_wait_their_turn(monkeypatch:
     assert first == ["first"]
     assert second[:20] == [f"large {n}" for n in range(16)] + ["small"] * 3 + ["other"]
     assert second[20:] + third == [f"large {n}" for n in range(16, 50)]
-
-
-def test_a_round_has_so_many_characters() -> None:
-    model = Model()
-
-    async def ask() -> None:
-        async with asking(model) as client:
-            await client.post("/align", json=pairs(*[("x" * MAX_CHARACTERS, "y")] * 8))
-
-    run(ask)
-    assert [len(one) for one in model.rounds] == [7, 1]
 
 
 def test_an_error_is_its_own_pairs_alone(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,32 +259,20 @@ PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
         (b"", 422, "the body is no JSON object, or its content-type is not application/json"),
         (b"{", 422, "the body is no JSON: Expecting property name"),
         (DEEP, 400, "There was an error parsing the body"),
-        (b'{"pairs": ' + DEEP, 400, "There was an error parsing the body"),
-        (PAIR % (b"1" * 10_000), 400, "There was an error parsing the body"),
         (PAIR % b'"\xff"', 400, "There was an error parsing the body"),
         (rb'{"pairs": [], "\ud800": 1}', 422, ""),
-        (b'{"pairs": [], "color": 1}', 422, "color: Extra inputs"),
         (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, "xxx"),
         (b'{"pairs": {}}', 422, "pairs: Input should be a valid list"),
-        (b'{"pairs": [], "scores": 1, "split": 1}', 422, ""),
         (b"[]", 422, ""),
     ],
-    ids=range(12),
+    ids=range(8),
 )
-@pytest.mark.parametrize("path", EXAMPLES)
-def test_hostile_bodies(body: bytes, code: int, error: str, path: str) -> None:
-    answer = post(path, body)
-    assert (answer.status_code, answer.json()["example"]) == (code, EXAMPLES[path])
+def test_hostile_bodies(body: bytes, code: int, error: str) -> None:
+    answer = post("/align", body)
+    assert (answer.status_code, answer.json()["example"]) == (code, EXAMPLES["/align"])
     assert answer.json()["error"].startswith(error)
     assert len(answer.content) < 400
     assert answer.content.isascii()
-
-
-@pytest.mark.parametrize("path", EXAMPLES)
-def test_examples_are_answered(path: str) -> None:
-    answer = post(path, EXAMPLES[path])
-    assert (answer.status_code, answer.json()["pairs"][0]["status"]) == (200, "ok")
-    REPLIES[path].model_validate(answer.json())
 
 
 LONG = "a" * (MAX_CHARACTERS + 1)
@@ -338,16 +304,6 @@ def test_a_bad_pair_is_its_own_error(pair: bytes, error: str) -> None:
     form = '; a pair is {"source": "Das Haus ist alt.", "target": "The house is old."}'
     assert bad == {"status": "bad pair", "error": error + form, "links": ""}
     AlignReply.model_validate(answer.json())
-
-
-def test_ids_come_back_even_with_bad_pairs() -> None:
-    ids = ["a", 0, -1.5, "", "\u202e", 10**30]
-    good = [{"id": id, "source": "a", "target": "A"} for id in ids]
-    bad = [{"id": id, "source": 1, "target": "A"} for id in ids]
-    assert [pair["id"] for pair in post("/align", {"pairs": good + bad}).json()["pairs"]] == ids * 2
-    half = post("/align", b'{"pairs": [{"id": "\\ud800", "source": "a", "target": "A"}]}')
-    assert half.json()["pairs"][0]["id"] == "\ud800"
-    assert "id" not in post("/align", pairs(("a", "A"))).json()["pairs"][0]
 
 
 def test_translations() -> None:
@@ -388,10 +344,7 @@ def test_translations_with_tags() -> None:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            ModuleNotFoundError("fairseq is not installed: pip install fairseq"),
-            "fairseq is not installed: pip install fairseq",
-        ),
+        (ModuleNotFoundError("fairseq is not installed"), "fairseq is not installed"),
         (ValueError(SECRET), "the model cannot translate"),
     ],
 )

@@ -13,7 +13,6 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.cli import extract, transfer
-from align.core.types import TextWarning
 from align.io.session import Session
 from align.service import rounds
 from align.service.work import Work, work_of
@@ -81,27 +80,6 @@ def test_translations_are_those_of_the_program(work: Work, run_main: Callable[..
     text = "".join(f"{source}\n" for source in sources)
     lines = run_main(main, "-q", "--translate", *options, "--device", "cpu", stdin=text).out.decode().splitlines()
     assert [pair["target"] if tags else f"{pair['target']} ||| {pair['links']}" for pair in run(ask)] == lines
-
-
-FRENCH = (
-    "Le chat noir dort dans la maison de ma mère {} jours",
-    "The black cat sleeps in the house of my mother for {} days",
-)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_a_text_in_another_language_is_warned_of_once() -> None:
-    own = work_of(load("de-en", device="cpu", too_long="blank").fixed(), "signature")
-
-    async def ask() -> None:
-        async with asking(own) as client:
-            for start in (0, 12):
-                sides = [(FRENCH[0].format(n), FRENCH[1].format(n)) for n in range(start, start + 12)]
-                assert (await client.post("/align", json=pairs(*sides))).status_code == 200
-
-    with pytest.warns(TextWarning, match="the source looks like French") as warned:
-        run(ask)
-    assert len(warned) == 1
 
 
 def aligned(session: Session, pairs: Sequence[Pair]) -> list[Alignment]:
