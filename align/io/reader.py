@@ -289,6 +289,10 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
         source: file of the source sentences; `.gz`, `.xz` and `.zst` are decompressed, `-` is stdin.
         target: file of their translations, line by line.
         names: names of the files in errors, if different.
+
+    Raises:
+        OSError: a file cannot be opened.
+        DataError: the files differ in length, are not text, or their lines begin with a running number.
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:

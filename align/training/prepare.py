@@ -16,7 +16,7 @@ from typing import IO
 
 from align.core.text import split_words
 from align.io.manifest import digest_of, dump_json, load_json
-from align.io.reader import in_step, open_lines, read_lines, refuse_numbers
+from align.io.reader import open_lines, read_lines, read_parallel
 from align.models.preprocess import UNSPACED, Preprocessor, TextRules
 from align.training.follow import lines_of
 from align.training.recipe import DataRecipe, Recipe, Start, TextRecipe
@@ -32,14 +32,14 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[Words, Words]]:
 
     Words end also at carriage returns, which other programs would treat as line ends.
     """
-
-    def lines(path: str) -> Iterator[str]:
-        with open_lines(path) as stream:
-            yield from read_lines(stream, path)
-
-    paths = [str(source), str(target)]
-    for pair in refuse_numbers(in_step(list(map(lines, paths)), paths), paths):
-        yield split_words(pair[0].replace("\r", " ")), split_words(pair[1].replace("\r", " "))
+    names = str(source), str(target)
+    with open_lines(names[0]) as first, open_lines(names[1]) as second:
+        sides = [
+            (line.replace("\r", " ") for line in read_lines(stream, name))
+            for stream, name in zip((first, second), names, strict=True)
+        ]
+        for pair in read_parallel(sides[0], sides[1], names):
+            yield pair.source, pair.target
 
 
 class Cleaner:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any
 
@@ -23,16 +22,6 @@ def shown(notebook: Any) -> list[tuple[str, str]]:
     ]
 
 
-class Shell:
-    """Records what a notebook would run."""
-
-    def __init__(self) -> None:
-        self.commands: list[tuple[str, str]] = []
-
-    def run_line_magic(self, name: str, line: str) -> None:
-        self.commands.append((name, line))
-
-
 def test_the_notebook_shows_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
     nbclient = pytest.importorskip("nbclient", reason="needs nbclient")
@@ -44,16 +33,3 @@ def test_the_notebook_shows_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     nbclient.NotebookClient(run, timeout=300, kernel_name="python3").execute()
     assert shown(run) == shown(stored), "python -m jupyter execute --inplace examples/alignments.ipynb writes it anew"
     assert [kind for kind, _ in shown(run)] == ["picture", "text", "text", "text"]
-
-
-@pytest.mark.parametrize(("spec", "commands"), [("somewhere", []), (None, [("pip", "install -q extract-align")])])
-def test_the_package_is_installed_where_it_is_missing(
-    spec: object, commands: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
-    transform = pytest.importorskip("IPython.core.inputtransformer2", reason="needs ipykernel").TransformerManager()
-    first = next(cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "align" else None)
-    shell = Shell()
-    exec(transform.transform_cell(first.source), {"get_ipython": lambda: shell})
-    assert shell.commands == commands

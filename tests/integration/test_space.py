@@ -98,11 +98,3 @@ def test_large_bodies_and_files_are_refused(
     scope = {"type": "http", "method": method, "path": path, "headers": headers}
     asyncio.run(app.BodyLimit(answer)(scope, None, send))
     assert sent[0]["status"] == status
-
-
-def test_the_hub_reads_the_space() -> None:
-    hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
-    data = hub.SpaceCard.load(SPACE / "README.md").data
-    assert (data.sdk, data.app_file, data.license, data.python_version) == ("gradio", "app.py", "mit", "3.11")
-    assert f"gradio=={data.sdk_version} " in (SPACE / "README.md").read_text(encoding="utf-8")
-    assert len(data.short_description) <= 60

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -139,32 +138,6 @@ def test_a_worker_that_is_killed_or_fails_ends_the_call() -> None:
     with pytest.raises(RuntimeError, match="out of memory, say"):
         found.extend(aligner([*numbers(500), ("2000", "1"), *numbers(500)]))
     assert len(found) == 400
-
-
-class Unsendable(Exception):
-    """Has something that cannot be pickled."""
-
-    def __init__(self) -> None:
-        super().__init__("no memory of that")
-        self.lock = threading.Lock()
-
-
-class Unreadable(Exception):
-    """Is pickled, but cannot be made again from what was."""
-
-    def __init__(self, *, what: str) -> None:
-        super().__init__(f"no memory of {what}")
-
-
-@pytest.mark.parametrize("error", [Unsendable(), Unreadable(what="that")])
-def test_of_an_error_that_cannot_be_sent_its_name_and_words_come(error: Exception) -> None:
-    def fail(on_batch: Any) -> list[Any]:
-        raise error
-
-    with Workers(2, {"fail": fail}, None) as some:
-        some.share()
-        with pytest.raises(RuntimeError, match=f"^{type(error).__name__}: no memory of that$"):
-            some.finish(some.submit("fail"))
 
 
 def align_here(aligner: Aligner) -> list[str]:
