@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from align.cli.common import run, show_warnings
+from align.cli.common import run
 from align.cli.parser import Parser
-from align.core.types import DTYPES, TextWarning
+from align.core.types import DTYPES
 from align.evaluation.tables import TABLES
 from align.io.process import keep_freed_memory
 from align.models.folder import BUNDLED
@@ -155,7 +155,6 @@ def main(arguments: list[str] | None = None) -> int:
         importlib.import_module(module_of(command)).run(**options)
 
     keep_freed_memory()
-    show_warnings(command, TextWarning)
     try:
         return run(command, job)
     except argparse.ArgumentError as error:

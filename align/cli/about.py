@@ -37,11 +37,7 @@ class Answer(argparse.Action):
 
 
 def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
-    """Add the options that print something and exit.
-
-    Args:
-        full_parser: builds that parser with subparsers for all commands.
-    """
+    """Add the options that print something and exit."""
     parser.add_argument("--version", action="version", version=f"{parser.prog} {align.__version__}")
     parser.add_argument(
         "--print-completion",
@@ -71,11 +67,7 @@ def list_models() -> str:
 
 
 def complete(parser: Parser, shell: str) -> str:
-    """Return a script that completes commands, options, their values, files and folders.
-
-    Args:
-        shell: one of SHELLS.
-    """
+    """Return a script that completes commands, options, their values, files and folders."""
     import shtab
 
     _describe_values(parser)

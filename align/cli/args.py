@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
@@ -25,8 +22,7 @@ from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUF
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
 from align.core.types import CUTS, DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
-from align.io.output import link_target, temporary_name
-from align.io.reader import Input, regular_file
+from align.io.reader import Input
 from align.models.defaults import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
@@ -338,22 +334,17 @@ class TableArgs:
     )
     wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
 
+    @property
+    def for_programs(self) -> bool:
+        """Tell whether programs read the output."""
+        return self.format in ("json", "tsv")
+
 
 # Checks of combinations.
 
 
-def read_input(
-    parser: Parser, text: TextArgs, output: str | None, *others: str | None, one_side: bool = False
-) -> Input:
-    """Return the files to read.
-
-    Half a pair of files, both ways at once, stdin for two files, and output over input are refused, with exit code 2.
-
-    Args:
-        output: the file to write; None for stdout.
-        others: further files to read.
-        one_side: whether there are source sentences only, and a target is what is refused.
-    """
+def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
+    """Return the files to read; half a pair of files and both ways at once are refused, with exit code 2."""
     if one_side and text.target is not None:
         parser.error("--translate writes the target side itself: leave out -t/--target")
     if not one_side and (text.source is None) != (text.target is None):
@@ -370,7 +361,6 @@ def read_input(
     files = tuple(text.input) or ("-",)
     if text.source is not None:
         files = (text.source, text.target) if text.target is not None else (text.source,)
-    check_files(parser, (*files, *others), output)
     return Input(files, parallel, one_side, text.columns, text.bad_lines == "blank")
 
 
@@ -379,41 +369,7 @@ def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
     return replace(text, make=LinePair.of) if format in WITH_LINES or words != "spaces" else text
 
 
-def check_files(
-    parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None, flag: str = "-o"
-) -> None:
-    """Refuse, with exit code 2, stdin for two files, and output over input.
-
-    Args:
-        names: all files to read; `-` is stdin.
-        output: the file to write; None or `-` for stdout.
-    """
-    files = [name for name in names if name is not None]
-    if files.count("-") > 1:
-        parser.error("only one of the files can be stdin")
-    if output == "":
-        parser.error(f"{flag} needs the name of a file")
-    to_stdout = output in (None, "-")
-    written = [regular_file(sys.stdout if to_stdout else output)]
-    if output and not to_stdout:
-        written.append(regular_file(temporary_name(link_target(output))))
-    for name in files:
-        file = regular_file(sys.stdin if name == "-" else name)
-        if file and any(other and os.path.samestat(file, other) for other in written):
-            shown = "on stdin" if name == "-" else name
-            parser.error("stdout is the input file" if to_stdout else f"{flag} would replace the input {shown}")
-
-
-def check_second_output(
-    parser: argparse.ArgumentParser, names: Iterable[str | None], second: str, output: str | None, flag: str
-) -> None:
-    """Refuse, with exit code 2, a second file to write that is an input or the output; see `check_files`."""
-    if second in ("", "-") or (output and os.path.realpath(second) == os.path.realpath(output)):
-        parser.error(f"{flag} needs the name of a file, another than that of -o")
-    check_files(parser, names, second, flag)
-
-
-def check_words(parser: argparse.ArgumentParser, words: str, translate: bool) -> None:
+def check_words(parser: Parser, words: str, translate: bool) -> None:
     """Refuse --translate with other words than those between spaces, with exit code 2."""
     if words != "spaces" and translate:
         parser.error(f"--words {words} cannot be combined with --translate")

@@ -7,25 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from align.baselines.tools import TOOLS, describe_tool, open_run
 from align.cli.args import MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, read_input, with_lines
-from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
+from align.cli.common import Progress, open_output, run, write_alignments
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.formats import WITH_WORDS
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
-from align.core.types import Alignment, Links, Pair, TextWarning
+from align.core.types import Alignment, Links, Pair
 from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.evaluation.ensemble import MEAN, share_of_directions
 from align.io.checks import open_text
 from align.io.reader import Input
 from align.io.signature import signature
-
-if TYPE_CHECKING:
-    from align.core.backend import Recorder
 
 PROGRAM = "extract-align baseline"
 
@@ -66,21 +63,6 @@ class BaselineArgs:
     )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `extract-align baseline` is asked for.
-
-    Attributes:
-        train: the text to train on; None to train on the input.
-    """
-
-    args: BaselineArgs
-    text: Input
-    train: Input | None
-    output: OutputArgs
-    run: RunArgs
-
-
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = "Word alignments of a whole text by a statistical aligner, to compare with."
@@ -93,45 +75,14 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line."""
-    args = parser.parse_command(arguments)
-    if (args.train_source is None) != (args.train_target is None):
-        parser.error("--train-source and --train-target go together")
-    text = read_input(parser, read_group(TextArgs, args), args.output, args.train_source, args.train_target)
-    return Options(
-        read_group(BaselineArgs, args),
-        with_lines(text, args.format),
-        Input((args.train_source, args.train_target), parallel=True) if args.train_source else None,
-        read_group(OutputArgs, args),
-        read_group(RunArgs, args),
-    )
-
-
-def sign_tool(options: Options, recorder: Recorder | None, trained: int) -> str:
-    """Return the signature.
-
-    Args:
-        trained: how many pairs the tool was trained on.
-    """
-    case = "lower" if TOOLS[options.args.tool].lower else "keep"
-    parts = {
-        "tool": describe_tool(options.args.tool),
-        **({"pieces": recorder.name} if recorder else {"case": case}),
-        "trained": f"{'train' if options.train else 'test'}-{trained}",
-        "symmetrize": options.args.symmetrize,
-    }
-    return signature(parts)
-
-
-def align_statistically(options: Options) -> None:
-    """Train, align in both directions, symmetrise, and report on stderr."""
-    args, output, recorder = options.args, options.output, None
+def align_statistically(args: BaselineArgs, text: Input, train: Input | None, output: OutputArgs, run: RunArgs) -> None:
+    """Train on the text, or on another one, align in both directions, symmetrise, and report on stderr."""
+    recorder = None
     if args.pieces:  # of which only the text rules are used
-        request = Request(ModelArgs(args.pieces), MethodArgs(reader="none"), replace(options.run, device="cpu"))
+        request = Request(ModelArgs(args.pieces), MethodArgs(reader="none"), replace(run, device="cpu"))
         recorder = load_models(PROGRAM, request)[0].forward.recorder
     with ExitStack() as stack:
-        pairs: Iterable[Pair] = stack.enter_context(open_text(options.text))
+        pairs: Iterable[Pair] = stack.enter_context(open_text(text))
         written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
         if output.format in WITH_WORDS:
             pairs = written = list(pairs)
@@ -139,17 +90,24 @@ def align_statistically(options: Options) -> None:
             open_run(
                 args.tool,
                 pairs,
-                train=stack.enter_context(open_text(options.train)) if options.train else None,
-                threads=options.run.threads or os.cpu_count() or 1,
+                train=stack.enter_context(open_text(train)) if train else None,
+                threads=run.threads or os.cpu_count() or 1,
                 cut=recorder.encode if recorder else None,
             )
         )
-        progress = stack.enter_context(closing(Progress(PROGRAM, options.run.quiet)))
+        progress = stack.enter_context(closing(Progress(PROGRAM, run.quiet)))
         aligned = alignments(written, tool_run.links, args.symmetrize)
         with open_output(output.output) as out:
             summary = write_alignments(aligned, out, output.format, progress, args.symmetrize == MEAN)
     progress.write(f"{PROGRAM}: {summary}")
-    progress.write(sign_tool(options, recorder, tool_run.trained))
+    case = "lower" if TOOLS[args.tool].lower else "keep"
+    parts = {
+        "tool": describe_tool(args.tool),
+        **({"pieces": recorder.name} if recorder else {"case": case}),
+        "trained": f"{'train' if train else 'test'}-{tool_run.trained}",
+        "symmetrize": args.symmetrize,
+    }
+    progress.write(signature(parts))
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:
@@ -165,6 +123,11 @@ def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], meth
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align baseline`."""
-    options = read_options(build_parser(), arguments)
-    show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: align_statistically(options))
+    parser = build_parser()
+    args = parser.parse_command(arguments)
+    if (args.train_source is None) != (args.train_target is None):
+        parser.error("--train-source and --train-target go together")
+    text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format)
+    train = Input((args.train_source, args.train_target), parallel=True) if args.train_source else None
+    groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)
+    return run(PROGRAM, lambda: align_statistically(*groups))

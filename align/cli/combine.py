@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import ClassVar
 
-from align.cli.args import OutputArgs, RunArgs, check_files
-from align.cli.common import Progress, open_output, run, show_warnings, write_alignments
+from align.cli.args import OutputArgs, RunArgs
+from align.cli.common import Progress, open_output, run, write_alignments
 from align.cli.options import add_group, new_parser, number_up_to, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import show_value
@@ -83,20 +83,6 @@ class CombineArgs:
     )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `extract-align combine` is asked for."""
-
-    args: CombineArgs
-    output: OutputArgs
-    quiet: bool
-
-    @property
-    def threshold(self) -> float:
-        """Links have a mean score above it."""
-        return THRESHOLD if self.args.threshold is None else self.args.threshold
-
-
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = "Symmetrises two files of word alignments, one for each direction, or averages any number of files."
@@ -109,73 +95,60 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line."""
+def combine(args: CombineArgs, output: OutputArgs, quiet: bool) -> None:
+    """Symmetrise the files, and say on stderr what was done."""
+    threshold = THRESHOLD if args.threshold is None else args.threshold
+    parts: dict[str, str | Sequence[str] | None] = {"method": "combine", "symmetrize": args.symmetrize}
+    if args.symmetrize == MEAN:
+        weights = [f"{weight:g}" for weight in args.weights] or ["1"] * len(args.files)
+        parts |= {"weights": ",".join(weights), "threshold": f"{threshold:g}"}
+    with closing(Progress(PROGRAM, quiet)) as progress, open_output(output.output) as out:
+        alignments = averaged(args, threshold) if args.symmetrize == MEAN else combined(args)
+        summary = write_alignments(alignments, out, output.format, progress, output.scores)
+    progress.write(f"{PROGRAM}: {summary}")
+    progress.write(signature(parts))
+
+
+def averaged(args: CombineArgs, threshold: float) -> Iterator[Alignment]:
+    """Yield the links whose mean score in all files is above the threshold."""
+    names = list(map(name_shown, args.files))
+    with ExitStack() as stack:
+        streams = [stack.enter_context(open_lines(name)) for name in args.files]
+        scores = [read_scored(read_lines(*both), both[1]) for both in zip(streams, names, strict=True)]
+        for number, lines in enumerate(in_step(scores, names), 1):
+            yield Alignment(Pair((), (), number), mean_links(lines, threshold, args.weights))
+
+
+def combined(args: CombineArgs) -> Iterator[Alignment]:
+    """Yield the links of both files, symmetrised; warn where another reading of the reverse file agrees far more."""
+    names = (name_shown(args.files[0]), name_shown(args.files[1]))
+    checked: list[tuple[Links, Links]] = []
+    with open_lines(args.files[0]) as forward, open_lines(args.files[1]) as reverse:
+        lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
+        for number, links in enumerate(read_two(*lines, names, swapped=args.reverse_swapped), 1):
+            if number <= CHECKED:
+                checked.append(links)
+            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, args.symmetrize), 1.0))
+    for reading, as_read, otherwise in better_readings(checked):
+        how = f"its indices {reading}: do both count from 0"
+        if reading == "swapped":
+            how = "the sides of the second swapped: is --reverse-swapped right"
+        counts = f"{as_read:,} links in common, and {otherwise:,} with {how}?"
+        warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align combine`."""
+    parser = build_parser()
     args = parser.parse_command(arguments)
     files, mean = args.files, args.symmetrize == MEAN
     if len(files) < 2 or (len(files) > 2 and not mean):
         parser.error("expected two or more files of links" if mean else "expected two files: forward and reverse links")
     if args.weights and len(args.weights) != len(files):
         parser.error(f"{len(args.weights)} weights for {len(files)} files")
-    check_files(parser, files, args.output)
-    for name in ("weights", "threshold"):
-        if getattr(args, name) not in ((), None) and not mean:
-            parser.error(f"--{name} requires --symmetrize {MEAN}")
+    if not mean and (args.weights or args.threshold is not None):
+        parser.error(f"--{'weights' if args.weights else 'threshold'} requires --symmetrize {MEAN}")
     if args.reverse_swapped and mean:
         parser.error(f"--reverse-swapped has no effect with --symmetrize {MEAN}: swap the file's sides")
-    return Options(read_group(CombineArgs, args), read_group(OutputArgs, args), args.quiet)
-
-
-def combine(options: Options) -> None:
-    """Symmetrise the files, and say on stderr what was done."""
-    parts: dict[str, str | Sequence[str] | None] = {"method": "combine", "symmetrize": options.args.symmetrize}
-    if options.args.symmetrize == MEAN:
-        weights = [f"{weight:g}" for weight in options.args.weights] or ["1"] * len(options.args.files)
-        parts |= {"weights": ",".join(weights), "threshold": f"{options.threshold:g}"}
-    sign = signature(parts)
-    output = options.output
-    with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(output.output) as out:
-        alignments = averaged(options) if options.args.symmetrize == MEAN else combined(options)
-        summary = write_alignments(alignments, out, output.format, progress, output.scores)
-    progress.write(f"{PROGRAM}: {summary}")
-    progress.write(sign)
-
-
-def averaged(options: Options) -> Iterator[Alignment]:
-    """Yield the links whose mean score in all files is above the threshold."""
-    names = [name_shown(name) for name in options.args.files]
-    with ExitStack() as stack:
-        streams = [stack.enter_context(open_lines(name)) for name in options.args.files]
-        scores = [read_scored(read_lines(*both), both[1]) for both in zip(streams, names, strict=True)]
-        for number, lines in enumerate(in_step(scores, names), 1):
-            yield Alignment(Pair((), (), number), mean_links(lines, options.threshold, options.args.weights))
-
-
-def combined(options: Options) -> Iterator[Alignment]:
-    """Yield the links of both files, symmetrised."""
-    names = (name_shown(options.args.files[0]), name_shown(options.args.files[1]))
-    checked: list[tuple[Links, Links]] = []
-    with open_lines(options.args.files[0]) as forward, open_lines(options.args.files[1]) as reverse:
-        lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
-        for number, links in enumerate(read_two(*lines, names, swapped=options.args.reverse_swapped), 1):
-            if number <= CHECKED:
-                checked.append(links)
-            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, options.args.symmetrize), 1.0))
-    warn_of_other_readings(checked, names)
-
-
-def warn_of_other_readings(pairs: list[tuple[Links, Links]], names: tuple[str, str]) -> None:
-    """Warn where the two directions would agree on clearly more links if the reverse file were read otherwise."""
-    for better in better_readings(pairs):
-        how = f"its indices {better.reading}: do both count from 0"
-        if better.reading == "swapped":
-            how = "the sides of the second swapped: is --reverse-swapped right"
-        counts = f"{better.as_read:,} links in common, and {better.otherwise:,} with {how}?"
-        warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of `extract-align combine`."""
-    options = read_options(build_parser(), arguments)
-    show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: combine(options))
+    links, output = read_group(CombineArgs, args), read_group(OutputArgs, args)
+    return run(PROGRAM, lambda: combine(links, output, args.quiet))

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from align.core.errors import ARGUMENT, LONGEST_MESSAGE, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
-from align.core.types import Alignment, Choice
+from align.core.types import Alignment, Choice, TextWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
 
@@ -54,25 +54,15 @@ def say(message: str) -> None:
 
 
 def say_error(program: str, message: str, error: BaseException | None = None) -> None:
-    """Write an error to stderr as one line, since file names may contain line breaks.
-
-    Commands that install what is missing keep their own lines.
-    """
+    """Write an error to stderr as one line; only a message on what to install keeps its own lines."""
     say(f"{program}: error: {message if isinstance(error, ModuleNotFoundError) else printable(message)}")
 
 
 def run(
     program: str, job: Callable[[], None], advice: str = "", so_far: Callable[[BaseException], str] | None = None
 ) -> int:
-    """Do a job, and turn errors into one line on stderr and an exit code.
-
-    Args:
-        advice: what helps where memory runs out.
-        so_far: how far the job had come when it was stopped by this, and what became of the output; or nothing.
-
-    Returns:
-        0 done, 1 bad data, model or file, 130 Ctrl-C, 141 as for any Unix filter whose reader went away.
-    """
+    """Do a job, and turn errors into one line on stderr and an exit code."""
+    show_warnings(program)
     try:
         with stopped_by_signals():
             job()
@@ -124,7 +114,7 @@ def lacks_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
-def show_warnings(program: str, category: type[Warning]) -> None:
+def show_warnings(program: str) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
@@ -133,25 +123,22 @@ def show_warnings(program: str, category: type[Warning]) -> None:
 
     warnings.showwarning = show
     warnings.simplefilter("ignore")
-    warnings.simplefilter("always", category)
+    warnings.simplefilter("always", TextWarning)
 
 
 class _LogLines(logging.Handler):
     """Writes what is logged as lines of a program."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__()
-        self._program = program
-
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
-        say(f"{self._program}: {level}{record.getMessage()}")
+        say(f"{self.name}: {level}{record.getMessage()}")
 
 
 def show_log(program: str, quiet: bool) -> None:
     """Show what the package logs as lines of the program; of a quiet one only warnings and errors."""
     logger = logging.getLogger("align")
-    logger.handlers[:] = [_LogLines(program)]
+    logger.handlers[:] = [handler := _LogLines()]
+    handler.name = program
     logger.setLevel(logging.WARNING if quiet else logging.INFO)
     logger.propagate = False  # other libraries may have sent the root's messages to stdout
 
@@ -171,91 +158,89 @@ def direction(source: str, target: str) -> str:
     return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
 
 
-def draw_bar(before: int = 0) -> Any:
-    """Draw a bar, which shows its description only; return None where stderr is not a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    from tqdm import tqdm
-
-    bar = tqdm(initial=before, leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
-    _bars.append(bar)
-    return bar
-
-
-def remove_bar(bar: Any) -> None:
-    """Remove a bar from the terminal."""
-    _bars.remove(bar)
-    bar.close()
-
-
 class StatusLine:
-    """What is being done, in one line: on a terminal it is rewritten, elsewhere now and then printed.
-
-    Args:
-        every: seconds between two lines where stderr is not a terminal.
-    """
+    """What is being done, in one line: on a terminal it is rewritten, elsewhere printed every so many seconds."""
 
     def __init__(self, program: str, every: float) -> None:
-        self._program, self._every = program, every
-        self._shown = time.monotonic()
-        self._bar = draw_bar()
+        self._program, self._every, self._shown = program, every, time.monotonic()
+        self._bar: Any = None
+        if sys.stderr is not None and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._every = DRAW_EVERY
+            self._bar = tqdm(leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
+            _bars.append(self._bar)
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether the last line is old enough for another one."""
+        return time.monotonic() - self._shown >= self._every
 
     def show(self, text: str) -> None:
         """Replace the line."""
         if self._bar is not None:
             self._bar.set_description_str(f"{self._program}: {printable(text)}")
-        elif time.monotonic() - self._shown >= self._every:
+        elif self.is_due:
             self._shown = time.monotonic()
             say(f"{self._program}: {text}")
+
+    def show_share(self, done: int, expected: int | None, text: str) -> None:
+        """Replace the line by a number of lines, as a share of all where that is known, and a text."""
+        count = plural(done, "line")
+        if self._bar is None:
+            self.show(f"{count} ({100 * done // expected}%), {text}" if expected else f"{count}, {text}")
+            return
+        self._shown = time.monotonic()
+        self._bar.bar_format = "{percentage:3.0f}%|{bar}| {desc}" if expected else "{desc}"
+        self._bar.total = expected
+        self._bar.set_description_str(f"{count}, {text}", refresh=False)
+        self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
         """Remove the line from the terminal."""
         if self._bar is not None:
-            remove_bar(self._bar)
+            _bars.remove(self._bar)
+            self._bar.close()
             self._bar = None
 
 
 class Progress:
-    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
+    """Progress by lines: a bar on a terminal, a line every ten seconds elsewhere, nothing if quiet.
 
-    def __init__(self, program: str, quiet: bool) -> None:
-        self._program, self._quiet = program, quiet
+    Args:
+        expected: returns how many lines there will be in all; None as long as that is not known.
+        files: returns what to say before the speed.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        quiet: bool,
+        expected: Callable[[], int | None] = lambda: None,
+        files: Callable[[], str] = str,
+    ) -> None:
+        self._program, self._quiet, self._expected, self._files = program, quiet, expected, files
         self.lines = self._before = 0
-        self._silent = False
         self._ahead = 0.0  # lines that are done and not written yet
         self._passes = 1
-        self._expected: Callable[[], int | None] = lambda: None
-        self._beside: Callable[[], str] = str
         self._describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: ()
-        self._start = self._shown = time.monotonic()
-        self._bar: Any = None
+        self._start = time.monotonic()
+        self._status: StatusLine | None = None
 
     def begin(
         self,
-        before: int,
-        passes: int,
-        expected: Callable[[], int | None],
-        waiting: str,
-        beside: Callable[[], str] = str,
+        waiting: str = "working …",
+        before: int = 0,
+        passes: int = 1,
         describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: (),
     ) -> None:
-        """Say what the lines are.
-
-        Args:
-            before: lines that an earlier run has done.
-            passes: how many times each line goes through a model.
-            expected: how many there will be in all; None as long as that is not known.
-            waiting: what is done before the first of them; nothing for no progress at all.
-            beside: what else to say of how far it is.
-            describe: returns lines on layers and heads, once these are known.
-        """
-        self._beside, self._describe = beside, describe
-        self._silent = not waiting
+        """Show progress from here on."""
+        self.close()
+        self._describe, self._passes = describe, passes
         self.lines = self._before = before
-        self._passes, self._expected = passes, expected
-        if waiting and not self._quiet and (bar := draw_bar(before)) is not None:
-            self._bar = bar
-            self._bar.set_description_str(waiting)
+        if waiting and not self._quiet:
+            self._status = StatusLine(self._program, REPORT_EVERY)
+            self._status.show(waiting)
 
     def choose(self, choices: Sequence[Choice]) -> None:
         """Describe the layers and heads of a text, and start the clock."""
@@ -289,22 +274,12 @@ class Progress:
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
 
     def _show(self) -> None:
-        now = time.monotonic()
-        if self._quiet or self._silent or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
-            return
-        self._shown = now
-        done, expected, rate = self.done, self._expected(), self.rate
-        text = f"{self._beside()}{rate:,.0f} lines/s"
-        if expected and rate:
-            text += f", {timedelta(seconds=round(max(0, expected - done) / rate))} left"
-        if self._bar is None:
-            share = f" ({100 * done // expected}%)" if expected else ""
-            say(f"{self._program}: {plural(done, 'line')}{share}, {text}")
-            return
-        self._bar.bar_format = "{percentage:3.0f}%|{bar}| {desc}" if expected else "{desc}"
-        self._bar.total = expected
-        self._bar.set_description_str(f"{plural(done, 'line')}, {text}", refresh=False)
-        self._bar.update(done - self._bar.n)
+        if self._status is not None and self._status.is_due:
+            expected, rate = self._expected(), self.rate
+            text = f"{self._files()}{rate:,.0f} lines/s"
+            if expected and rate:
+                text += f", {timedelta(seconds=round(max(0, expected - self.done) / rate))} left"
+            self._status.show_share(self.done, expected, text)
 
     def write(self, message: str) -> None:
         """Write a line to stderr."""
@@ -313,21 +288,16 @@ class Progress:
 
     def close(self) -> None:
         """Remove the bar."""
-        if self._bar is not None:
-            remove_bar(self._bar)
-            self._bar = None
+        if self._status is not None:
+            self._status.close()
 
 
 def write_alignments(
     alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress, scores: bool = False
 ) -> str:
-    """Write a line for each alignment, with the scores of links if these are meaningful.
-
-    Returns:
-        How many there were, for a message.
-    """
+    """Write a line for each alignment, with the scores of links if these are meaningful."""
     blank = 0
-    progress.begin(0, 1, lambda: None, "working …")
+    progress.begin()
     for alignment in alignments:
         write_links(out, alignment, format, scores)
         blank += not alignment.scores

@@ -19,14 +19,7 @@ TOOLS = ("giza", "eflomal", "fast_align")
 def open_partners(
     names: Sequence[str], text: Input, cut: Callable[[Pair], Pieces], threads: int
 ) -> Iterator[list[tuple[str, Iterator[MeanScores]]]]:
-    """Open the scores of partners' links of each line, with names for messages.
-
-    Args:
-        names: names of TOOLS, or files of links.
-        text: the text, which a tool is trained on and aligns.
-        cut: `Recorder.encode` of the model whose pieces a tool gets.
-        threads: maximum number of a tool's threads.
-    """
+    """Open the scores of partners' links of each line, with names for messages."""
     with ExitStack() as stack:
         partners: list[tuple[str, Iterator[MeanScores]]] = []
         for name in names:
@@ -48,12 +41,7 @@ def join(
     partners: Sequence[tuple[str, Iterator[MeanScores]]],
     threshold: float,
 ) -> Generator[Alignment, None, None]:
-    """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are.
-
-    Raises:
-        DataError: a partner has another number of lines.
-        LinksError: a link of a partner is to a word that does not exist.
-    """
+    """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are."""
     names = [name, *(partner for partner, _ in partners)]
     with closing(alignments):
         in_all = in_step([alignments, *(lines for _, lines in partners)], names)
@@ -67,11 +55,7 @@ def join(
 
 
 def describe(names: Sequence[str]) -> list[str]:
-    """Return a name of each partner for signatures: that of a tool with its version, or "links" for a file.
-
-    Raises:
-        ModuleNotFoundError: a tool is not installed.
-    """
+    """Return a name of each partner for signatures: that of a tool with its version, or "links" for a file."""
     from align.baselines.tools import describe_tool
 
     return [describe_tool(name) if name in TOOLS else "links" for name in names]

@@ -6,10 +6,10 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 from align.cli.args import TableArgs, TextArgs
-from align.cli.common import open_output, run, show_warnings, with_options
+from align.cli.common import open_output, run, with_options
 from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
@@ -18,7 +18,7 @@ from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.evaluation.link_files import LinkFile
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Test
-from align.evaluation.report import Report, evaluate
+from align.evaluation.report import evaluate
 from align.evaluation.tables import percent, writer
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
@@ -42,8 +42,6 @@ FEW = 1_000
 """Sentence pairs below which it was not measured how well links in place of gold rank systems (research/choices.md)."""
 
 NOTE = "no gold: fast_align's links of this text stand in for it. Compare systems by these figures; do not publish them"
-
-Show = Literal["systems", "sentences", "errors", "brief"]
 
 
 @dataclass(frozen=True)
@@ -103,23 +101,16 @@ class Options:
     text: tuple[str, str] | None
 
     @property
-    def show(self) -> Show:
-        """A row for each system, for each sentence, for the worst sentences, or the AER alone."""
-        if self.args.brief:
-            return "brief"
-        return "sentences" if self.args.per_sentence else "errors" if self.args.errors else "systems"
+    def summary(self) -> bool:
+        """Tell whether a row for each system is asked for."""
+        return not (self.args.brief or self.args.per_sentence or self.args.errors)
 
     @property
     def intervals(self) -> tuple[str, ...]:
         """Metrics that get an interval: all of them for programs, the AER for people."""
-        if self.show != "systems" or not self.args.samples:
+        if not self.summary or not self.args.samples:
             return ()
-        return tuple(METRICS) if self.for_programs else ("aer",)
-
-    @property
-    def for_programs(self) -> bool:
-        """Whether programs read the output."""
-        return self.tables.format in ("json", "tsv")
+        return tuple(METRICS) if self.tables.for_programs else ("aer",)
 
 
 def build_parser() -> Parser:
@@ -142,8 +133,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     args = parser.parse_command(arguments)
     if (args.gold is None) != args.without_gold:
         parser.error("give either -g/--gold or --without-gold")
-    if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
-        parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
     if args.per_sentence + bool(args.errors) + args.brief > 1:
@@ -168,13 +157,11 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
     """Read gold, or make links in its place, and hypotheses, and check that they have the same number of pairs."""
-    files = []
-    gold_file = options.gold.gold
+    files, gold_file = [], options.gold.gold
     if gold_file is not None:
         files.append(read_as("gold", gold_file, options.gold.options, text, name_shown(gold_file)))
     for name in options.args.hypotheses:
-        shown = name_shown(name)
-        files.append(read_as("hyp", name, options.hyp_options, text, shown))
+        files.append(read_as("hyp", name, options.hyp_options, text, name_shown(name)))
     if gold_file is None:
         return gold_of_text(text or ()), files
     gold, *hypotheses = match_lengths(files) if text is None else files
@@ -196,60 +183,48 @@ def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
     return NumberedLinks(file, 0, False, pairs)
 
 
-def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
-    """Read the files and judge the systems; return the report, with short names, and its signature."""
-    gold, hypotheses = read_files(options, text)
-    sampled = options.show == "systems"
-    report = evaluate(
-        gold if options.gold.gold else gold.pairs,
-        [(file.file.name, file) for file in hypotheses],
-        samples=options.args.samples if sampled else 0,
-        seed=options.args.seed,
-        paired=options.args.paired,
-        intervals=options.intervals,
-    )
-    kinds = "+".join(sorted({file.kind for file in hypotheses}))
-    what = {"gold": gold.kind} if options.gold.gold else {"gold": "none", "tool": gold.file.format}
-    parts = {**what, "hyp": kinds, **report.signature_parts()}
-    names = short_names(options.args.hypotheses)
-    systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
-    return replace(report, systems=systems), signature(parts, "AER")
-
-
-def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: str) -> str:
-    """Return the tables to print."""
-    if options.show == "brief":
-        rates = [percent(system.scores["aer"].value) for system in report.systems]
-        return "\n".join("n/a" if rate is None else f"{rate:.{DIGITS}f}" for rate in rates)
-    if options.show == "errors" and options.tables.format == "text":
-        drawn = draw_errors(report, text, options.args.errors or 0, DIGITS, with_options, options.tables.wide)
-        return "\n".join([drawn, *([] if options.gold.gold else [NOTE]), sign])
-    if options.show == "errors":
-        columns, rows = error_table(report, options.args.errors or 0, DIGITS)
-    elif options.show == "sentences":
-        columns, rows = sentence_table(report, DIGITS)
-    else:
-        columns, rows = score_table(
-            report, DIGITS, options.intervals, options.for_programs, options.tables.format == "latex"
-        )
-    notes = count_notes(report) if options.gold.gold else [NOTE]
-    return writer(options.tables.format, options.tables.wide)(columns, rows, sign, notes)
-
-
 def print_report(options: Options) -> None:
     """Read the files, judge the systems, and write the report to stdout."""
-    text = None
-    if options.text:
-        text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
-    report, sign = judge(options, text)
-    if options.show == "brief" and not options.gold.gold:
-        warnings.warn(NOTE, TextWarning, stacklevel=2)
+    args, (format, wide), with_gold = options.args, (options.tables.format, options.tables.wide), options.gold.gold
+    text = (
+        read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1]))) if options.text else None
+    )
+    gold, hypotheses = read_files(options, text)
+    report = evaluate(
+        gold if with_gold else gold.pairs,
+        [(file.file.name, file) for file in hypotheses],
+        samples=args.samples if options.summary else 0,
+        seed=args.seed,
+        paired=args.paired,
+        intervals=options.intervals,
+    )
+    what = {"gold": gold.kind} if with_gold else {"gold": "none", "tool": gold.file.format}
+    kinds = "+".join(sorted({file.kind for file in hypotheses}))
+    sign = signature({**what, "hyp": kinds, **report.signature_parts()}, "AER")
+    names = zip(report.systems, short_names(args.hypotheses), strict=True)
+    report = replace(report, systems=[replace(system, name=name) for system, name in names])
+    if args.brief:
+        if not with_gold:
+            warnings.warn(NOTE, TextWarning, stacklevel=2)
+        rates = [percent(system.scores["aer"].value) for system in report.systems]
+        printed = "\n".join("n/a" if rate is None else f"{rate:.{DIGITS}f}" for rate in rates)
+    elif args.errors and format == "text":
+        drawn = draw_errors(report, text, args.errors, DIGITS, with_options, wide)
+        printed = "\n".join([drawn, *([] if with_gold else [NOTE]), sign])
+    else:
+        if args.errors:
+            columns, rows = error_table(report, args.errors, DIGITS)
+        elif args.per_sentence:
+            columns, rows = sentence_table(report, DIGITS)
+        else:
+            in_columns = options.tables.for_programs
+            columns, rows = score_table(report, DIGITS, options.intervals, in_columns, format == "latex")
+        printed = writer(format, wide)(columns, rows, sign, count_notes(report) if with_gold else [NOTE])
     with open_output(None) as out:
-        out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")
+        out.write(printed.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align eval`."""
     options = read_options(build_parser(), arguments)
-    show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: print_report(options))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
@@ -21,27 +22,23 @@ from align.cli.args import (
     RunArgs,
     TextArgs,
     TranslateArgs,
-    check_files,
-    check_second_output,
     check_words,
     model_help,
     read_input,
     with_lines,
 )
-from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
+from align.cli.common import Progress, open_output, run, say, write_links
 from align.cli.ensemble import TOOLS, describe, join, open_partners
-from align.cli.loading import Request, begin_session, calibration_of, load_aligner, read_request
+from align.cli.loading import Request, begin_session, load_aligner, read_request, settings_of
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.formats import FORMATS, WITH_WORDS
 from align.core.symmetrize import SOFT
-from align.core.types import FLOOR, THRESHOLD, Alignment, TextWarning
+from align.core.types import FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
-from align.io.output import parts_of, record_of, temporary_name
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
-from align.io.session import Session
 from align.io.shards import BUFFERS, Shards, stamp
 from align.io.signature import sign
 
@@ -97,11 +94,6 @@ class Options:
     mean_threshold: float = THRESHOLD
     program: str = PROGRAM
 
-    @property
-    def quiet(self) -> bool:
-        """Tell whether to print warnings and errors only."""
-        return self.request.run.quiet
-
 
 SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output", "format")
 
@@ -120,70 +112,8 @@ def build_parser() -> Parser:
     return parser
 
 
-def check_ensemble(parser: Parser, options: Options) -> Options:
-    """Refuse partners that cannot be averaged with, and let the model write all soft scores.
-
-    Partners that cannot be averaged with exit with code 2.
-    """
-    if not options.ensemble:
-        return options
-    request, method, text = options.request, options.request.method, options.text
-    if request.search or options.output.resume:
-        parser.error("--ensemble cannot be combined with --translate or --resume")
-    if method.threshold is None:
-        parser.error("--threshold none has no effect with --ensemble, which needs one")
-    if request.model.reverse_model and method.symmetrize != SOFT:
-        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
-    tools = [name for name in options.ensemble if name in TOOLS]
-    if tools and "-" in text.files:
-        parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
-    if tools and options.output.words != "spaces":
-        parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
-    files = [name for name in options.ensemble if name not in TOOLS]
-    check_files(parser, (*text.files, *files), options.output.output)
-    request = replace(request, method=replace(method, threshold=FLOOR))
-    return replace(options, request=request, mean_threshold=method.threshold)
-
-
-def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
-    """Refuse output that cannot be written, with exit code 2."""
-    name, listing = output.output, output.bad_lines_file
-    if listing is not None:
-        if not text.blank:
-            parser.error("--bad-lines-file requires --bad-lines blank")
-        check_second_output(parser, text.files, listing, name, "--bad-lines-file")
-    check_words(parser, output.words, text.one_side)
-    if name and (name.endswith("/") or os.path.isdir(name)):
-        jobs = f"`extract-align jobs FILE … -o {name}`"
-        parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
-    if not output.resume:
-        return
-    if name is None or name == "-":
-        parser.error("--resume requires -o FILE")
-    if not are_regular(text.files):
-        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
-    for file in text.files:
-        if _is_of_resume(file, name):
-            parser.error(f"--resume writes the input {file} itself: give it another name")
-    if listing and _is_of_resume(listing, name):
-        parser.error(f"--resume writes {listing} itself: give --bad-lines-file another name")
-    if os.path.exists(name) and not os.path.isfile(name):
-        parser.error(f"--resume needs an ordinary file, and {name} is not one")
-
-
-def _is_of_resume(name: str, output: str) -> bool:
-    """Check whether a file is one that `--resume` writes next to the output."""
-    place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
-    record = record_of(output)
-    return place.startswith(parts + os.sep) or place in map(os.path.realpath, (parts, record, temporary_name(record)))
-
-
 def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = "") -> Options:
-    """Read and check the command line.
-
-    Args:
-        format: of the output, where the command has one only; it needs a model that translates.
-    """
+    """Read and check the command line."""
     args = parser.parse_command(arguments)
     names = (args.source, args.target) if args.source else args.input or ("-",)
     keyboard = "-" in names and sys.stdin is not None and sys.stdin.isatty()
@@ -192,7 +122,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
         args = parser.parse_command(arguments)
     output = read_group(OutputArgs, args, format=format or args.format)
     search = read_group(TranslateArgs, args).search
-    text = read_input(parser, read_group(TextArgs, args), output.output, one_side=search is not None)
+    text = with_lines(read_input(parser, read_group(TextArgs, args), search is not None), output.format, output.words)
     check_output(parser, output, text)
     if search and output.format not in ("pharaoh", "talp", *WITH_WORDS):
         formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
@@ -202,9 +132,38 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
         request = replace(request, method=replace(request.method, reader="none"))
     if keyboard:  # also where there is no --buffer
         request = replace(request, run=replace(request.run, buffer=args.buffer))
-    text = with_lines(text, output.format, output.words)
-    options = Options(text, output, request, keyboard, tuple(read_group(EnsembleArgs, args).ensemble))
-    return check_ensemble(parser, options)
+    ensemble, method = tuple(read_group(EnsembleArgs, args).ensemble), request.method
+    if not ensemble:
+        return Options(text, output, request, keyboard)
+    if search or output.resume:
+        parser.error("--ensemble cannot be combined with --translate or --resume")
+    if method.threshold is None:
+        parser.error("--threshold none has no effect with --ensemble, which needs one")
+    if request.model.reverse_model and method.symmetrize != SOFT:
+        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
+    if (tools := [name for name in ensemble if name in TOOLS]) and "-" in text.files:
+        parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
+    if tools and output.words != "spaces":
+        parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
+    request = replace(request, method=replace(method, threshold=FLOOR))  # the model writes all soft scores
+    return Options(text, output, request, keyboard, ensemble, method.threshold)
+
+
+def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
+    """Refuse output that cannot be written, with exit code 2."""
+    name = output.output
+    if output.bad_lines_file is not None and not text.blank:
+        parser.error("--bad-lines-file requires --bad-lines blank")
+    check_words(parser, output.words, text.one_side)
+    if name and (name.endswith("/") or os.path.isdir(name)):
+        jobs = f"`extract-align jobs FILE … -o {name}`"
+        parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
+    if output.resume and (name is None or name == "-"):
+        parser.error("--resume requires -o FILE")
+    if output.resume and not are_regular(text.files):
+        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
+    if output.resume and name and os.path.exists(name) and not os.path.isfile(name):
+        parser.error(f"--resume needs an ordinary file, and {name} is not one")
 
 
 UNLINKED = "without a link"
@@ -251,7 +210,10 @@ class Extraction:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._progress = Progress(options.program, options.quiet)
+        self._text: Text | None = None
+        self._progress = Progress(
+            options.program, options.request.run.quiet, lambda: self._text.expected if self._text else None
+        )
         self._shards: Shards | None = None
         self._begun = False  # whether there is an output to tell of
 
@@ -268,57 +230,61 @@ class Extraction:
             else:
                 listing = stack.enter_context(open_output(listed)) if listed else None
                 results = Results(options, stack.enter_context(open_output(output)), listing)
-            self._begun = True
-            self._align(text, results)
+            stack.callback(self._progress.close)
+            self._text, self._begun = text, True
+            self._align(text, results, stack)
         self._begun = False
 
-    def _align(self, text: Text, results: Results) -> None:
+    def _align(self, text: Text, results: Results, stack: ExitStack) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         options, progress, shards = self._options, self._progress, self._shards
-        run = options.request.run
+        run, program = options.request.run, options.program
         if options.ensemble:
             describe(options.ensemble)  # an error if a tool is missing
-        aligner = load_aligner(options.program, options.request)
-        if options.keyboard and not options.quiet:
+        aligner = load_aligner(program, options.request)
+        if options.keyboard:
             lines = "source" if options.text.one_side else "`source ||| target`"
-            say(f"{options.program}: reading {lines} lines from the keyboard; Ctrl-D ends")
-        before = 0
+            progress.write(f"{program}: reading {lines} lines from the keyboard; Ctrl-D ends")
+        before, resumed = 0, dict[str, Any]()
+        join_partners: Callable[[Generator[Alignment, None, None]], Generator[Alignment, None, None]] | None = None
         if shards:
             shards.begin(what_is_run(aligner, options), BUFFERS * run.buffer)
             if shards.complete:
-                progress.write(f"{options.program}: {options.output.output} is complete: nothing to do")
+                progress.write(f"{program}: {options.output.output} is complete: nothing to do")
                 return
             results.out, results.listing, before = shards.out, shards.listing, shards.lines
+            resumed = {"counts": Counter(shards.counts), "choices": shards.choices}
             aligner = aligner.reading_at(shards.choices) if shards.choices else aligner
             if before:
-                progress.write(f"{options.program}: {plural(before, 'line')} are done in {shards.folder}")
-        with ExitStack() as stack:
-            stack.callback(progress.close)
-            expected, shown = lambda: text.expected, not options.keyboard
-            session = begin_session(options.request, aligner, progress, options.output.words, before, expected, shown)
-            if options.ensemble:
-                encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
-                partners = stack.enter_context(open_partners(options.ensemble, options.text, encode, threads))
-                alone = session.align
+                progress.write(f"{program}: {plural(before, 'line')} are done in {shards.folder}")
+        if options.ensemble:
+            encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
+            partners = stack.enter_context(open_partners(options.ensemble, options.text, encode, threads))
+            join_partners = partial(join, name=text.name, partners=partners, threshold=options.mean_threshold)
+        session = begin_session(
+            options.request,
+            aligner,
+            progress,
+            options.output.words,
+            before=before,
+            shown=not options.keyboard,
+            join=join_partners,
+            **resumed,
+        )
 
-                def align_and_join(*pairs_and_callbacks: Any) -> Generator[Alignment, None, None]:
-                    return join(alone(*pairs_and_callbacks), text.name, partners, options.mean_threshold)
+        def save() -> None:
+            results.out.flush()  # for a reader that waits for it
+            if shards and progress.lines % shards.size == 0 and progress.lines > shards.lines:
+                shards.save(session.counts, session.choices)
+                results.out, results.listing = shards.out, shards.listing
 
-                session.align = align_and_join
-            if shards:
-                session.counts, session.choices = Counter(shards.counts), shards.choices
-
-            def save() -> None:
-                results.out.flush()  # for a reader that waits for it
-                if shards and progress.lines % shards.size == 0 and progress.lines > shards.lines:
-                    shards.save(session.counts, session.choices)
-                    results.out, results.listing = shards.out, shards.listing
-
-            session.run(islice(text, before, None), results.write, save, run.buffer)
+        session.run(islice(text, before, None), results.write, save, run.buffer)
+        progress.close()
         if not (options.output.bad_lines_file or options.keyboard):
             text.bad.warn()
-        progress.write(f"{options.program}: {summary(progress, session.counts)}")
-        progress.write(sign_results(session, options))
+        progress.write(f"{program}: {summary(progress, session.counts)}")
+        ensemble = {"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"}
+        progress.write(session.signature(ensemble if options.ensemble else None))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
@@ -340,14 +306,6 @@ class Extraction:
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
 
 
-def sign_results(session: Session, options: Options) -> str:
-    """Return the signature of the output."""
-    session.search, session.words = options.request.search, options.output.words
-    if not options.ensemble:
-        return session.signature()
-    return session.signature({"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"})
-
-
 def summary(progress: Progress, counts: Counter[str]) -> str:
     """Summarise lines, blank and bad lines, lines without links, and speed."""
     usual = ("", "blank", UNLINKED)
@@ -366,13 +324,10 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """
     text, output = options.text, options.output
     return {
-        "settings": sign(aligner, (), options.request.search, output.words),
-        "calibration": calibration_of(aligner),
-        "device": aligner.forward.recorder.device,
+        **settings_of(aligner, sign(aligner, (), options.request.search, output.words)),
         "format": output.format,
         "scores": output.scores,
         "buffer": options.request.run.buffer,
-        "batch-tokens": aligner.batch_tokens,
         "sides": "source" if text.one_side else "files" if text.parallel else "lines",
         "columns": ",".join(map(str, text.columns)) or "all",
         "bad-lines-file": output.bad_lines_file,
@@ -389,5 +344,4 @@ def main(arguments: Sequence[str] | None = None, parser: Parser | None = None) -
 def align_text(options: Options) -> int:
     """Align a text; return the exit code."""
     job = Extraction(options)
-    show_warnings(options.program, TextWarning)
     return run(options.program, job.run, BATCH_ADVICE, job.so_far)

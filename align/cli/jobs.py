@@ -9,20 +9,19 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
-from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
-from align.cli.loading import Request, calibration_of, describe_choices, first_step, load_aligner, read_request
+from align.cli.common import FAILED, Progress, message_of, run, say_error
+from align.cli.loading import Request, describe_choices, first_step, load_aligner, read_request, settings_of
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
-from align.core.types import Choice, TextWarning
+from align.core.types import Choice
 from align.io.process import keep_freed_memory
 from align.io.signature import read_choice, sign
 
 if TYPE_CHECKING:
-    from align.core.aligner import Aligner
     from align.jobs.files import InputFile
     from align.jobs.job import Job
     from align.jobs.local import Event, Failed
@@ -202,7 +201,8 @@ class JobRun:
     """A job of many files, or a part of it."""
 
     def __init__(self, options: Options) -> None:
-        self._options, self._progress = options, Progress(PROGRAM, options.request.run.quiet)
+        self._options = options
+        self._progress = Progress(PROGRAM, options.request.run.quiet, self._expected, lambda: f"{self._completed()}, ")
         self._sizes = {file.place: file.size for file in options.files}
         self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
         self._done_bytes = self._bytes = 0
@@ -216,39 +216,39 @@ class JobRun:
         from align.jobs.job import Job, choose, open_run, sample
         from align.jobs.local import share_of
 
-        options, progress = self._options, self._progress
+        options, progress, args = self._options, self._progress, self._options.args
         keep_freed_memory()
-        files = share_of(options.files, *options.args.part) if options.args.part else list(options.files)
+        files = share_of(options.files, *args.part) if args.part else list(options.files)
         self._all, self._bytes = len(files), sum(file.size for file in files)
-        make_folder(join(options.args.output, RUN))
+        make_folder(join(args.output, RUN))
         loaded = load_aligner(PROGRAM, options.request)
-        progress.begin(0, 1, self._expected, first_step(loaded), self._beside)
+        progress.begin(first_step(loaded))
 
         def choose_place() -> Sequence[Choice]:
             return choose(loaded, sample(options.files, options.columns))
 
+        settings = {  # not the policy for bad rows: a file that was finished without it has none
+            **settings_of(loaded, sign(loaded)),
+            "columns": ",".join(args.columns) or None,
+            "links": args.links,
+        }
         names = [file.name for file in options.files]
-        settings = what_is_run(loaded, options)
-        record = open_run(options.args.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
+        record = open_run(args.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
         for line in describe_choices(loaded, choices):
             progress.write(f"{PROGRAM}: {line}")
-        job = Job(
-            aligner,
-            record["signature"],
-            options.args.output,
-            options.columns,
-            options.args.links,
-            options.args.bad_lines == "blank",
-        )
+        job = Job(aligner, record["signature"], args.output, options.columns, args.links, args.bad_lines == "blank")
         progress.start()
         try:
             with closing(begin(job, files, options)) as events:
                 self._follow(events)
         finally:
             progress.close()
-        progress.write(f"{PROGRAM}: {self._summary()}")
+        counts = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
+        earlier = f" ({self._before:,} before)" if self._before else ""
+        rows = f"{plural(progress.lines, 'row')}{counts}, {progress.rate:,.0f} rows/s"
+        progress.write(f"{PROGRAM}: {self._completed()}{earlier}; {rows}")
         progress.write(job.signature)
         if self._failed:
             names = self._failed[:MAX_NAMED] + ["…"] * bool(self._failed[MAX_NAMED:])
@@ -287,49 +287,32 @@ class JobRun:
         done = self._done_bytes + shares
         return round(self._progress.lines * self._bytes / done) if done else None
 
-    def _beside(self) -> str:
-        return f"{self._complete:,} of {plural(self._all, 'file')}, "
-
-    def _summary(self) -> str:
-        why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
-        earlier = f" ({self._before:,} before)" if self._before else ""
-        progress = self._progress
-        return (
-            f"{self._complete:,} of {plural(self._all, 'file')}{earlier}; {plural(progress.lines, 'row')}{why}, "
-            f"{progress.rate:,.0f} rows/s"
-        )
+    def _completed(self) -> str:
+        return f"{self._complete:,} of {plural(self._all, 'file')}"
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a job came that was stopped by a signal."""
         if not self._complete or isinstance(error, Exception):
             return ""
-        return f" after {self._complete:,} of {plural(self._all, 'file')}; the same command goes on"
+        return f" after {self._completed()}; the same command goes on"
 
 
 def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
     """Start the requested engine on the files."""
     if options.args.engine == "ray":
-        return run_announced(job, files, options)
-    from align.jobs.local import run_local
+        from align.io.process import announced_end
+        from align.jobs.ray import run_ray
 
-    return run_local(job, files, workers_of(job, options))
-
-
-def workers_of(job: Job, options: Options) -> int:
-    """Return the number of workers: as many as threads, or one on a GPU, unless it is given."""
+        # Ray ends this process at once if one of its daemons has died.
+        with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
+            yield from run_ray(job, files, options.workers)
+        return
     import torch
 
+    from align.jobs.local import run_local
+
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
-    return options.workers or (torch.get_num_threads() if on_cpu else 1)
-
-
-def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
-    """Run the files on Ray, which ends this process at once if one of its daemons has died."""
-    from align.io.process import announced_end
-    from align.jobs.ray import run_ray
-
-    with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
-        yield from run_ray(job, files, options.workers)
+    yield from run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
 
 
 def what_went_wrong(failed: Failed) -> str:
@@ -337,21 +320,6 @@ def what_went_wrong(failed: Failed) -> str:
     message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
     named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
     return message if named else f"{failed.file.place}: {message}"
-
-
-def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """Return what the results depend on, except the input.
-
-    The policy for bad rows is not part of it: a file that was finished without it has none.
-    """
-    return {
-        "settings": sign(aligner),
-        "calibration": calibration_of(aligner),
-        "device": aligner.forward.recorder.device,
-        "batch-tokens": aligner.batch_tokens,
-        "columns": ",".join(options.args.columns) or None,
-        "links": options.args.links,
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -362,5 +330,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say_error(PROGRAM, message_of(error, "") or str(error), error)
         return FAILED
     job = JobRun(options)
-    show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

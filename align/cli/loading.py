@@ -97,11 +97,7 @@ def read_at(method: MethodArgs) -> tuple[Settings, PositionChoice | None]:
 
 
 def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False) -> Request:
-    """Return what the options of model, method, translation and running request; conflicting ones exit with code 2.
-
-    Args:
-        whole: whether the program needs a translation model, also without `--translate`.
-    """
+    """Return what the options of model, method, translation and running request; conflicting ones exit with code 2."""
     model, method = read_group(ModelArgs, args), read_group(MethodArgs, args)
     run, search = read_group(RunArgs, args), read_group(TranslateArgs, args).search
     if method.symmetrize != SOFT and not model.reverse_model:
@@ -217,17 +213,20 @@ def begin_session(
     aligner: Aligner,
     progress: Progress,
     words: str = "spaces",
+    *,
     before: int = 0,
-    expected: Callable[[], int | None] = lambda: None,
     shown: bool = True,
+    join: Callable[[Generator[Alignment, None, None]], Generator[Alignment, None, None]] | None = None,
+    **resumed: Any,
 ) -> Session:
     """Return a session that translates and aligns as requested, and begin to show its progress.
 
     Args:
         words: what is a word, one of `align.core.types.CUTS`.
         before: lines that an earlier run has done.
-        expected: how many lines there will be in all; None as long as that is not known.
         shown: whether to show progress at all.
+        join: adds other aligners' links to a stream of alignments.
+        resumed: choices and counts of an earlier run.
     """
     search = request.search
 
@@ -239,13 +238,15 @@ def begin_session(
         if words != "spaces":
             from align.models.divide import align_unspaced
 
-            return align_unspaced(aligner, pairs, words, on_choice, on_batch)
-        return aligner(pairs, on_choice, on_batch)
+            alignments = align_unspaced(aligner, pairs, words, on_choice, on_batch)
+        else:
+            alignments = aligner(pairs, on_choice, on_batch)
+        return join(alignments) if join else alignments
 
     passes = (1 if aligner.method in DIRECTIONS else len(aligner.directions)) + bool(search)
     waiting = first_step(aligner) if shown else ""
-    progress.begin(before, passes, expected, waiting, describe=partial(describe_choices, aligner))
-    return Session(aligner, align, search=search, words=words, observer=progress)
+    progress.begin(waiting, before, passes, partial(describe_choices, aligner))
+    return Session(aligner, align, search=search, words=words, observer=progress, **resumed)
 
 
 def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
@@ -261,8 +262,8 @@ def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
     return lines
 
 
-def calibration_of(aligner: Aligner) -> str | None:
-    """Return the layers and heads that the models store and that may be read; None if there are none."""
+def settings_of(aligner: Aligner, signature: str) -> dict[str, Any]:
+    """Return what results depend on, for the record of a run: the signature, stored cells, device and batch size."""
     from align.core.choice import candidates, only_choice
 
     stored = [
@@ -272,4 +273,9 @@ def calibration_of(aligner: Aligner) -> str | None:
         for position in candidates(one.recorder, one.settings)
         if (cell := one.calibration.get((one.settings.score, position)))
     ]
-    return "; ".join(stored) or None
+    return {
+        "settings": signature,
+        "calibration": "; ".join(stored) or None,
+        "device": aligner.forward.recorder.device,
+        "batch-tokens": aligner.batch_tokens,
+    }

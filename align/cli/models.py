@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, get_args
 
 from align.cli.about import list_models
-from align.cli.args import ModelArgs, check_files
-from align.cli.common import open_output, run, say, show_warnings
+from align.cli.args import ModelArgs
+from align.cli.common import open_output, run, say
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.backend import Recorder
@@ -19,7 +19,7 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
 from align.core.stream import Encoded
-from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, Score, TextWarning
+from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, Score
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
@@ -89,22 +89,6 @@ class DescriptionArgs:
     )
 
 
-@dataclass(frozen=True)
-class Description:
-    """Request to describe a model.
-
-    Attributes:
-        options: properties of its text to store; None where they stay as they are.
-        texts: files of source and target to choose layers and heads by, which are stored too.
-        heads: file for a list of all heads.
-    """
-
-    model: str
-    options: ModelOptions
-    texts: tuple[str, str] | None = None
-    heads: str | None = None
-
-
 def build_parser() -> Parser:
     """Return the parser of `models`, which leaves what follows `describe` to its own parser."""
     parser = new_parser(PROGRAM, "Lists the bundled models, or describes a model.", EXAMPLES)
@@ -131,40 +115,18 @@ def build_command(name: str) -> Parser:
     return parser
 
 
-def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
-    """Read and check the command line of `describe`."""
-    args = parser.parse_command(arguments)
-    if (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
-    if len(args.subword_files or ()) > 2:
-        parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
-    described = read_group(DescriptionArgs, args)
-    names = ("case", "tokenizer", "subwords", "subword_files", "dictionaries", "source_prefix")
-    languages = {name: getattr(args, name) for name in ("source_lang", "target_lang", "template")}
-    options = ModelOptions(**{name: getattr(described, name) for name in names}, **languages)
-    texts = (args.source, args.target) if args.source else None
-    copied = [*(args.subword_files or ()), *(args.dictionaries.glob("dict.*.txt") if args.dictionaries else ())]
-    check_files(parser, (args.source, args.target, *map(str, copied)), args.heads, "--heads")
-    return Description(args.model, options, texts, args.heads)
-
-
-def describe(description: Description) -> None:
-    """Print what the model is, and store the options once they have proved right.
-
-    Raises:
-        ModelError: the model cannot be loaded with the options, or a file is in the way.
-        OSError: a file cannot be read or written.
-    """
+def describe(args: DescriptionArgs, options: ModelOptions) -> None:
+    """Print what the model is, and store the options, and layers and heads, once they have proved right."""
     from align.models.load import BACKENDS, load
 
-    forward = load(description.model, options=description.options).forward
+    forward = load(args.model, options=options).forward
     recorder, null = forward.recorder, forward.settings.null
     calibration: dict[tuple[Score, Position], Cell] = {}
     heads = ""
-    if description.texts:
-        encoded = encode_sample(recorder, read_text(*description.texts))
+    if args.source and args.target:
+        encoded = encode_sample(recorder, read_text(args.source, args.target))
         calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
-        if (description.heads or "").endswith(".json"):
+        if (args.heads or "").endswith(".json"):
             from align.evaluation.heads import alignment_heads
 
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
@@ -177,25 +139,21 @@ def describe(description: Description) -> None:
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
-    if description.options != ModelOptions() or calibration:
+    if options != ModelOptions() or calibration:
         patterns = {name: backend.files for name, backend in BACKENDS.items()}
-        folder = find_model(description.model, description.options, patterns)
+        folder = find_model(args.model, options, patterns)
         pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
-        path = store(description, folder, recorder.languages, pair, calibration)
+        path = store(args, options, folder, recorder.languages, pair, calibration)
         say(f"{PROGRAM}: {path} is written")
-    if description.heads:
-        with replace_file(description.heads, mode=existing_mode(description.heads)) as file:
+    if args.heads:
+        with replace_file(args.heads, mode=existing_mode(args.heads)) as file:
             file.write(heads.encode())
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
 def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
-    """Return the pairs that choose layers and heads.
-
-    Raises:
-        ModelError: the text has too few.
-    """
+    """Return the pairs that choose layers and heads."""
     from align.core.stream import encode
     from align.models.divide import in_units
 
@@ -209,14 +167,7 @@ def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
 def calibrate(
     recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
 ) -> tuple[dict[tuple[Score, Position], Cell], str]:
-    """Return the layer and head of each score and position that the links of a text choose by lexical consistency.
-
-    Args:
-        choice: with "auto", positions that are not to be read are left out.
-
-    Returns:
-        Them, and the list of all heads by the lexical consistency of their norms.
-    """
+    """Return the layer and head of each score and position that the links of a text choose by lexical consistency."""
     from align.core.choice import all_cells, consistency_of, leading
     from align.core.scores import Reader
 
@@ -240,7 +191,8 @@ def calibrate(
 
 
 def store(
-    description: Description,
+    args: DescriptionArgs,
+    options: ModelOptions,
     folder: ModelFolder,
     languages: tuple[str, str],
     pair: str,
@@ -248,39 +200,41 @@ def store(
 ) -> Path:
     """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
 
-    Args:
-        pair: languages that the layers and heads are stored for, or "" for all.
-        chosen: the layers and heads; empty for none.
-
-    Everything is read and checked before the first file is written; no file is replaced but model.toml.
+    Everything is read and checked before the first file is written; no file is replaced but model.toml. Layers and
+    heads are stored for `pair`, or for all languages if that is "".
     """
-    options, copies = description.options, dict[Path, bytes]()
+    copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):
-        raise ModelError("a bundled model has its description", file=description.model)
+        raise ModelError("a bundled model has its description", file=args.model)
     given = options.source_lang, options.target_lang
     if any(given) and not all(given) and folder.backend == "huggingface":
-        raise ModelError("one language is given; give --source-lang and --target-lang", file=description.model)
+        raise ModelError("one language is given; give --source-lang and --target-lang", file=args.model)
     if options.dictionaries or any(given):
         options = replace(options, source_lang=languages[0], target_lang=languages[1])
-    if not os.path.exists(description.model) and could_be_hub_name(description.model):
+    if not os.path.exists(args.model) and could_be_hub_name(args.model):
         if options.dictionaries or options.subword_files:
-            raise ModelError("a model of the hub has its own dictionaries and subwords", file=description.model)
-        path = hub_toml(description.model)
+            raise ModelError("a model of the hub has its own dictionaries and subwords", file=args.model)
+        path = hub_toml(args.model)
         path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path = root / "model.toml"
         files = [folder.dictionary(language) for language in languages] if options.dictionaries else []
         files += map(Path, options.subword_files or ())
         for file in files:
-            plan_copy(file, root, copies)
+            copied, content = root / file.name, file.read_bytes()
+            if copied.name == "model.toml" or copied.suffix in (".pt", ".safetensors"):
+                raise ModelError("this name is kept for other files of a model; rename it", file=str(file))
+            same = copies.get(copied, copied.read_bytes() if copied.is_file() else content) == content
+            if not same or (os.path.lexists(copied) and not copied.is_file()):
+                raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
+            if not copied.is_file():
+                copies[copied] = content
         names = [root / Path(file).name for file in options.subword_files or ()]
         options = replace(options, dictionaries=None, subword_files=names or None)
+    if args.heads and os.path.realpath(args.heads) in map(os.path.realpath, (path, *copies)):
+        raise ModelError("--heads and the model's description need two files", file=args.heads)
     stored, calibrations = read_model_toml(path)
-    if description.heads and os.path.realpath(description.heads) in {
-        os.path.realpath(name) for name in (path, *copies)
-    }:
-        raise ModelError("--heads and the model's description need two files", file=description.heads)
     calibrations[pair] = {**calibrations.get(pair, {}), **chosen}
     text = format_model_toml(override(stored, options), calibrations).encode()
     parse_model_toml(text, path)
@@ -290,39 +244,23 @@ def store(
     return path
 
 
-def plan_copy(file: Path, folder: Path, copies: dict[Path, bytes]) -> None:
-    """Add a file to those to write into a folder, unless it is there.
-
-    Raises:
-        ModelError: another file has its name there.
-    """
-    content, copied = file.read_bytes(), folder / file.name
-    if copied.match("model.toml") or copied.match("*.pt") or copied.match("*.safetensors"):
-        raise ModelError("this name is kept for other files of a model; rename it", file=str(file))
-    if os.path.lexists(copied):
-        if copied.is_file() and (copied.samefile(file) or holds(copied, content)):
-            return
-        raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
-    if copies.setdefault(copied, content) != content:
-        raise ModelError("two files have this name", file=str(file))
-
-
-def holds(file: Path, content: bytes) -> bool:
-    """Tell whether a file has this content, without reading a file of another size."""
-    return file.stat().st_size == len(content) and file.read_bytes() == content
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align models`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    show_warnings(PROGRAM, TextWarning)
-    if words[:1] == ["describe"]:
-        description = read_description(build_command("describe"), words[1:])
-        return run(PROGRAM, lambda: describe(description))
-    build_parser().parse_args(words)
+    if words[:1] != ["describe"]:
+        build_parser().parse_args(words)
 
-    def write_list() -> None:
-        with open_output(None) as out:
-            out.write(list_models().encode())
+        def write_list() -> None:
+            with open_output(None) as out:
+                out.write(list_models().encode())
 
-    return run(PROGRAM, write_list)
+        return run(PROGRAM, write_list)
+    parser = build_command("describe")
+    args = parser.parse_command(words[1:])
+    if (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
+    if len(args.subword_files or ()) > 2:
+        parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
+    options = ModelOptions(**{field.name: getattr(args, field.name, None) for field in fields(ModelOptions)})
+    description = read_group(DescriptionArgs, args)
+    return run(PROGRAM, lambda: describe(description, options))

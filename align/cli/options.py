@@ -69,22 +69,12 @@ def add_group(
 
 
 def read_group(kind: type[T], args: argparse.Namespace, **values: Any) -> T:
-    """Return a group with the values of a command line.
-
-    Args:
-        args: what `Parser.parse_command` returned.
-        values: of other fields; those that the command neither offers nor sets here have their defaults.
-    """
+    """Return a group with the values of a command line."""
     return kind(**{name: getattr(args, name) for name in args.offered.get(kind, ())} | values)
 
 
 def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:
-    """Return the parser of a program, with --help and examples at its end.
-
-    Args:
-        examples: command lines, each followed by three spaces and what it does.
-        short: names of the options that `-h` shows.
-    """
+    """Return the parser of a program, with --help and examples at its end."""
     return Parser(prog=program, description=description, epilog=examples, short=short)
 
 

@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 from align.cli.common import say
 from align.core.errors import printable
+from align.io.output import link_target, temporary_name
+from align.io.reader import regular_file
 
 UNKNOWN = "unrecognized arguments: "
 """Beginning of argparse's message about unknown arguments."""
@@ -102,12 +104,7 @@ def _file_names(value: object) -> Iterator[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a program; takes the arguments of its base class.
-
-    Args:
-        short: names of the options that `-h` shows, which `short_texts` describes; without them it shows all options,
-            as `--help` does.
-    """
+    """The parser of a program; takes the arguments of its base class."""
 
     def __init__(self, short: Sequence[str] = (), **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
@@ -134,29 +131,43 @@ class Parser(argparse.ArgumentParser):
         """Parse the command line, in which options may stand between files; after `--` there are only files."""
         self.words = sys.argv[1:] if words is None else list(words)
         args = self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
-        self._refuse_to_replace(args)
+        self._check_files(args)
         args.offered = self.offered
         return args
 
-    def _refuse_to_replace(self, args: argparse.Namespace) -> None:
-        """Refuse to write over a file that an option names, or over one of a model, with exit code 2."""
-        written = {dest: getattr(args, dest, None) for dest in OUTPUTS}
-        read = {dest: value for dest, value in vars(args).items() if dest in INPUTS or dest in MODELS}
-        for dest, output in written.items():
-            if not isinstance(output, str) or not os.path.isfile(output):
-                continue
-            for name in (name for value in read.values() for name in _file_names(value)):
-                if os.path.isfile(name) and os.path.samefile(name, output):
-                    self.error(f"{OUTPUTS[dest]} would replace the input {name}")
-            if not MODEL_FILES.fullmatch(os.path.basename(output)):
-                continue
-            folder = os.path.dirname(os.path.realpath(output))
-            if any(name.endswith((".safetensors", ".bin", ".pt", ".npz")) for name in os.listdir(folder)):
-                self.error(f"{OUTPUTS[dest]} would replace {output}, a file of a model")
-            for model in filter(os.path.exists, (name for dest in MODELS for name in _file_names(read.get(dest)))):
-                own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
-                if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
-                    self.error(f"{OUTPUTS[dest]} would replace {output}, a file of the model {model}")
+    def _check_files(self, args: argparse.Namespace) -> None:
+        """Refuse stdin for two files, and output over an input, another output or a file of a model."""
+        values = vars(args)
+        read = [name for dest in (*INPUTS, *MODELS) for name in _file_names(values.get(dest))]
+        if "input" in values and not (values["input"] or values.get("source") or values.get("html_file")):
+            read.append("-")
+        if read.count("-") > 1:
+            self.error("only one of the files can be stdin")
+        outputs = {OUTPUTS[dest]: values[dest] for dest in OUTPUTS if isinstance(values.get(dest), str)}
+        places = [os.path.realpath(name) for name in outputs.values()]
+        for flag, name in ({"-o": "-"} | outputs).items():
+            if flag != "-o" and (name == "-" or places.count(os.path.realpath(name)) > 1):
+                self.error(f"{flag} needs a file of its own")
+            part = None if name == "-" else regular_file(temporary_name(link_target(name)))
+            written = [regular_file(sys.stdout if name == "-" else name), part]
+            for other in read:
+                file = regular_file(sys.stdin if other == "-" else other)
+                if file and any(output and os.path.samestat(file, output) for output in written):
+                    replaced = f"{flag} would replace the input {'on stdin' if other == '-' else other}"
+                    self.error("stdout is the input file" if name == "-" else replaced)
+            if os.path.isfile(name) and MODEL_FILES.fullmatch(os.path.basename(name)):
+                models = [model for dest in MODELS for model in _file_names(values.get(dest))]
+                self._refuse_file_of_model(flag, name, models)
+
+    def _refuse_file_of_model(self, flag: str, output: str, models: Sequence[str]) -> None:
+        """Refuse an existing output in the folder of one of the models, or beside weights."""
+        folder = os.path.dirname(os.path.realpath(output))
+        if any(name.endswith((".safetensors", ".bin", ".pt", ".npz")) for name in os.listdir(folder)):
+            self.error(f"{flag} would replace {output}, a file of a model")
+        for model in filter(os.path.exists, models):
+            own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
+            if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
+                self.error(f"{flag} would replace {output}, a file of the model {model}")
 
     @property
     def has_short_help(self) -> bool:

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
-from align.cli.common import run, say, show_warnings
+from align.cli.common import run, say
 from align.cli.loading import Request, describe_choices, load_aligner, read_request
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import DataError
-from align.core.types import Search, TextWarning
+from align.core.types import Search
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
 from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL
@@ -188,5 +188,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align serve`."""
     parser = build_parser()
     args, request = read_options(parser, arguments)
-    show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: serve(args, request), BATCH_ADVICE)

@@ -184,11 +184,7 @@ def train_all(options: Options) -> None:
 
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, folders: Mapping[int, Path]) -> None:
-    """Prepare the text once, then train a model for each seed.
-
-    Args:
-        folders: output folder of each seed's model.
-    """
+    """Prepare the text once, then train a model for each seed."""
     from align.training.begin import find_start
 
     languages, work = options.bitext.languages, options.args.folder / "work"
@@ -229,13 +225,7 @@ def finish(
     command: str,
     start: str,
 ) -> None:
-    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
-
-    Args:
-        folder: output folder; the model is moved there from the run's folder when complete.
-        run_folder: checkpoints and logs.
-        start: description of the initial model, for the card; "" for random weights.
-    """
+    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card."""
     from align.training.card import choose_cells, measure, write_card, write_toml
     from align.training.export import export
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from align.cli.args import MethodArgs, ModelArgs, RunArgs, TextArgs, read_input
-from align.cli.common import DESCRIBING, StatusLine, open_output, run, say, show_warnings
+from align.cli.common import DESCRIBING, StatusLine, open_output, run, say
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import ModelError, plural
-from align.core.types import Pair, TextWarning
+from align.core.types import Pair
 from align.evaluation.ensemble import check_range, read_scored
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
@@ -54,15 +54,6 @@ class TrainingArgs:
     seed: int = option("--seed", default=1, type=whole_number(0), metavar="N", help="of weights and order")
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of `extract-align train reader`."""
-
-    text: Input
-    args: TrainingArgs
-    request: Request
-
-
 def build_parser() -> Parser:
     """Build the parser."""
     description = (
@@ -78,25 +69,10 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Parse and check the command line; invalid combinations of options exit with code 2."""
-    args = parser.parse_command(arguments)
-    text = read_input(parser, read_group(TextArgs, args), args.output, args.links)
-    if args.output is None and not (args.model and Path(args.model).exists()):
-        parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
-    run = read_group(RunArgs, args)
-    request = Request(read_group(ModelArgs, args), MethodArgs(reader="none"), run)
-    return Options(text, read_group(TrainingArgs, args), request)
-
-
-def read_labelled(options: Options) -> Iterator[tuple[Pair, Mapping[tuple[int, int], float]]]:
-    """Yield each pair of the text with its links.
-
-    Raises:
-        DataError: text and links differ in length, or a line cannot be read.
-    """
-    name = name_shown(options.args.links)
-    with open_text(options.text) as text, open_lines(options.args.links) as stream:
+def read_labelled(source: Input, links_file: str) -> Iterator[tuple[Pair, Mapping[tuple[int, int], float]]]:
+    """Yield each pair of the text with its links."""
+    name = name_shown(links_file)
+    with open_text(source) as text, open_lines(links_file) as stream:
         links = read_scored(read_lines(stream, name), name)
         for number, (pair, scores) in enumerate(in_step([text, links], [text.name, name]), 1):
             check_range(scores, pair, name, number)
@@ -104,28 +80,28 @@ def read_labelled(options: Options) -> Iterator[tuple[Pair, Mapping[tuple[int, i
         text.bad.warn()
 
 
-def train_reader(options: Options) -> None:
+def train_reader(text: Input, args: TrainingArgs, request: Request) -> None:
     """Load the models, read the text and its links, train, and write the reader."""
-    forward, *reverse = load_models(PROGRAM, options.request)
+    forward, *reverse = load_models(PROGRAM, request)
     from align.models.load import two_way
     from align.models.trained_reader import about_reader, reader_bytes
     from align.training.reader import read_examples, train_network
 
     recorder: Any = forward.forward.recorder
     root: Path = recorder.origin[0].root
-    if options.args.output is None and root.parent == BUNDLED:
+    if args.output is None and root.parent == BUNDLED:
         raise ModelError("a bundled model; name another file for the reader with -o", file=str(root))
     for one in (forward, *reverse):
         if not one.forward.known_choice:
             message = f"{one.forward.recorder.name} stores no layer and head, at which a reader would be trained"
             raise ModelError(message, hint=f"store them with `{DESCRIBING} -s FILE -t FILE`")
-    labelled = list(read_labelled(options))
+    labelled = list(read_labelled(text, args.links))
     aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()
     with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
 
-        def show(text: str) -> None:
-            if not options.request.run.quiet:
-                status.show(text)
+        def show(what: str) -> None:
+            if not request.run.quiet:
+                status.show(what)
 
         show("reading attention")
         examples = list(read_examples(aligner, labelled))
@@ -136,12 +112,12 @@ def train_reader(options: Options) -> None:
             losses.append(loss)
             show(f"epoch {epoch} of {EPOCHS}: loss {loss:.3f} per target word")
 
-        network = train_network(examples, EPOCHS, options.args.seed, on_epoch)
-    about = about_reader(aligner, pairs=len(examples), epochs=EPOCHS, seed=options.args.seed)
-    path = options.args.output or str(root / READER)
+        network = train_network(examples, EPOCHS, args.seed, on_epoch)
+    about = about_reader(aligner, pairs=len(examples), epochs=EPOCHS, seed=args.seed)
+    path = args.output or str(root / READER)
     with open_output(path) as out:
         out.write(reader_bytes(network, about))
-    if not options.request.run.quiet:
+    if not request.run.quiet:
         say(
             f"{PROGRAM}: {path}: {plural(len(examples), 'pair')}, {left_out:,} left out as blank or long; loss "
             f"{losses[0]:.3f} at first, {losses[-1]:.3f} at last"
@@ -150,6 +126,11 @@ def train_reader(options: Options) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align train reader`."""
-    show_warnings(PROGRAM, TextWarning)
-    options = read_options(build_parser(), arguments)
-    return run(PROGRAM, lambda: train_reader(options))
+    parser = build_parser()
+    args = parser.parse_command(arguments)
+    text = read_input(parser, read_group(TextArgs, args))
+    if args.output is None and not (args.model and Path(args.model).exists()):
+        parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
+    request = Request(read_group(ModelArgs, args), MethodArgs(reader="none"), read_group(RunArgs, args))
+    training = read_group(TrainingArgs, args)
+    return run(PROGRAM, lambda: train_reader(text, training, request))

@@ -19,12 +19,10 @@ from align.cli.args import (
     RunArgs,
     TextArgs,
     TranslateArgs,
-    check_files,
-    check_second_output,
     check_words,
     model_help,
 )
-from align.cli.common import Progress, open_output, run, show_warnings
+from align.cli.common import Progress, open_output, run
 from align.cli.documents import transfer_document
 from align.cli.loading import Request, begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, option, read_group
@@ -32,7 +30,7 @@ from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.formats import to_json
 from align.core.text import split_words
-from align.core.types import FLOOR, THRESHOLD, Origin, Pair, TextWarning
+from align.core.types import FLOOR, THRESHOLD, Origin, Pair
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
@@ -342,12 +340,6 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     if document and args.tags in LABELS:
         parser.error(f"--tags {args.tags} reads lines, not a document")
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
-    check_files(parser, (*files, args.links), args.output)
-    for dest in ("report", "review"):
-        if (name := getattr(args, dest)) is not None:
-            check_second_output(parser, (*files, args.links), name, args.output, f"--{dest}")
-    if args.report and args.review and os.path.realpath(args.report) == os.path.realpath(args.review):
-        parser.error("--report and --review need two files")
     return files
 
 
@@ -538,7 +530,7 @@ def transfer(options: Options) -> None:
                 results.write_plain(item.plain)
                 progress.add()
         elif options.page.links is not None:
-            progress.begin(0, 1, lambda: None, "working …")
+            progress.begin()
             for item, scores in stack.enter_context(closing(iter(text))):
                 results.write(item, scores)
                 progress.add()
@@ -660,5 +652,4 @@ class Results:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align transfer`."""
     options = read_options(build_parser(), arguments)
-    show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: transfer(options), BATCH_ADVICE)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
-from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, check_files, model_help
-from align.cli.common import open_output, run, say, show_warnings
+from align.cli.args import BATCH_ADVICE, MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, model_help
+from align.cli.common import open_output, run, say
 from align.cli.evaluate import short_names
 from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
-from align.core.types import Pair, Position, TextWarning
-from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
+from align.core.types import Pair, Position
+from align.evaluation.gold import LinkOptions, read_as, warn_if_exchanged
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.page import Attention, System, make_page
@@ -41,25 +42,6 @@ class ViewArgs:
     hypotheses: Sequence[str] = option(
         default=(), nargs="+", metavar="LINKS", help="links to show, a file for each system"
     )
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for.
-
-    Attributes:
-        request: the model whose attention is shown; None for none.
-        position: at which decoder step that is read.
-    """
-
-    hypotheses: Sequence[str]
-    hyp_options: LinkOptions
-    text: tuple[str, str]
-    gold: GoldArgs
-    request: Request | None
-    position: Position
-    output: str | None
-    quiet: bool
 
 
 def build_parser() -> Parser:
@@ -88,41 +70,6 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line; conflicting options exit with code 2."""
-    args = parser.parse_command(arguments)
-    if args.source is None or args.target is None:
-        parser.error("the text is needed: -s FILE -t FILE")
-    check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
-    model, run = read_group(ModelArgs, args), read_group(RunArgs, args)
-    request = Request(model, MethodArgs(position=args.position, reader="none"), run) if model.model else None
-    return Options(
-        hypotheses=args.hypotheses,
-        hyp_options=replace(args.hyp_format or LinkOptions(), out_of_range="ignore"),  # and shown as wrong
-        text=(args.source, args.target),
-        gold=read_group(GoldArgs, args, out_of_range="ignore"),
-        request=request,
-        position=args.position,
-        output=args.output,
-        quiet=args.quiet,
-    )
-
-
-def systems_of(files: Sequence[NumberedLinks], names: Sequence[str]) -> list[System]:
-    """Read files of links as systems, each under its shortest unique name."""
-    return [
-        System(name, file.links, file.scores, [pair.possible - pair.sure for pair in file.pairs])
-        for name, file in zip(short_names(names), files, strict=True)
-    ]
-
-
-def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs: int) -> str:
-    """Return the signature of the page's error rates; empty without gold."""
-    if gold is None:
-        return ""
-    return signature({"gold": gold.kind, "hyp": "+".join(sorted({file.kind for file in files})), "n": pairs}, "AER")
-
-
 def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> Attention:
     """Load the model, and read what its cells look at in the first pairs."""
     (aligner,) = load_models(PROGRAM, request)
@@ -130,7 +77,6 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
     from align.evaluation.sweep import shares_of_cells
     from align.evaluation.swept import SCORES
 
-    some = text[:ATTENTION_PAIRS]
     choice = aligner.fixed(text).forward.choice
     assert choice
     return Attention(
@@ -139,28 +85,33 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
         scores=SCORES,
         cells=all_cells(aligner.forward.recorder),
         shown=choice.place.cells()[position],
-        shares=shares_of_cells(aligner, some, position),
+        shares=shares_of_cells(aligner, text[:ATTENTION_PAIRS], position),
     )
 
 
-def write_view(options: Options) -> None:
-    """Read the files, look into the model, and write the page."""
-    text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
+def write_view(args: argparse.Namespace, gold_args: GoldArgs, request: Request) -> None:
+    """Read the files, look into the model if one is named, and write the page."""
+    names = name_shown(args.source), name_shown(args.target)
+    text = read_text(args.source, args.target, names)
     if not text:
-        raise ValueError(f"{name_shown(options.text[0])} has no sentence pairs")
-    files = [
-        read_as("hyp", name, options.hyp_options, text, name_shown(name), scored=True) for name in options.hypotheses
-    ]
-    gold = None
-    if options.gold.gold:
-        gold = read_as("gold", options.gold.gold, options.gold.options, text, name_shown(options.gold.gold))
+        raise ValueError(f"{names[0]} has no sentence pairs")
+    hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range="ignore")  # and shown as wrong
+    files = [read_as("hyp", name, hyp_options, text, name_shown(name), scored=True) for name in args.hypotheses]
+    gold, sign = None, ""
+    if gold_args.gold:
+        gold = read_as("gold", gold_args.gold, gold_args.options, text, name_shown(gold_args.gold))
         warn_if_exchanged(gold, files)
-    with open_output(options.output) as out:
-        attention = attention_of(options.request, options.position, text) if options.request else None
-        systems, sign = systems_of(files, options.hypotheses), sign_page(gold, files, len(text))
+        kinds = "+".join(sorted({file.kind for file in files}))
+        sign = signature({"gold": gold.kind, "hyp": kinds, "n": len(text)}, "AER")
+    with open_output(args.output) as out:
+        attention = attention_of(request, args.position, text) if request.model.model else None
+        systems = [
+            System(name, file.links, file.scores, [pair.possible - pair.sure for pair in file.pairs])
+            for name, file in zip(short_names(args.hypotheses), files, strict=True)
+        ]
         page = make_page(text, systems, gold.pairs if gold else None, attention, sign).encode()
         out.write(page)
-    if not options.quiet:
+    if not args.quiet:
         shown = plural(len(text), "sentence pair")
         looked = f", {sum(map(bool, attention.shares)):,} of them with attention" if attention else ""
         size = f"{len(page) / 1e6:,.1f} MB" if len(page) >= 1e6 else f"{len(page) / 1e3:.0f} kB"
@@ -169,6 +120,11 @@ def write_view(options: Options) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align view`."""
-    options = read_options(build_parser(), arguments)
-    show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: write_view(options), BATCH_ADVICE)
+    parser = build_parser()
+    args = parser.parse_command(arguments)
+    if args.source is None or args.target is None:
+        parser.error("the text is needed: -s FILE -t FILE")
+    method = MethodArgs(position=args.position, reader="none")
+    request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))
+    gold = read_group(GoldArgs, args, out_of_range="ignore")
+    return run(PROGRAM, lambda: write_view(args, gold, request), BATCH_ADVICE)

@@ -46,14 +46,7 @@ def share_of_directions(forward: Iterable[tuple[int, int]], reverse: Iterable[tu
 
 
 def check_range(links: Iterable[tuple[int, int]], pair: Pair, name: str, line: int, of_text: str = "") -> None:
-    """Check that links are to words of a pair.
-
-    Args:
-        of_text: which words these are, for the message.
-
-    Raises:
-        LinksError: a word does not exist; names file and line.
-    """
+    """Check that links are to words of a pair."""
     sizes = len(pair.source), len(pair.target)
     for i, j in links:
         if i >= sizes[0] or j >= sizes[1]:
@@ -62,11 +55,7 @@ def check_range(links: Iterable[tuple[int, int]], pair: Pair, name: str, line: i
 
 
 def read_scored(lines: Iterable[str], name: str) -> Iterator[MeanScores]:
-    """Read the scores of links of each line; see `align.evaluation.link_formats.parse_scored`.
-
-    Raises:
-        LinksError: a line does not hold links, or a score is above 1; names file and line.
-    """
+    """Read the scores of links of each line; see `align.evaluation.link_formats.parse_scored`."""
     for number, line in enumerate(lines, 1):
         try:
             scores = parse_scored(line)

@@ -172,11 +172,7 @@ def read_as(
 
 
 def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
-    """Bring files of one text to the same number of pairs: NAACL files may omit their last sentences.
-
-    Raises:
-        LinksError: they differ in length, and no format explains it.
-    """
+    """Bring files of one text to the same number of pairs: NAACL files may omit their last sentences."""
     longest = max(files, key=lambda file: len(file.pairs))
     length = len(longest.pairs)
     for file in files:

@@ -19,16 +19,6 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
 
     Such lists ("token alignment heads", AlignAtt) are otherwise made with the links of another aligner. Here the links
     are each target word's best source word by the norms at a place of the same model.
-
-    Args:
-        encoded: pairs with pieces.
-        place: where the links are read.
-        null: "eos", "mask" or "none"; see `align.core.scores`.
-
-    Returns:
-        For `json.dumps`: `token_alignment_heads`, of which each has `layer` and `head`, from 0, and `ts`, the share of
-        the linked target words, from 0 to 1; the highest first; and `model`, `language_pair`, `num_layers`,
-        `num_heads`, `num_sentences` and `total_alignable_tokens`, the number of these words.
     """
     cells = [cell for cell in all_cells(recorder) if cell.head != "all"]
     linking = Reader(recorder, null=null)

@@ -60,11 +60,7 @@ class LinkFile:
 
 
 def detect_format(lines: Sequence[str]) -> str:
-    """Return the format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them.
-
-    Raises:
-        LinksError: both `3p4` and `3?4` are among the links.
-    """
+    """Return the format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them."""
     first = next((line for line in lines if line.strip(" \t")), "")
     for name, looks in _LOOKS.items():
         if looks.match(first):
@@ -76,15 +72,7 @@ def detect_format(lines: Sequence[str]) -> str:
 
 
 def read_links(lines: Iterable[str], name: str, format: str | None = None, scored: bool = False) -> LinkFile:
-    """Read a file of links, in the format named or detected.
-
-    Args:
-        lines: lines without their ends.
-        scored: whether to read scores.
-
-    Raises:
-        LinksError: a line does not match the format; names file and line.
-    """
+    """Read a file of links, in the format named or detected."""
     lines = list(lines)
     if format is None:
         try:
@@ -226,11 +214,7 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
-    """Return all links of a file as (source, target) from 0.
-
-    Raises:
-        LinksError: an index is below the base; names file and line.
-    """
+    """Return all links of a file as (source, target) from 0."""
     renumbered = []
     for line, pair in zip(file.lines, file.pairs, strict=True):
         try:

@@ -36,14 +36,7 @@ def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int
 
 
 def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """Convert links as they stand in a file to (source, target) from 0.
-
-    Args:
-        base: lowest index of the file, 0 or 1.
-
-    Raises:
-        ValueError: a number is below the base.
-    """
+    """Convert links as they stand in a file to (source, target) from 0."""
     renumbered = set()
     for first, second in links:
         if min(first, second) < base:
@@ -128,14 +121,7 @@ def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_jsonl(line: str, scores: Scores | None = None) -> Gold:
-    """Read a JSON object with `links`, and optionally `possible` ones: lists of two numbers each.
-
-    Args:
-        scores: gets the links with their `scores`, if given; otherwise these are ignored.
-
-    Raises:
-        ValueError: the line is anything else, or has a name twice, or a score is not a number from 0.
-    """
+    """Read a JSON object with `links`, and optionally `possible` ones: lists of two numbers each."""
     try:
         record = json.loads(line, object_pairs_hook=_without_duplicates)
         lists = [record["links"], record.get("possible", [])]
@@ -194,18 +180,11 @@ def parse_naacl(line: str) -> NaaclLink:
 
 
 def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
-    """Read the three lines of a pair in GIZA++'s A3.final.
+    """Read the three lines of a pair in GIZA++'s A3.final; return the pair's number, and its links, from 1.
 
     Args:
         comment: `# Sentence pair (1) source length 2 target length 3 alignment score : 0.01`.
-        target: the target sentence.
         source: `NULL ({ 3 }) das ({ 1 }) Haus ({ 2 })`: each source word with its target words, from 1.
-
-    Returns:
-        The pair's number, and its links, both sides from 1.
-
-    Raises:
-        ValueError: the lines are not of this form, or do not have the lengths that they state.
     """
     head = _A3_COMMENT.match(comment)
     if not head:

@@ -105,11 +105,7 @@ def evaluate(
 def warn_of_better_readings(
     name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts, of_file: bool
 ) -> None:
-    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher.
-
-    Args:
-        of_file: whether gold was read from a file, which may have been read the wrong way, too.
-    """
+    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
     as_read = float(aer(counts.sum(0)))
     for reading, convert in OTHER_READINGS.items():
         otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"

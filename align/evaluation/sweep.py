@@ -82,21 +82,7 @@ class CellLinks(NamedTuple):
 def sweep(
     aligner: Aligner, pairs: Iterable[Pair], gold: Sequence[Gold] | None = None, reverse: Aligner | None = None
 ) -> Sweep:
-    """Link a text in every setting, in one pass, and count.
-
-    Args:
-        aligner: the model; of its settings only `null` and the sizes matter.
-        pairs: the text.
-        gold: links of each pair, all of them within it; None for no counts.
-        reverse: a model of the reverse direction, for agreement.
-
-    Raises:
-        ValueError: text and gold differ in the number of pairs.
-        PairError: a pair is too long, unless the aligner leaves such pairs without links.
-
-    Warns:
-        TextWarning: the text does not look like what a model was trained on.
-    """
+    """Link a text in every setting, in one pass, and count."""
     tally = _Tally(aligner, gold, reverse)
     checked = False
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):

@@ -63,12 +63,7 @@ def interval(low: float | None, high: float | None) -> Interval | None:
 
 
 def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable[[Iterable[float]], float]]) -> Rows:
-    """Return the rows, with the best numbers of selected columns marked, if there are several rows.
-
-    Args:
-        columns: columns of the rows; numbers that are printed alike are equally good.
-        best: by key, `min` or `max`.
-    """
+    """Return the rows, with the best numbers of selected columns marked, if there are several rows."""
     marked = [dict(row) for row in rows]
     for column in columns if len(rows) > 1 else ():
         numbers = {n: _rounded(row[column.key], column) for n, row in enumerate(rows) if column.key in best}

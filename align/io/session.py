@@ -45,9 +45,10 @@ class Session:
         search: how they are translated, for the signature.
         words: the words that links count, for the signature.
         observer: watches the run.
+        choices: those of an earlier run that this one continues.
+        counts: those of an earlier run.
 
     Attributes:
-        align: how the pairs are aligned.
         choices: layer and head of each direction; empty until they are known.
         counts: items by what writing them returned.
     """
@@ -60,12 +61,13 @@ class Session:
         search: Search | None = None,
         words: str = "spaces",
         observer: Observer | None = None,
+        choices: tuple[Choice, ...] = (),
+        counts: Counter[str] | None = None,
     ) -> None:
         self.aligner, self.search, self.words = aligner, search, words
         self.align: Align = align or aligner
-        self._observer = observer
-        self.choices: tuple[Choice, ...] = ()
-        self.counts: Counter[str] = Counter()
+        self._observer, self.choices = observer, choices
+        self.counts: Counter[str] = counts or Counter()
 
     def results(
         self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]

@@ -28,13 +28,7 @@ def count_notes(report: Report) -> list[str]:
 def score_table(
     report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False, marked: bool = False
 ) -> tuple[list[Column], Rows]:
-    """Return a row for each system: scores with intervals, link counts, and the test against the first.
-
-    Args:
-        intervals: the metrics whose intervals are shown.
-        in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
-        marked: whether the best of several systems' scores are marked.
-    """
+    """Return a row for each system: scores with intervals, link counts, and the test against the first."""
     columns = [Column("system", "system")]
     for name, head in HEADS.items():
         columns.append(Column(name, head, digits))
@@ -99,11 +93,7 @@ def draw_errors(
     write: Callable[[str], str] = with_arguments,
     wide: bool = False,
 ) -> str:
-    """Draw the sentences with the most errors; on a terminal, within its width.
-
-    Args:
-        most: number of sentences per system.
-    """
+    """Draw the sentences with the most errors; on a terminal, within its width."""
     drawn: list[str] = []
     clipped = False
     for system in report.systems:

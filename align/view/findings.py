@@ -41,12 +41,7 @@ def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: b
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an analysis.
-
-    Attributes:
-        tables: by name, in order.
-        figures: by name; a figure is drawn when its function is called, and only then is matplotlib needed.
-    """
+    """The result of an analysis."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
@@ -55,13 +50,7 @@ class Finding:
 def write_tables(
     tables: Mapping[str, Table], sign: str, *, format: str = "text", wide: bool = False, more: Mapping[str, object] = {}
 ) -> str:
-    """Return all tables in one format.
-
-    Args:
-        sign: the signature: after the last table of text, with each of other formats.
-        wide: whether text has all tables and all columns, not only those that fit a terminal.
-        more: additional members of the JSON object.
-    """
+    """Return all tables in one format."""
     if format == "json":
         rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
         return to_json({"signature": sign, **rows, **more}, indent=1)

@@ -35,12 +35,7 @@ def _heads(swept: Sweep, complete: bool) -> list[Head]:
 
 
 def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:
-    """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
-
-    Args:
-        complete: whether every head has a column, regardless of their number; else the best may represent them.
-        named: whether the best cell of each score and position is named in separate columns, for programs.
-    """
+    """Return a row for each score, position and layer, with AER (or lexical consistency) by head."""
     heads = _heads(swept, complete)
     values, metric = values_of(swept)
     columns = [Column(key, key) for key in ("position", "score", "layer")]
@@ -83,11 +78,7 @@ def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
 def rule_table(
     swept: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
 ) -> tuple[list[Column], Rows]:
-    """Return the choice of each rule, whether it used gold, and its AER.
-
-    Args:
-        in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
-    """
+    """Return the choice of each rule, whether it used gold, and its AER."""
     gold, back = swept.counts is not None, bool(swept.reverse_cells)
     columns = [Column(key, key, wide=key == "chosen") for key in ("position", "score", "rule", "chosen")]
     columns += [Column("layer", "layer"), Column("head", "head")]
@@ -184,11 +175,7 @@ def report(
     seed: int = SEED,
     write: Callable[[str], str] = with_arguments,
 ) -> str:
-    """Return all tables, followed by the best settings and the signature.
-
-    Args:
-        wide: whether text has all columns, not only those that fit a terminal.
-    """
+    """Return all tables, followed by the best settings and the signature."""
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
     tables = {
         "cells": cell_table(swept, complete, named=for_programs),

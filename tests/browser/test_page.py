@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from align.core.types import Cell, Gold, Pair
+from align.core.types import Cell, Pair
 from align.evaluation.link_formats import make_gold, parse_pharaoh
 from align.view.page import Attention, make_page
 from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, system, words
@@ -51,32 +51,6 @@ def test_pointing_at_a_word_draws_its_links_in_every_panel(page: Any) -> None:
     assert lines(page, 1) == [{}, {}, {}]
 
 
-def test_lines_end_at_their_words(page: Any) -> None:
-    panel = page.locator("#pair-1 .panel").nth(1)
-    for width in (1300, 700):
-        page.set_viewport_size({"width": width, "height": 900})
-        words(page, 1, 1).nth(3).hover()  # alt
-        curve = panel.locator(".line.possible .curve").bounding_box()
-        source, target = (words(page, 1, 1).nth(n).bounding_box() for n in (3, 4 + 3))
-        assert curve["y"] == pytest.approx(source["y"] + source["height"], abs=3)
-        assert curve["y"] + curve["height"] == pytest.approx(target["y"], abs=3)
-        middles = sorted(word["x"] + word["width"] / 2 for word in (source, target))
-        assert [curve["x"], curve["x"] + curve["width"]] == pytest.approx(middles, abs=3)
-
-
-def test_a_click_pins(page: Any) -> None:
-    words(page, 1, 1).nth(1).click()
-    page.mouse.move(5, 5)
-    assert lines(page, 1)[1] == {"1-1": "found", "1-2": "wrong"}
-    assert words(page, 1, 1).nth(1).get_attribute("aria-pressed") == "true"
-    reading = page.locator("#pair-1 .reading").nth(1).locator(".read")
-    assert reading.all_inner_texts() == ["Haus – house found 0.75", "Haus – is wrong"]
-    words(page, 1, 2).nth(1).click()  # the same word
-    page.mouse.move(5, 5)
-    page.locator("#find").focus()
-    assert lines(page, 1) == [{}, {}, {}]
-
-
 def test_filters_and_order(page: Any) -> None:
     assert numbers(page) == ["1", "2", "3"]
     page.fill("#find", "haus ist")
@@ -113,20 +87,6 @@ def test_gold_beside_systems_in_numbers_signs_and_colours(page: Any) -> None:
     assert len({colour for _, colour, _ in looks}) == 4  # what is possible, and found, is coloured as what is found
     assert [word.inner_text() for word in page.locator("#pair-1 .has-wrong").all()] == ["Haus", "is"]
     assert [word.inner_text() for word in page.locator("#pair-2 .has-missing").all()] == ["sehen", "es", "see", "it"]
-
-
-def test_systems_without_gold(visit: Visit) -> None:
-    page = visit(make_page(TEXT, [ONE, TWO]))
-    assert [option.inner_text() for option in page.locator("#order option").all()] == [
-        *("as in the file", "most differences first", "longest first")
-    ]
-    assert lines(page, 1) == [
-        {"0-0": "agreed", "1-1": "agreed", "1-2": "differs", "3-3": "differs", "2-2": "absent"},
-        {"0-0": "agreed", "1-1": "agreed", "2-2": "differs", "1-2": "absent", "3-3": "absent"},
-    ]
-    page = visit(make_page(TEXT, [ONE]))
-    words(page, 1, 0).nth(0).hover()
-    assert lines(page, 1) == [{"0-0": "link"}]
 
 
 def test_keys(page: Any) -> None:
@@ -177,48 +137,6 @@ def test_a_matrix_shows_what_each_cell_is(page: Any) -> None:
     assert table.locator("th.active").all_inner_texts() == ["house", "Haus"]
 
 
-@pytest.mark.parametrize("box", ["#all", "#matrix"])
-def test_nothing_moves_below_the_pointer(page: Any, box: str) -> None:
-    page.check(box)
-    panels = page.locator("#pair-1 .panel")
-    look = "nodes => nodes.map(node => node.getBoundingClientRect()).map(box => [box.x, box.width, box.height])"
-    places = panels.evaluate_all(look)
-    for word in page.locator("#pair-1 :is(.word, th)").all():
-        word.hover()
-        assert panels.evaluate_all(look) == places
-
-
-@pytest.mark.parametrize("box", ["#all", "#matrix"])
-@pytest.mark.parametrize("width", [1300, 360])
-def test_panels_in_one_row_move_inside_their_card(visit: Visit, box: str, width: int) -> None:
-    text = [Pair(("Donaudampfschifffahrt",) * 60, ("steamboating",) * 60, 1)]
-    links = " ".join(f"{n}-{n}" for n in range(60))
-    page = visit(make_page(text, [system(name * 30, links) for name in "abc"], [make_gold(parse_pharaoh(links))]))
-    page.set_viewport_size({"width": width, "height": 700})
-    page.locator("#matrix").set_checked(box == "#matrix")
-    row = page.locator("#pair-1 .panels")
-    assert row.evaluate("node => node.scrollWidth > 2 * node.clientWidth")
-    assert wide(page) == []
-    if box == "#matrix":
-        tops = page.locator("#pair-1 .grid").evaluate_all("nodes => nodes.map(node => node.getBoundingClientRect().y)")
-        assert len(tops) == 4
-        assert len({*tops}) == 1
-        row.evaluate("node => { node.scrollLeft = 700; }")
-        head = page.locator("#pair-1 .grid tbody th").first
-        assert head.bounding_box()["x"] == pytest.approx(row.bounding_box()["x"], abs=6)  # it stays in sight
-
-
-def test_a_phone_shows_matrices(visit: Visit) -> None:
-    page = visit(make_page(TEXT, [ONE, TWO], GOLD), width=360, height=640)
-    assert page.is_checked("#matrix")
-    sign = page.locator("#list .grid .sign").first.bounding_box()
-    assert sign["y"] < 640
-    assert wide(page) == []
-    page.set_viewport_size({"width": 800, "height": 360})
-    page.locator("#pair-1 .curve").first.wait_for()
-    assert not page.is_checked("#matrix")
-
-
 def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     """Shares count on in each pair, so that a number out of place is another number."""
     cells = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1)]
@@ -251,30 +169,6 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     assert page.locator(".attention").count() == 0
 
 
-def test_out_of_range_and_blank(visit: Visit) -> None:
-    text = [Pair(("a",), ("b",), 1), Pair((), ("b",), 2)]
-    page = visit(make_page(text, [system("one", "0-0 7-9", "")], [Gold(frozenset(), frozenset())] * 2))
-    assert lines(page, 1)[1] == {"0-0": "wrong"}
-    page.check("#matrix")
-    assert page.locator("#pair-2 .source").first.inner_text() == "no words"
-
-
-def test_a_grid_of_too_many_words_is_not_drawn(visit: Visit) -> None:
-    page = visit(make_page([Pair(("a",) * 300, ("b",) * 300, 1)], [system("one", "0-0")]))
-    page.check("#matrix")
-    assert page.inner_text(".too-large") == "links: 300 by 300 words are too many to draw"
-
-
-@pytest.mark.parametrize(("scheme", "other"), [("dark", "light"), ("light", "dark")])
-def test_dark_and_light(visit: Visit, scheme: str, other: str) -> None:
-    page = visit(make_page(TEXT, [ONE]), scheme)
-    colour = "getComputedStyle(document.querySelector('.card')).backgroundColor"
-    grounds = {"dark": "rgb(29, 33, 39)", "light": "rgb(255, 255, 255)"}
-    assert page.evaluate(colour) == grounds[scheme]
-    page.click("#theme")
-    assert page.evaluate(colour) == grounds[other]
-
-
 def test_2000_sentences_open_at_once(visit: Visit) -> None:
     """Only what is near the window is drawn. The time is shown by `pytest -s`; a loaded machine may take any."""
     text = [Pair(tuple(f"s{n}" for n in range(25)), tuple(f"t{n}" for n in range(25)), m) for m in range(1, 2001)]
@@ -291,11 +185,3 @@ def test_2000_sentences_open_at_once(visit: Visit) -> None:
     page.keyboard.press("End")
     page.locator("#pair-2000 .word").first.wait_for()
     assert page.locator(".card .panels").count() < 200
-
-
-def test_a_single_pair_shows_all_its_links(visit: Visit) -> None:
-    page = visit(make_page(TEXT[:1], [system("one", "0-0 1-1 3-3")]))
-    assert lines(page, 1) == [{"0-0": "link", "1-1": "link", "3-3": "link"}]
-    assert page.locator("#pair-1 .grid .sign").count() == 3
-    assert not page.locator("#find, #show, #order").first.is_visible()
-    assert page.inner_text("#about") == "1 sentence pair"

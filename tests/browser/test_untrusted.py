@@ -7,7 +7,7 @@ from typing import Any
 
 from align.core.types import Gold, Pair
 from align.view.page import System, make_page
-from tests.browser.toy_page import ONE, TEXT, Visit, system, words
+from tests.browser.toy_page import ONE, TEXT, Visit, words
 
 HOSTILE = (
     *("<script>document.title='run'</script>", "</script><script>document.title='run'</script>", "<!--<script>"),
@@ -39,16 +39,6 @@ def test_hostile_words_are_words(visit: Visit) -> None:
     cell.click()
     assert cell.get_attribute("aria-label") == f"{HOSTILE[0]} – {HOSTILE[-2]}: sure"
     assert (page.title(), page.locator(none).count()) == ("Word alignments", 0)
-
-
-def test_right_to_left(visit: Visit) -> None:
-    text = [Pair(("البيت", "قديم"), ("the", "house"), 1)]
-    page = visit(make_page(text, [system("one", "0-0 1-1")]))
-    side = "nodes => nodes.map(node => getComputedStyle(node).direction)"
-    assert page.locator(".sentence").evaluate_all(side) == ["rtl", "ltr"]
-    first, second = (words(page, 1, 0).nth(n).bounding_box()["x"] for n in (0, 1))
-    assert first > second
-    assert words(page, 1, 0).nth(0).evaluate("node => getComputedStyle(node).unicodeBidi") == "plaintext"
 
 
 def test_the_policy_stops_what_a_flaw_would_let_in(browser: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, sweep
+from align.cli import extract
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -112,14 +112,6 @@ def test_translations(run: Callable[..., Result], write: Callable[..., None]) ->
     assert Path("bad").read_bytes() == b"de\t2\tnot UTF-8 (byte 0xff at position 1)\nde\t3\ttoo long\n"
 
 
-def test_a_file_that_is_cut_short_stops(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(**{"text.gz": gzip.compress(GOOD * 1000)[:-20]})
-    failed(
-        run("text.gz", *BLANK, "-o", "links", "--bad-lines-file", "bad"), "text.gz, line ", "damaged compressed data"
-    )
-    assert sorted(os.listdir()) == ["text.gz", "toy"]
-
-
 def test_a_coprocess_survives(tmp_path: Path) -> None:
     """Each line is answered before the next is sent, through pipes."""
     model = toy.save_model(tmp_path)
@@ -133,13 +125,6 @@ def test_a_coprocess_survives(tmp_path: Path) -> None:
             assert (process.stdout.readline() == b"\n") == (line != GOOD)
         process.stdin.close()
         assert process.wait(60) == 0
-
-
-def test_sweep(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
-    toy.save_model(tmp_path / "toy")
-    write(text=GOOD * 3 + b"one side\n")
-    arguments = (sweep.main, "-q", "-m", "toy/checkpoint.pt", "text")
-    failed(run_main(*arguments), "text, line 4: no ||| and no TAB")
 
 
 # Bad lines and --resume
@@ -203,12 +188,6 @@ def test_columns(run: Callable[..., Result], write: Callable[..., None]) -> None
     assert [json.loads(line)["source"] for line in translated] == [["das", "haus"], [], [], ["und"], ["und"]]
 
 
-def test_other_columns_are_another_run(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(text=b"das\tthe\tand\n")
-    assert run("-q", "text", "-o", "links", "--resume", "--columns", "1,2").code == 0
-    failed(run("-q", "text", "-o", "links", "--resume", "--columns", "1,3"), "(columns: 1,2 → 1,3)")
-
-
 # Several files
 
 
@@ -224,48 +203,12 @@ def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[
     failed(run("-q", "a", "c"), "c, line 2: source has 41 pieces")
 
 
-def test_options_may_stand_between_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(**{"a": GOOD, "-b": GOOD})
-    assert run("a", "-q", "./-b").out == run("-q", "--", "a", "-b").out == run("-q", stdin=GOOD * 2).out
-
-
-def test_a_run_on_several_files_goes_on(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(extract, "BUFFERS", 1)
-    write(a=GOOD * 7, b=b"und ||| and\n" * 7 + b"bad\n" + GOOD * 3)
-    arguments = ("a", "b", "-o", "links", "--resume", "--buffer", 4)
-    result = run("-q", *arguments)
-    failed(result, "b, line 8: no ||| and no TAB")
-    assert result.err.splitlines()[-1] == (
-        "extract-align: stopped after 14 lines; 12 of them are kept (4 at a time); the same command goes on"
-    )
-    result = run(*arguments, *BLANK)
-    assert (result.code, "12 lines are done in links.parts" in result.err) == (0, True)
-    assert Path("links").read_bytes() == run("-q", "a", "b", *BLANK).out
-    failed(run("-q", "b", "a", *arguments[2:]), "(files: a, b → b, a)")
-
-
-def test_layer_and_head_are_chosen_once(
-    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path
-) -> None:
-    toy.save_model(tmp_path / "toy")
-    write(a=GOOD * 30, b=GOOD * 30)
-    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "links")
-    assert result.err.count("by lexical consistency over 60 pairs") == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
-        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
-        (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
-        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "another than that of -o"),
-        *(
-            (("a", *BLANK, "-o", "x", "--resume", "--bad-lines-file", name), f"--resume writes {name} itself")
-            for name in ("x.run.json", "./x.run.json", "x.parts", "x.parts/00001", "x.parts/list")
-        ),
+        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs a file of its own"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "--bad-lines-file needs a file of its own"),
         (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
         (("a", "--columns", "0,1"), "expected two column numbers such as 2,3; got '0,1'"),
         (("a", "--columns", "2"), "--columns takes two numbers: source,target"),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import align
 from align.cli import combine
-from align.evaluation.dialects import read_two
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT, SHARED
 
@@ -57,15 +54,6 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert rest == [f"align|combine|grow-diag-final-and|v:{align.__version__}"]
 
 
-def test_a_message_is_one_line_whatever_a_file_is_called(run: Callable[..., Result]) -> None:
-    name = "a\nextract-align combine: error: b"
-    failed(run("forward", name), r"a\nextract-align combine: error: b: No such file or directory")
-
-
-def test_formats(run: Callable[..., Result]) -> None:
-    assert run(*BOTH, "-q", "-f", "talp").out == UNION
-
-
 def test_the_reverse_file_may_have_the_target_first(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(reverse="0-0 1-1 2-1\n\n1-1\n", forward="0-0 1-1 2-1\n\n0-3\n")
     assert run(*BOTH, "-q", "--reverse-swapped").out == b"0-0 1-1 1-2 2-1\n\n0-3 1-1\n"
@@ -75,32 +63,6 @@ def test_the_reverse_file_may_have_the_target_first(run: Callable[..., Result], 
 def test_the_same_links_in_other_forms(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(reverse="\ufeff1-2:0.9\t0-0  1p1 1-1\r\n \n1-1")
     assert run(*BOTH, "-q") == (0, UNION, "")
-
-
-def test_ways_in_and_out(run: Callable[..., Result], tmp_path: Path) -> None:
-    assert run("-q", "forward", "-", stdin=REVERSE).out == UNION
-    assert run("-q", "-", "reverse", stdin=FORWARD).out == UNION
-    (tmp_path / "packed.gz").write_bytes(gzip.compress(REVERSE.encode()))
-    assert run("-q", "forward", "packed.gz", "-o", "out.gz") == (0, b"", "")
-    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == UNION
-
-
-def test_empty_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(forward="", reverse="")
-    assert run(*BOTH, "-q") == (0, b"", "")
-
-
-def test_lines_are_read_as_they_are_needed() -> None:
-    taken = []
-
-    def endless(name: str) -> Iterator[str]:
-        while True:
-            taken.append(name)
-            yield "0-0"
-
-    links = read_two(endless("forward"), endless("reverse"), ("forward", "reverse"))
-    assert list(islice(links, 3)) == [({(0, 0)}, {(0, 0)})] * 3
-    assert taken == ["forward", "reverse"] * 3
 
 
 # What is refused: file and line, after the lines before it
@@ -129,14 +91,6 @@ def test_files_that_do_not_fit(
     assert result.out == out
     failed(run(*BOTH, "-o", "out"), *parts)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["forward", "reverse"]
-
-
-def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
-    for arguments in (("forward", "gone"), ("gone", "reverse")):
-        result = run(*arguments)
-        failed(result, "extract-align combine: error: gone: No such file or directory")
-        assert result.out == b""
-    failed(run("forward", "."), ".: Is a directory")
 
 
 @pytest.mark.parametrize(
@@ -205,8 +159,3 @@ def test_wrong_use_of_means(run: Callable[..., Result], arguments: str, message:
     result = run(*arguments.split())
     assert (result.code, result.out) == (2, b"")
     assert message in result.err
-
-
-def test_means_of_files_of_other_lengths(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(short="0-0\n")
-    failed(run(*BOTH, "short", "--symmetrize", "mean"), "short")

@@ -67,21 +67,3 @@ def test_links_of_another_text(
     write(bad=links)
     result = run("-q", "text", "--ensemble", "bad", "-o", "out")
     failed(result, message)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--ensemble links --threshold none text", "--threshold none has no effect with --ensemble"),
-        ("--ensemble links --reverse-model en-de --symmetrize union text", "leave out --symmetrize union"),
-        ("--ensemble giza", "--ensemble giza reads the text twice: it cannot be stdin"),
-        ("--ensemble giza --words characters text", "reads text with its spaces: leave out --words"),
-        ("--ensemble giza --words segmented text", "reads text with its spaces: leave out --words"),
-        ("--ensemble links --resume text -o out", "cannot be combined with --translate or --resume"),
-        ("--ensemble links -o links text", "would replace the input links"),
-    ],
-)
-def test_wrong_usage(run: Callable[..., Result], arguments: str, message: str) -> None:
-    result = run(*arguments.split())
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err

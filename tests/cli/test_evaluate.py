@@ -95,22 +95,6 @@ def test_latex(run: Callable[..., Result]) -> None:
     )
 
 
-def test_the_best_of_several_is_bold(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    latex = run("-g", "gold", "two", "one", "--paired", "permutation", "-f", "latex").out.decode().splitlines()
-    assert latex[7:9] == [
-        r" two      &          18.18 & 0.00--100.00 &           83.33 & \textbf{80.00} &          81.63 &       6"
-        r" &         4 &                     5 &     n/a &    n/a \\",
-        r" one      & \textbf{10.00} &  0.00--25.00 & \textbf{100.00} & \textbf{80.00} & \textbf{88.89} &       5"
-        r" &         4 &                     5 & $-$8.18 & 1.0000 \\",
-    ]
-
-
-def test_brief(run: Callable[..., Result]) -> None:
-    printed(run("-g", "gold", "-b", "one", "two"), "10.00", "18.18")
-    printed(run("-g", "-", "-b", "one", stdin=GOLD), "10.00")
-    printed(run("-g", "gold", "-b", "-", stdin=TWO), "18.18")
-
-
 def test_per_sentence(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "two", "--per-sentence"),
@@ -150,16 +134,6 @@ def test_errors_are_drawn(run: Callable[..., Result]) -> None:
     fewer = "words without a link have no row or column; with -s and -t all words are shown"
     printed(run("-g", "gold", "two", "--errors", 1), *numbers, signs, fewer, SHORT)
     printed(run("-g", "gold", "gold", "--errors", 1), "no errors", SHORT.replace("hyp:pharaoh", "hyp:talp"))
-
-
-def test_errors_are_clipped_to_a_terminal(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ("-g", "gold", "one", "--errors", 1, "-s", "source", "-t", "target")
-    whole = run(*arguments).out
-    monkeypatch.setattr("align.view.grid._terminal_width", lambda: 6)
-    lines = run(*arguments).out.decode().splitlines()
-    assert lines[1:5] == ["  x …", "a ■ …", "b · …", "c · …"]
-    assert lines[-2] == "… more than the terminal has room for; --all-columns draws all of it"
-    assert run(*arguments, "--all-columns").out == whole
 
 
 def test_errors_in_tables(run: Callable[..., Result], write: Callable[..., None]) -> None:

@@ -32,11 +32,6 @@ def test_a_system_without_links(run: Callable[..., Result], write: Callable[...,
     assert line == "\t".join(["nothing", *["100.00"] * 3, *["n/a"] * 3, *["0.00"] * 3, *["n/a"] * 3, "0", "0", "0"])
 
 
-def test_nothing_at_all(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(nothing="")
-    printed(run("-g", "nothing", "nothing", "-b"), "n/a")
-
-
 def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
     run: Callable[..., Result], write: Callable[..., None]
 ) -> None:
@@ -48,11 +43,6 @@ def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
     assert f"extract-align eval: warning: {warning}\n" in result.err
     write(gold="3 1 1\n")
     assert f"extract-align eval: warning: {warning}\n" in run("-g", "gold", "-b", "one").err
-
-
-def test_gold_and_system_exchanged(run: Callable[..., Result]) -> None:
-    warning = "gold tells sure from possible links, and the gold does not: are they exchanged?"
-    assert f"extract-align eval: warning: {warning}\n" in run("-g", "one", "gold").err
 
 
 # Where counting starts, and which side is first
@@ -67,18 +57,6 @@ def test_gold_that_may_count_from_1_is_not_guessed(run: Callable[..., Result], w
     assert (
         "extract-align eval: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is"
         in result.err
-    )
-
-
-def test_a_system_that_counts_from_1(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(one="1-1 2-2\n1-1\n1-1 2-2\n")
-    failed(
-        run("-g", "gold", "one"), "one: no index 0 in 5 links", "give --hyp-format 1-based (or --hyp-format 0-based if"
-    )
-    printed(run("-g", "gold", "-b", "one", "--hyp-format", "1-based"), "10.00")
-    failed(
-        run("-g", "gold", "two", "--hyp-format", "1-based"),
-        "two, line 1: link 0-0 has index 0, but counting starts at 1",
     )
 
 
@@ -127,18 +105,6 @@ def test_files_that_do_not_fit(
     assert result.out == b""
 
 
-def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
-    for arguments in (
-        ("-g", "gold", "gone"),
-        ("-g", "gone", "one"),
-        ("-g", "gold", "one", "-s", "gone", "-t", "target"),
-    ):
-        result = run(*arguments)
-        failed(result, "extract-align eval: error: gone: No such file or directory")
-        assert result.out == b""
-    failed(run("-g", "gold", "."), ".: Is a directory")
-
-
 def test_text_of_another_length(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(longer=SOURCE + "h\n")
     failed(run("-g", "gold", "one", "-s", "longer", "-t", "target"), "longer has 4 lines, target has 3")
@@ -163,20 +129,6 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
     assert f"extract-align eval: warning: one: {warning} left out\n" in turned.err
     assert b"|hyp:talp-0|" in turned.out
     assert b"gold:pharaoh-0-without-2|" in turned.out
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (), ("-g", "gold"), ("-g", "-", "-"), ("-g", "gold", "one", "-s", "source"),
-        ("-g", "gold", "one", "--errors", "0"),
-        ("-g", "gold", "one", "-b", "--per-sentence"),
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("extract-align eval --help lists all options\n")
 
 
 # What others have published

@@ -8,25 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from scipy.stats import chi2_contingency
 
 from tests.conftest import ROOT
 
 UTF_8 = os.environ | {"PYTHONUTF8": "1"}
-
-
-def test_weight_and_norm_side_by_side() -> None:
-    command = [sys.executable, "examples/weight_and_norm.py"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert shown.count("attention weight") == 2
-    assert "wrong: the = meine           wrong: none" in shown
-
-
-def test_both_directions_side_by_side() -> None:
-    command = [sys.executable, "examples/both_directions.py"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("de-en (")] == ["both", "both"]
 
 
 def lexicon(*pairs: dict[str, object], options: tuple[str, ...] = ()) -> list[list[str]]:
@@ -64,35 +50,6 @@ def test_measures_of_a_lexicon_are_those_of_its_counts() -> None:
         assert rows[words] == [
             format(n, places) for n, places in zip(expected, ("d", ".1f", *[".2f"] * 3), strict=True)
         ]
-
-
-def test_units_of_a_lexicon_are_words_that_links_connect() -> None:
-    pairs = [
-        pair("\u00bbDie Euro-Zone\u00ab , bitte", "the Euro zone please - ,", (0, 0), (1, 1), (1, 2), (2, 4), (2, 5)),
-        pair(
-            "die euro-zone f\u00fcgt sie hinzu .",
-            "The EURO ZONE she adds",
-            (0, 0),
-            (1, 1),
-            (1, 2),
-            (2, 4),
-            (4, 4),
-            (5, 3),
-        ),
-    ]
-    rows = lexicon(*pairs, options=("--least", "1", "--sort", "dice"))
-    assert [row[5:] for row in rows] == [
-        ["Die", "the"],  # of two spellings that are as frequent, the first
-        ["Euro-Zone", "Euro zone"],
-        ["f\u00fcgt \u2026 hinzu", "adds"],
-    ]
-    assert {row[0] for row in lexicon(*pairs)} == {"2"}
-    assert lexicon(pair("", ""), pair(", x", "- .", (0, 0), (1, 1))) == []
-
-
-def test_a_word_of_a_lexicon_is_spelt_as_in_its_own_language() -> None:
-    rows = lexicon(*[pair("Hand", "hand", (0, 0))] * 2, pair("x", "hand"))
-    assert [row[5:] for row in rows] == [["Hand", "hand"]]
 
 
 def check_terms(glossary: Path, *pairs: dict[str, object]) -> subprocess.CompletedProcess[str]:
@@ -142,12 +99,3 @@ def test_terms_of_a_glossary_are_checked_by_links(tmp_path: Path) -> None:
         ["7", "yes", "Stra\u00dfe", "ROAD,", "road \ufeff"],
     ]
     assert checked("", "") == []
-
-
-@pytest.mark.parametrize("line", ["Haus house", "a\tb\tc", " \tb", "a\t\u200b", ""])
-def test_a_line_that_is_no_term_stops_the_check(tmp_path: Path, line: str) -> None:
-    glossary = tmp_path / "glossary"
-    glossary.write_text(f"a\tb\n{line}\n", encoding="utf-8")
-    result = check_terms(glossary)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"{glossary}, line 2: expected a term, a TAB and a translation\n"

@@ -140,14 +140,6 @@ def test_output_may_be_a_device_or_a_pipe_and_keeps_its_mode(run: Callable[..., 
     assert (private.stat().st_mode & 0o777, link.is_symlink()) == (0o600, True)
 
 
-def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tmp_path: Path) -> None:
-    result = run("-o", tmp_path / "links", *TOY)
-    assert (result.code, result.out) == (0, b"")
-    assert (tmp_path / "links").read_bytes() == LINKS
-    assert [path.name for path in tmp_path.iterdir()] == ["links"]
-    assert run("-o", "-", *TOY).out == LINKS
-
-
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
     text = r"de \(lower case, moses tokens, sentencepiece pieces\), en .*"
@@ -191,28 +183,11 @@ def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expe
     assert (request.name, request.reason) == (expected, reason)
 
 
-def test_why_another_model_is_the_default_is_said(run: Callable[..., Result]) -> None:
-    result = run(EXAMPLES, "--position", "input")
-    assert (
-        "extract-align: no -m given, so de-en for options of where to read, German to English: fairseq:" in result.err
-    )
-
-
 @pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])
 def test_many_lines_without_a_link_are_counted(linked: int, unlinked: int, said: str) -> None:
     counts = Counter({"": linked, extract.UNLINKED: unlinked, "blank": 9, "too long": 2})
     told = extract.summary(common.Progress("x", True), counts).rpartition(", ")[0]
     assert told == f"0 lines, 9 blank, 2 bad (2 too long){said}"
-
-
-def test_a_text_whose_links_are_all_below_the_threshold(run: Callable[..., Result]) -> None:
-    assert "extract-align: 21 lines, 1 blank, 0 bad, 20 without a link, " in run(EXAMPLES, "--threshold", 1).err
-
-
-def test_the_choice_is_told_even_where_blank_lines_come_first(run: Callable[..., Result]) -> None:
-    result = run("--buffer", 3, stdin="\n" * 4 + "das haus ||| the house\n")
-    assert result.out == b"\n\n\n\n0-0 1-1\n"
-    assert result.err.count("(the model's own calibration") == 1
 
 
 def test_a_bar_on_a_terminal() -> None:
@@ -227,7 +202,7 @@ def test_a_bar_on_a_terminal() -> None:
             seen += block
     os.close(main)
     assert out == LINKS
-    assert b"\rchoosing layer and head" in seen
+    assert b"\rextract-align: choosing layer and head" in seen
     assert re.search(r"\r *\d+%\|[^|]+\| \d+ lines?, [\d,]+ lines/s, 0:00:\d\d left", seen.decode())
     assert b"20 lines, 1 blank" in seen
 
@@ -279,12 +254,6 @@ def test_odd_lines_keep_their_place(run: Callable[..., Result]) -> None:
     for record, words in zip(records[::2], ODD.values(), strict=True):
         assert (len(record["source"]), len(record["target"])) == words
         assert all(i < words[0] and j < words[1] for i, j in record["links"])
-
-
-def test_empty_input_gives_empty_output(run: Callable[..., Result]) -> None:
-    result = run(stdin="")
-    assert (result.code, result.out) == (0, b"")
-    assert "0 lines" in result.err
 
 
 def test_text_in_pieces_and_a_model_without_toml(run: Callable[..., Result], toy_model: Path) -> None:
@@ -373,12 +342,3 @@ def test_help_and_version_answer_without_torch() -> None:
         result = subprocess.run(command, capture_output=True, text=True, check=True)
         assert expected in result.stdout
         assert result.stderr == ""
-
-
-def test_full_disk_on_stdout() -> None:
-    links = str(GOLDEN / "toy.pharaoh")
-    with open("/dev/full", "wb") as full:
-        result = subprocess.run([*COMBINE, "-q", links, links], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 1
-    assert "stdout: cannot write: No space left" in result.stderr
-    assert "Traceback" not in result.stderr

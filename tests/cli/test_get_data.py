@@ -75,39 +75,6 @@ def test_europarl_is_fetched_once_and_unpacked(server: str, tmp_path: Path) -> N
     assert get_data(data, "europarl", "--url", "http://127.0.0.1:1/none")[0] == 0  # it is there
 
 
-@pytest.mark.parametrize(
-    ("path", "part"),
-    [
-        ("/short", "bytes; run this again"),
-        ("/page", "cannot be unpacked"),
-        ("/gone", "Not Found; fetch it by other means and put it at"),
-    ],
-)
-def test_what_does_not_arrive_whole_is_refused(server: str, tmp_path: Path, path: str, part: str) -> None:
-    code, out, err = get_data(tmp_path, "europarl", "--url", server + path)
-    assert (code, out) == (1, "")
-    assert part in err
-    assert "Traceback" not in err
-    assert [p.name for p in (tmp_path / "europarl").iterdir()] == (["de-en.tgz"] if path == "/page" else [])
-
-
-def test_without_a_network_it_says_where_to_put_the_file(tmp_path: Path) -> None:
-    code, _, err = get_data(tmp_path, "europarl", "--url", "http://127.0.0.1:1/none")
-    assert code == 1
-    assert f"put it at {tmp_path / 'europarl' / 'de-en.tgz'}" in err
-
-
-def test_the_gold_is_requested_by_form_then_unpacked_to_utf8(tmp_path: Path) -> None:
-    code, _, err = get_data(tmp_path, "rwth")
-    assert (code, "requested by form" in err) == (1, True)
-    files = {"DeEn/de": "größer\n".encode("latin-1"), "DeEn/en": b"bigger\n", "DeEn/alignmentDeEn.talp": b"1-1\n"}
-    (tmp_path / "DeEnGoldAlignment.tar.gz").write_bytes(archive(files))
-    assert get_data(tmp_path, "rwth")[:2] == (0, "rwth: there\n")
-    assert (tmp_path / "rwth" / "deen.src").read_text(encoding="utf-8") == "größer\n"
-    (tmp_path / "DeEnGoldAlignment.tar.gz").write_bytes(archive({"DeEn/de": b""}))
-    assert "has no en, alignmentDeEn.talp" in get_data(tmp_path, "rwth")[2]
-
-
 def test_a_file_that_the_tables_were_not_made_with_is_set_aside(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "gold.zip", "w") as packed:
         packed.writestr("German-English_WordAlignment/test.de", "anders\n")
@@ -141,43 +108,3 @@ def test_gold_of_the_shared_data_has_the_checksums_that_are_known(tmp_path: Path
     (tmp_path / "hansards.tgz").write_bytes(archive(files))
     code, out, err = get_data(tmp_path, "hansards447", "--url", (tmp_path / "hansards.tgz").as_uri())
     assert (code, out) == (0, "hansards447: there\n"), err
-
-
-def test_dev84_is_picked_out_of_a_homework(tmp_path: Path) -> None:
-    gold = SHARED / "gold" / "deen-dev84"
-    if not gold.is_dir():
-        pytest.skip(f"needs gold/deen-dev84 in {SHARED.name}/ beside the repository (or $EXTRACT_ALIGN_DATA)")
-    links, source, target = (
-        (gold / f"dev84.{end}").read_text(encoding="utf-8").splitlines() for end in ("align", "de", "en")
-    )
-    folder = tmp_path / "gold" / "deen-dev84"
-    folder.mkdir(parents=True)
-    others = "0-0 1-1 2-2\n" * 3, "ein Satz mehr ||| a sentence more\n" * 3
-    pairs = [f"{one} ||| {other}\n" for one, other in zip(source, target, strict=True)]
-    (folder / "dev.align").write_text(
-        "".join(f"{line}\n" for line in links[:16]) + others[0] + "\n".join(links[16:]) + "\n"
-    )
-    (folder / "test.data").write_text("".join(pairs[:16]) + others[1] + "".join(pairs[16:]) + others[1])
-    code, out, err = get_data(tmp_path, "dev84")
-    assert (code, out) == (0, "dev84: there\n"), err
-    (folder / "test.data").write_text("".join(pairs[:16]))
-    code, _, err = get_data(tmp_path, "dev84")
-    assert (code, "dev84.de.unknown: sha256" in err) == (1, True)
-
-
-def test_another_address_is_for_archives() -> None:
-    code, out, err = get_data("x", "dev84", "--url", "file:///x")
-    assert (code, out, "--url requires bicici100, hansards447, europarl, rwth\n" in err) == (2, "", True)
-
-
-def test_what_is_missing_and_where_it_comes_from(tmp_path: Path) -> None:
-    (tmp_path / "gold" / "deen-dev84").mkdir(parents=True)
-    for name in ("dev84.de", "dev84.en", "dev84.align"):
-        (tmp_path / "gold" / "deen-dev84" / name).touch()
-    code, out, _ = get_data(tmp_path)
-    assert code == 0
-    assert f"europarl: missing: scripts/get_data {tmp_path} europarl\n" in out
-    assert "rwth: missing; must be requested by form" in out
-    assert "dev84: there, but dev84.de, dev84.en, dev84.align is not the file that the tables were made with\n" in out
-    code, _, err = get_data(tmp_path, "train")
-    assert (code, "train is no download" in err, "put train.de, train.en, train.source into" in err) == (1, True, True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -124,59 +122,3 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
         for stored in ({"": cells}, {"": cells, "deu_Latn to eng_Latn": cells}, {"zh-CN to nl.x": cells}, {}):
             (tmp_path / "model.toml").write_text(format_model_toml(given, stored), encoding="utf-8")
             assert read_model_toml(tmp_path / "model.toml") == (given, stored)
-
-
-def test_nothing_is_written_through_links_and_no_file_is_lost(run: Callable[..., Result], tmp_path: Path) -> None:
-    """A model folder may come from someone else, and may consist of links to another model."""
-    checkpoint = toy.save_model(tmp_path / "toy")
-    folder, data = checkpoint.parent, tmp_path / "data"
-    shutil.copytree(folder, data)
-    (tmp_path / "home").write_text("precious")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (data / "dict.zz.txt").write_text("zz 1\n")
-    os.symlink(tmp_path / "home", folder / "dict.zz.txt")
-    assert run(checkpoint, "--dictionaries", data).code == 0  # only the model's own languages are copied
-    for make in (lambda name: os.symlink(tmp_path / "home", name), lambda name: os.symlink("gone", name), os.mkfifo):
-        make(folder / "codes")
-        (data / "codes").write_text("#version: 0.2\ne n</w>\n")
-        failed(run(checkpoint, "--subwords-file", data / "codes"), "toy/codes: another file has this name")
-        os.unlink(folder / "codes")
-    (data / "dict.de.txt").write_text("nur 1\n")
-    failed(run(checkpoint, "--dictionaries", data), "was trained with")
-    (data / checkpoint.name).write_text("#version: 0.2\ne n</w>\n")
-    failed(run(checkpoint, "--subwords-file", data / checkpoint.name, "--subwords", "subword-nmt"), "this name is kept")
-    os.rename(folder / "model.toml", tmp_path / "shared.toml")
-    os.symlink(tmp_path / "shared.toml", folder / "model.toml")
-    shared = (tmp_path / "shared.toml").read_bytes()
-    assert run(checkpoint, "--case", "lower").code == 0
-    assert (tmp_path / "shared.toml").read_bytes() == shared
-    assert (tmp_path / "home").read_text() == "precious"
-    assert {name: (folder / name).read_bytes() for name in before if name != "model.toml"} == {
-        name: content for name, content in before.items() if name != "model.toml"
-    }
-
-
-def test_permissions_of_a_description_stay(run: Callable[..., Result], tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path / "toy")
-    path = checkpoint.parent / "model.toml"
-    assert run(checkpoint, "--case", "lower").code == 0
-    path.chmod(0o660)
-    assert run(checkpoint, "--case", "keep").code == 0
-    assert path.stat().st_mode & 0o777 == 0o660
-    path.chmod(0o444)
-    failed(run(checkpoint, "--case", "lower"), "model.toml: is read-only")
-
-
-def test_what_could_not_be_read_again_is_not_written(run: Callable[..., Result], tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path / "toy")
-    (tmp_path / "my codes").write_text("#version: 0.2\ne n</w>\n")
-    before = sorted(path.name for path in checkpoint.parent.iterdir())
-    options = ("--subwords", "subword-nmt", "--subwords-file", "my codes")
-    failed(run(checkpoint, *options), "'my codes', not the name of a file in this folder")
-    failed(run(checkpoint, "--source-prefix", "a." * 1100), "prefix")
-    for name in ("model.toml", "x.pt", "x.safetensors"):
-        (tmp_path / name).write_text("#version: 0.2\ne n</w>\n")
-        failed(run(checkpoint, "--subwords", "subword-nmt", "--subwords-file", name), f"{name}: this name is kept")
-    assert sorted(path.name for path in checkpoint.parent.iterdir()) == before
-    assert run(checkpoint, "--source-lang", "de").code == 0
-    assert find_model(str(checkpoint), ModelOptions()).options.target_lang == "en"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import gzip
 import os
 import resource
 import signal
@@ -18,7 +15,7 @@ from typing import Any
 import pytest
 
 import align.models.load
-from align.cli import common, extract
+from align.cli import extract
 from align.io import process
 from align.io.output import open_output, temporary_name
 from tests import toy
@@ -78,24 +75,7 @@ def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path
 # Names
 
 
-def test_a_shortened_name_is_still_its_own() -> None:
-    parts = [temporary_name(f"/tmp/{'x' * 250}{end}") for end in "ab"]
-    assert parts[0] != parts[1]
-    assert all(len(os.path.basename(part)) < 256 for part in parts)
-
-
 # Messages
-
-
-def test_errors_of_reading_are_not_the_outputs(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for path in (None, str(tmp_path / "links")):
-
-        def job(path: str | None = path) -> None:
-            with open_output(path):
-                raise OSError(errno.EIO, "Input/output error")
-
-        assert common.run("x", job) == 1
-        assert capfd.readouterr().err == "x: error: Input/output error\n"
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -125,24 +105,7 @@ def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch
     assert "--batch-tokens" not in result.err
 
 
-def test_a_library_that_cannot_be_imported_is_named(
-    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(*arguments: Any, **options: Any) -> None:
-        raise ImportError("libx.so: cannot\nopen", name="numpy._core")
-
-    monkeypatch.setattr(align.models.load, "load", load)
-    failed(run("text"), "error: numpy._core cannot be imported: libx.so: cannot open")
-
-
 # Names of files that are not complete
-
-
-def test_a_file_of_the_users_is_not_a_temporary_one(tmp_path: Path) -> None:
-    (tmp_path / ".links.part").write_bytes(b"mine")
-    with open_output(str(tmp_path / "links")) as out:
-        out.write(b"links")
-    assert (tmp_path / ".links.part").read_bytes() == b"mine"
 
 
 # What a killed run leaves, and runs at the same time
@@ -169,96 +132,7 @@ def test_two_runs_do_not_mix(tmp_path: Path) -> None:
     assert (tmp_path / "links").read_bytes() == b"of the next"
 
 
-def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that was opened is renamed before it is locked: what is complete must not be written into."""
-    flock, part = fcntl.flock, Path(temporary_name(str(tmp_path / "links")))
-    part.write_bytes(b"complete")
-
-    def late(descriptor: int, how: int) -> None:
-        if part.exists() and part.read_bytes() == b"complete":
-            part.rename(tmp_path / "links")
-        flock(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    with open_output(str(tmp_path / "links")) as out:
-        out.write(b"of the next")
-        out.flush()
-        assert (tmp_path / "links").read_bytes() == b"complete"
-    assert (tmp_path / "links").read_bytes() == b"of the next"
-
-
-def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    with open_output(str(tmp_path / "links")) as out:
-        out.write(b"links")
-    assert (tmp_path / "links").read_bytes() == b"links"
-
-
-def test_what_is_in_the_way_is_neither_followed_nor_removed(tmp_path: Path) -> None:
-    precious, part = tmp_path / "precious", Path(temporary_name(str(tmp_path / "links")))
-    precious.write_bytes(b"precious")
-    for make in (
-        lambda: part.hardlink_to(precious), lambda: part.symlink_to(precious), lambda: os.mkfifo(part), part.mkdir
-    ):  # fmt: skip
-        make()
-        refused = pytest.raises(OSError, match=r"is in the way|symbolic links|Is a directory")
-        with refused as error, open_output(str(tmp_path / "links")):
-            pass
-        assert error.value.filename == str(part)
-        assert (precious.read_bytes(), (tmp_path / "links").exists()) == (b"precious", False)
-        part.rmdir() if part.is_dir() else part.unlink()
-
-
-def test_packed_files_are_the_same_bytes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, time in (("a.gz", 1e9), ("b.gz", 2e9)):
-        monkeypatch.setattr("time.time", lambda time=time: time)
-        with open_output(str(tmp_path / name)) as out:
-            out.write(b"links\n" * 1000)
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"links\n" * 1000
-
-
 # Signals
-
-
-SWALLOWS = """
-import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(1000): pass
-except BaseException:
-    pass
-"""
-
-
-def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{Path(align.__file__).parents[1]}:{folder}"}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment)
-
-
-def test_an_import_cannot_swallow_ctrl_c(tmp_path: Path) -> None:
-    (tmp_path / "swallows.py").write_text(SWALLOWS, encoding="utf-8")
-    result = python(
-        "import sys\nfrom align.cli.common import open_output, run\n"
-        "def job():\n  with open_output('links') as out:\n    out.write(b'x')\n    import swallows; print('went on')\n"
-        "sys.exit(run('x', job))",
-        tmp_path,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
-    assert not [name for name in os.listdir(tmp_path) if "links" in name]
-
-
-def test_imports_of_the_program_are_quiet_and_the_library_leaves_signals_alone(tmp_path: Path) -> None:
-    for code, status, traceback in (("main.start()", 130, False), ("", 1, True)):
-        result = python(
-            f"from align.cli import main\nimport os, signal, sys\n{code}\n"
-            "try: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: sys.exit('Traceback')",
-            tmp_path,
-        )
-        assert (result.returncode, "Traceback" in result.stderr) == (status, traceback), code
 
 
 def test_signals_become_exceptions_and_handlers_come_back() -> None:
@@ -269,13 +143,3 @@ def test_signals_become_exceptions_and_handlers_come_back() -> None:
             os.kill(os.getpid(), number)
         assert getattr(stop.value, "code", None) == code
         assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_nohup_is_heeded() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with process.stopped_by_signals():
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)

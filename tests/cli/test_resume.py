@@ -8,13 +8,11 @@ import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from align.cli import extract
 from align.core.types import Alignment
-from align.io.shards import Shards
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -103,33 +101,6 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     assert sign == plain.err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("buffer", "blank", "options"),
-    [
-        *((buffer, blank, ()) for buffer, blank in ((20, (0, 40)), (20, (19, 40)), (60, (0, 60)), (60, (0, 41)))),
-        (20, (0, 40), ("--position", "both")),
-        (20, (0, 40), ("--reverse-model", REVERSE)),
-    ],
-)
-def test_a_choice_that_is_still_open_comes_out_the_same(
-    run: Callable[..., Result],
-    write: Callable[..., None],
-    tmp_path: Path,
-    blank: tuple[int, int],
-    options: tuple[str, ...],
-    buffer: int,
-) -> None:
-    """Blank first buffers choose nothing, and those of under 50 pairs what the next run must keep, not choose anew."""
-    write(text="\n".join("" if blank[0] <= n < blank[1] else line for n, line in enumerate(LINES)) + "\n")
-    some = ("text", *options, "--print-scores", "--buffer", buffer)
-    plain = run(*some, "-o", "plain")
-    for at in (65, 125):
-        stop(run, at, *some, "-o", "links")
-    result = run(*some, "-o", "links", "--resume")
-    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-    assert result.err.splitlines()[-1] == plain.err.splitlines()[-1]
-
-
 def test_a_full_disk_is_resumed_from(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,30 +122,6 @@ def test_a_full_disk_is_resumed_from(
         os.unlink("links")
 
 
-def test_killed_as_the_result_is_put_in_place(
-    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run("-q", "text", "-o", "plain").code == 0
-    replace = os.replace
-    for after in (False, True):
-
-        def killed(source: str, target: str, after: bool = after) -> None:
-            if target != "links" or after:
-                replace(source, target)
-            if target == "links":
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", killed)
-            assert run("-q", "text", "-o", "links", "--resume").code == 130
-        assert (tmp_path / "links").exists() == after
-        assert {"links.parts", "links.run.json"} <= set(os.listdir(tmp_path))
-        assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
-        assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-        assert not (tmp_path / "links.parts").exists()
-        os.unlink("links")
-
-
 def test_only_a_shard_with_a_marker_is_finished(run: Callable[..., Result], tmp_path: Path) -> None:
     run("-q", "text", "-o", "plain")
     stop(run, 95, "text", "-o", "links")
@@ -185,35 +132,6 @@ def test_only_a_shard_with_a_marker_is_finished(run: Callable[..., Result], tmp_
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
     stop(run, 15, "text", "-o", "next")  # before the first shard was finished
     assert not (tmp_path / "next.parts").exists()
-
-
-def test_a_run_that_has_not_begun_leaves_what_is_there(run: Callable[..., Result], tmp_path: Path) -> None:
-    before = set(os.listdir(tmp_path))
-    failed(run("text", "-o", "links", "--resume", "-m", "no/such/model"), "no/such/model: no such file")
-    assert set(os.listdir(tmp_path)) == before
-    stop(run, 95, "text", "-o", "links")
-    failed(run("text", "-o", "links", "--resume", "-m", "no/such/model"), "no/such/model: no such file")
-    assert "80 lines are done in links.parts" in run("text", "-o", "links", "--resume").err
-
-
-def test_a_shard_has_several_buffers(run: Callable[..., Result], tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(extract, "BUFFERS", 3)
-    run("-q", "text", "-o", "plain")
-    assert "60 of them are kept (60 at a time)" in stop(run, 95, "text", "-o", "links").err
-    assert "60 lines are done in links.parts" in run("text", "-o", "links", "--resume").err
-    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-
-
-def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "link").symlink_to("elsewhere/links")
-    long = "x" * 250
-    for name in ("link", long):
-        stop(run, 95, "text", "-o", name)
-        assert run("-q", "text", "-o", name, "--resume").code == 0
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / long).read_bytes() == (tmp_path / "elsewhere" / "links").read_bytes()
-    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["links", "links.run.json"]
 
 
 # What is of another run
@@ -253,21 +171,6 @@ def test_another_run_is_refused_and_nothing_is_lost(
     assert (tmp_path / "links").read_bytes() == run("-q", "text").out
 
 
-def test_no_name_of_an_input_hides_a_setting(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(format="das haus ||| the house\n")
-    assert run("-q", "format", "-o", "links", "--resume").code == 0
-    failed(run("-q", "format", "-o", "links", "--resume", "-f", "talp"), "(format: pharaoh → talp)")
-
-
-def test_after_a_bad_line_it_goes_on_without_it(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(text="\n".join([*LINES[:94], "no separator", *LINES[95:]]) + "\n")
-    stopped = run("-q", "text", "-o", "links", "--resume")
-    failed(stopped, "text, line 95: no ||| and no TAB")
-    assert "80 of them are kept (20 at a time); the same command goes on" in stopped.err
-    assert "80 lines are done" in run("text", "-o", "links", "--resume", "--bad-lines", "blank").err
-    assert Path("links").read_bytes() == run("-q", "text", "--bad-lines", "blank").out
-
-
 def test_files_of_others_are_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
     failed(run("-q", "text", "-o", "links", "--resume"), "error: links: exists, but has no record of its run")
@@ -281,15 +184,6 @@ def test_files_of_others_are_left_alone(run: Callable[..., Result], tmp_path: Pa
     failed(run("-q", "text", "-o", "links", "--resume"), "links.run.json: is not a record of extract-align: remove it")
 
 
-def test_one_run_at_a_time(run: Callable[..., Result], tmp_path: Path) -> None:
-    with Shards("links"):
-        failed(run("-q", "text", "-o", "links", "--resume"), "error: links: another run is writing it")
-    assert not (tmp_path / "links.parts").exists()
-    stop(run, 95, "text", "-o", "links")
-    assert run("-q", "text", "-o", "links").code == 0  # a run without --resume leaves the shards alone
-    assert (tmp_path / "links.parts").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -298,7 +192,6 @@ def test_one_run_at_a_time(run: Callable[..., Result], tmp_path: Path) -> None:
         (("-", "-o", "links"), "--resume requires input files, which can be read again, not stdin or a pipe"),
         (("text", "-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
         (("text", "-o", "."), "-o . is a folder: `extract-align jobs FILE … -o .` writes a file for each FILE"),
-        (("links.run.json", "-o", "links"), "--resume writes the input links.run.json itself: give it another name"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

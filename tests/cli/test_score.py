@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import align
-from align import Aligner, Settings, load, two_way
+from align import Aligner, load, two_way
 from align.cli import extract, score
 from align.core.formats import format_tsv
 from tests.cli.conftest import Result
@@ -58,30 +56,6 @@ def test_translations_score_higher_than_other_sentences(run: Callable[..., Resul
     assert sorted(scores[0])[len(lines) // 2] > max(scores[1])
 
 
-def test_options_of_links_are_none_of_scores(run: Callable[..., Result]) -> None:
-    for option in (("--symmetrize", "union"), ("-f", "jsonl"), ("--threshold", "0.4"), ("--translate",)):
-        result = run(*option, "text")
-        assert (result.code, "unrecognized arguments" in result.err) == (2, True)
-
-
-def test_objects_have_the_agreement_of_soft_links(run_main: Callable[..., Result]) -> None:
-    text = "das haus ||| the house\n ||| \n"
-    records = [
-        [
-            json.loads(line)
-            for line in run_main(extract.main, "-q", *options, "-f", "jsonl", stdin=text).out.splitlines()
-        ]
-        for options in (BOTH, (*BOTH, "--symmetrize", "union"), (*BOTH[:2], "--threshold", "none"))
-    ]
-    agreement = (
-        two_way(load("de-en", device="cpu"), load("en-de", device="cpu")).align("das haus", "the house").agreement
-    )
-    assert agreement
-    assert records[0][0]["agreement"] == [round(value, 4) for value in agreement]
-    assert [[*record] for record in records[0][1:]] == [[key for key in records[0][0] if key != "agreement"]]
-    assert not any("agreement" in record for of_run in records[1:] for record in of_run)
-
-
 def test_lines_with_source_and_target(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
     write(text="das  haus\tthe house\n\t\nwir\t\n", sides="das haus ||| the house\n")
     result = run_main(extract.main, "-q", *BOTH[:2], "text", "-f", "tsv", "--print-scores")
@@ -94,10 +68,3 @@ def test_lines_with_source_and_target(run_main: Callable[..., Result], write: Ca
     odd = align.Alignment(align.Pair(("a\tb",), ("c",), 3), {})
     with pytest.raises(ValueError, match="pair 3 has a word with a TAB or a line feed in it"):
         format_tsv(odd)
-
-
-def test_links_of_one_direction_have_no_agreement() -> None:
-    aligner = load("de-en", device="cpu")
-    plain = replace(aligner, forward=replace(aligner.forward, settings=Settings(threshold=None)))
-    assert plain.align("das haus", "the house").agreement is None
-    assert aligner.align("das haus", "the house").agreement is not None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from align import Aligner, load, two_way
 from align.cli import extract, main, score
 from align.compat import eflomal
 from tests.cli.conftest import Result
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:the source looks like Japanese")
 
@@ -117,21 +114,6 @@ def test_drop_in_for_eflomal(
     assert costs[-1] == pytest.approx((-math.log(0.001), -math.log(0.001)), abs=1e-4)
     assert all(cost >= 0 for pair in costs for cost in pair)
     check([tuple(math.exp(-cost) for cost in pair) for pair in costs[:-1]], aligners[models])
-
-
-def test_opusfilter(aligners: dict[tuple[str, ...], Aligner], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("opusfilter")
-    monkeypatch.setitem(sys.modules, "eflomal", eflomal)
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    *lower, blank = importlib.import_module("opusfilter_score").AgreementFilter().score(LINES)
-    assert blank == 0
-    assert all(0 < value <= 1 for value in lower)
-    assert lower == [pytest.approx(min(pair), abs=1e-5) for pair in expected(aligners[BOTH])]
-    word_alignment = importlib.import_module("opusfilter.word_alignment")
-    with pytest.warns(UserWarning, match="option model"):
-        *costs, _ = word_alignment.WordAlignFilter().score(LINES)  # it has a score of its own for blank pairs
-    assert all(cost >= 0 for pair in costs for cost in pair)
-    check([tuple(math.exp(-cost) for cost in pair) for pair in costs], aligners[BOTH])
 
 
 words = st.lists(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -28,35 +27,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "scripts").iterdir()))
-def test_help_comes_without_setting_anything_up(name: str, checkout: Path, tmp_path: Path) -> None:
-    before = sorted(checkout.rglob("*"))
-    environment = {"PATH": os.environ["PATH"], "PYTHON": str(BARE_PYTHON), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [str(checkout / "scripts" / name), "--help"]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("usage: ")
-    assert name in result.stdout.partition("\n")[0]
-    assert sorted(checkout.rglob("*")) == before
-
-
 SHELL = [path for path in sorted((ROOT / "scripts").iterdir()) if path.read_bytes().startswith(b"#!/usr/bin/env bash")]
-
-
-@pytest.mark.parametrize("name", [path.name for path in SHELL])
-def test_no_script_goes_where_cdpath_leads(name: str, checkout: Path, tmp_path: Path) -> None:
-    """Bash looks for the folder of `scripts/NAME` in the folders of CDPATH first."""
-    (tmp_path / "scripts").mkdir()
-    for path in SHELL:
-        (tmp_path / "scripts" / path.name).write_text("# usage: hostile\nset\n")
-    command = ["bash", f"scripts/{name}", "--help"]
-    environment = {"PATH": os.environ["PATH"], "PYTHON": str(BARE_PYTHON), "PYTHONDONTWRITEBYTECODE": "1"}
-    results = [
-        subprocess.run(command, cwd=checkout, env=environment | more, capture_output=True, text=True, timeout=60)
-        for more in ({}, {"CDPATH": str(tmp_path)})
-    ]
-    assert results[0].stdout.startswith("usage: ")
-    assert [(result.returncode, result.stdout) for result in results] == [(0, results[0].stdout)] * 2
 
 
 README = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Pair, Search, load, translate
+from align import Aligner, Pair, load
 from align.models.model_toml import ModelOptions
 from tests import hugging
 from tests.naive_hugging import own_tokenizers
@@ -67,15 +67,3 @@ def test_where_it_comes_from(t5: Path) -> None:
     (t5 / "model.toml").write_text('source = "de"\ntarget = "en"\n\n[text]\nsource_prefix = 1\n')
     with pytest.raises(ValueError, match=r"model\.toml: source_prefix is a text; not 1"):
         open_model(t5)
-
-
-def test_a_blank_line_is_not_translated_for_its_prefix(t5: Path) -> None:
-    aligner = open_model(t5, source_prefix=PREFIX)
-    found = list(translate(aligner, ["", "das haus", " "], Search(beam=1, max_len_a=0, max_len_b=3)))
-    assert [alignment.pair.target == () for alignment in found] == [True, False, True]
-
-
-def test_fairseq_models_read_none() -> None:
-    with pytest.raises(ValueError, match="only Hugging Face models read a prefix: leave out source_prefix"):
-        load("de-en", options=ModelOptions(source_prefix=PREFIX))
-    assert load("de-en", options=ModelOptions(source_prefix="")).forward.recorder.languages == ("de", "en")

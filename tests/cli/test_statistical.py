@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ import align
 from align.baselines.tools import describe_tool
 from align.cli import baseline
 from tests import corpora
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result
 from tests.conftest import needs_fast_align
 
 pytestmark = needs_fast_align
@@ -68,13 +67,3 @@ def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], par
     assert (result.code, result.out) == (2, b"")
     assert result.err.endswith("extract-align baseline --help lists all options\n")
     assert part in result.err
-
-
-def test_a_run_that_fails_leaves_no_file(
-    run: Callable[..., Result], write: Callable[..., None], tmp_path: Path
-) -> None:
-    write(none="\n\n")
-    failed(run("none", "--train-source", "none", "--train-target", "none", "-o", "out"), "no pair to train on")
-    assert not (tmp_path / "out").exists()
-    assert run(*APART, "-o", "out").out == b""
-    assert (tmp_path / "out").read_bytes() == run(*APART).out

@@ -12,7 +12,6 @@ import pytest
 
 from align.cli import sweep
 from align.evaluation.swept import SCORES
-from align.evaluation.tables import WIDTH
 from tests import toy
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES, ROOT, SHARED
@@ -74,18 +73,6 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     assert "% AER; bold: the lowest of its position and score, chosen WITH gold" in latex
 
 
-def test_all_columns_where_they_are_asked_for(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
-    model, text, gold = toy_text
-    arguments = ("-q", "-m", model, text, "-g", gold, "--reverse-model", model)
-    narrow, wide = (run(*arguments, *more)[1].splitlines() for more in ((), ("--all-columns",)))
-    assert max(map(len, narrow[:-1])) <= WIDTH < max(map(len, wide[:-1]))
-    assert narrow[-1] == wide[-1]  # the signature, last
-    assert [line.split(": ")[0] for line in narrow[-3:-1]] == ["best without gold", "best WITH gold"]
-    rules = next(line for line in wide if line.startswith("position") and "rule" in line)
-    heads = "position score rule chosen layer head consistency reverse Dice AER 95 % CI"
-    assert rules.split() == heads.split()
-
-
 def test_counts_by_sentence_and_as_parquet(
     run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -122,54 +109,6 @@ def test_pictures_are_drawn_the_same_each_time(
     assert drawn[2]["toy.layers.png"] != drawn[0]["toy.layers.png"]
 
 
-def test_without_gold_nothing_is_said_to_be_chosen_with_it(
-    run: Callable[..., Any], toy_text: tuple[Path, Path, Path]
-) -> None:
-    model, text, _ = toy_text
-    code, out, _ = run("-q", "-m", model, text)
-    assert code == 0
-    assert "without gold" in out
-    assert "AER" not in out
-    assert "with gold" not in out.replace("without gold", "")
-
-
-def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
-    model, text, gold = toy_text
-    code, out, _ = run("-q", "-m", model, text, "-g", gold, "--reverse-model", model, "-f", "json")
-    assert code == 0
-    agreed = [row for row in json.loads(out)["rules"] if row["rule"].startswith("agreement")]
-    assert len(agreed) == 4 * len(SCORES)
-    assert all(0 <= row["dice"] <= 1 and re.fullmatch(r"\d, (\d|all)", row["reverse"]) for row in agreed)
-
-
-def test_the_bundled_models_with_the_languages_of_the_forward_one(
-    run: Callable[..., Any], toy_text: tuple[Path, Path, Path]
-) -> None:
-    languages = ("--source-lang", "de", "--target-lang", "en")
-    code, out, err = run("-q", "-m", "de-en", *languages, "--reverse-model", "en-de", toy_text[1])
-    assert (code, err) == (0, "")
-    assert "fairseq:en-de@" in out.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("gold", "parts"),
-    [
-        ("1-1 2-2\n1-1\n\n", ["no index 0", "--gold-format 1-based"]),
-        ("0-0\n0-0\n", ["gold has 2 sentence pairs, the text 3"]),
-        ("0-0 5-1\n0-0\n\n", ["gold, line 1: link 5-1", "4 and 4 words", "--out-of-range ignore"]),
-    ],
-)
-def test_gold_that_does_not_fit(
-    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], gold: str, parts: list[str]
-) -> None:
-    model, text, file = toy_text
-    file.write_text(gold, encoding="utf-8")
-    code, out, err = run("-q", "-m", model, text, "-g", file)
-    assert (code, out) == (1, "")
-    for part in parts:
-        assert part in err
-
-
 def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
     model, text, _ = toy_text
     text.write_text("das " * 50 + "||| the\ndas ||| the\n", encoding="utf-8")
@@ -195,15 +134,6 @@ def test_wrong_usage(run: Callable[..., Any], arguments: tuple[str, ...], part: 
     assert (code, out, part in err) == (2, "", True)
 
 
-@pytest.mark.parametrize(("module", "option"), [("matplotlib", "--plots"), ("pyarrow", "-o")])
-def test_missing_libraries_are_named_before_any_work(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, option: str
-) -> None:
-    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
-    code, out, err = run("-q", EXAMPLES, option, tmp_path / "x.parquet")
-    assert (code, out, f"need {module}: pip install {module}\n" in err) == (1, "", True)
-
-
 def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]) -> None:
     """On 84 real sentences: input before output, and lexical consistency takes the oracle's cell in the input."""
     folder = SHARED / "gold" / "deen-dev84"
@@ -219,16 +149,6 @@ def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]
     for score in ("weight", "norm"):
         chosen, oracle = (rules["input", score, rule] for rule in ("lexical consistency, heads", "lowest AER, heads"))
         assert (chosen["layer"], chosen["head"]) == (oracle["layer"], oracle["head"])
-
-
-@pytest.mark.parametrize("option", ["input", "-g"])
-def test_output_never_replaces_input(run: Callable[..., Any], tmp_path: Path, option: str) -> None:
-    mine = tmp_path / "mine.tsv"
-    mine.write_text("das\tthe\n", encoding="utf-8")
-    arguments = (mine,) if option == "input" else (EXAMPLES, "-g", mine)
-    code, out, err = run(*arguments, "-o", mine)
-    assert (code, out, f"-o would replace the input {mine}" in err) == (2, "", True)
-    assert mine.read_text(encoding="utf-8") == "das\tthe\n"
 
 
 def test_text_and_gold_that_look_wrong_are_warned_about(run: Callable[..., Any], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import common, extract, sweep
+from align.cli import common, extract
 from tests import toy
 from tests.cli.conftest import Result
 
@@ -106,16 +106,6 @@ def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
     assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 10 lines; links left as it was\n"
     new = ("-o", "new", "--resume", "--buffer", 5)
     assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (25 at a time)\n"
-
-
-def test_other_programs_say_that_they_were_interrupted(
-    run: Callable[..., Result], run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sweep, "sweep_models", stopped)
-    assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "extract-align sweep: interrupted\n")
 
 
 def test_what_is_being_done_is_one_line_on_a_terminal_and_a_line_now_and_then_elsewhere(

@@ -15,7 +15,7 @@ from align import Pair, two_way
 from align.cli import extract
 from align.cli.combine import main as combine_main
 from tests import corpora, toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result
 from tests.golden_files import assert_same_but_for_rounding
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -104,27 +104,6 @@ def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Res
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "before", "end"),
-    [
-        (BOTH, "|null:eos|reverse:", "|soft:0.5|"),
-        ((*BOTH, "--symmetrize", "soft", "--threshold", "0.40"), "|null:eos|reverse:", "|soft:0.4|"),
-        ((*BOTH, "--symmetrize", "grow-diag"), "|null:eos|threshold:0.5|reverse:", "|grow-diag|"),
-        ((*BOTH, "--symmetrize", "grow-diag", "--threshold", "none"), "|null:eos|reverse:", "|grow-diag|"),
-        (("-m", FORWARD, "--threshold", "0"), "|null:eos|", "|threshold:0|"),
-        (("-m", FORWARD, "--position", "input", "--threshold", "none"), "|layer:auto|head:auto|input|", "|null:eos|"),
-        (("-m", FORWARD, "--layer", "1,2", "--head", "3,all"), "|output-layer:2|output-head:all|", "|threshold:0.5|"),
-    ],
-)
-def test_signatures_have_the_threshold_once(
-    run: Callable[..., Result], arguments: tuple[str, ...], before: str, end: str
-) -> None:
-    line = signed(run(*arguments, "text"))
-    assert before in line
-    assert line.endswith(f"{end}v:{align.__version__}")
-    assert line.count("threshold:") + line.count("soft:") <= 1
-
-
 def signed(result: Result) -> str:
     """Return the signature, without the layers and heads that were chosen."""
     return re.sub(r"auto\(\w+\)", "auto", result.err.splitlines()[-1])
@@ -138,22 +117,4 @@ def test_signature_with_layer_and_head_of_the_forward_model(run: Callable[..., R
     assert out.endswith(f"{reverse}|v:{align.__version__}")
 
 
-def test_flags_speak_of_the_forward_model_only(run: Callable[..., Result], tmp_path: Path) -> None:
-    named = ("--source-lang", "de", "--target-lang", "en")
-    result = run("-m", FORWARD, *named, "--reverse-model", REVERSE, "text")
-    assert result.code == 0
-    texts = [line.partition("text: ")[2] for line in result.err.splitlines() if "; text: " in line]
-    assert texts[0].startswith("de (as it is: no tokenizer, no subwords), en (as it is")
-    assert texts[1].startswith("en (as it is: no tokenizer, no subwords), de (as it is: no tok")
-
-
 # What does not fit
-
-
-def test_a_reverse_model_without_its_dictionary(run: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "toys" / "en-de" / "dict.de.txt").unlink()
-    failed(run(*BOTH, "text"), "toys/en-de/dict.de.txt: no such dictionary; there are those of: en: ")
-
-
-def test_errors_name_what_is_wrong(run: Callable[..., Result]) -> None:
-    failed(run("-q", "-m", FORWARD, "--reverse-model", "no/such", "text"), "no/such: no such file or folder")

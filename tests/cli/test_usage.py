@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-from argparse import SUPPRESS
 from collections.abc import Callable
-from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 
 from align.cli import main as program
-from align.cli.about import SHELLS, bundled_models
+from align.cli.about import bundled_models
 from align.cli.common import LANGUAGES
 from align.cli.main import COMMANDS, pages
-from align.cli.parser import Parser
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.models.folder import BUNDLED
 from tests.cli.conftest import Result
@@ -38,13 +34,6 @@ def split_command(line: str) -> tuple[str, list[str]]:
     """Return the name in messages of the command that a line runs, and the arguments of the program."""
     program, *words = line.split(" ")
     return (f"{program} {words[0]}" if words[0] in COMMANDS else program), words
-
-
-def test_programs_are_those_that_are_installed() -> None:
-    configuration = ConfigParser()
-    configuration.read(ROOT / "setup.cfg")
-    installed = configuration["options.entry_points"]["console_scripts"].split("\n")[1:]
-    assert installed == ["extract-align = align.cli.main:main"]
 
 
 @pytest.mark.parametrize(
@@ -80,18 +69,6 @@ def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], comman
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
 
 
-@pytest.mark.parametrize("page", ["extract-align", "extract-align-train"])
-def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) -> None:
-    """As of a variable that is not set; the default would give a result that nobody asked for."""
-    words = page.removeprefix("extract-align").replace("-", " ").split()
-    for action in PAGES[page]._actions:
-        if action.option_strings and action.nargs in (None, "?") and action.dest != "source_prefix":
-            flag = action.option_strings[-1]
-            result = run(*words, f"{flag}=")
-            assert (result.code, result.out) == (2, b""), flag
-            assert f"{flag}: " in result.err, flag
-
-
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
@@ -113,14 +90,6 @@ def test_what_would_give_another_result_is_refused(run: Callable[..., Result], c
     assert (result.code, result.out) == (2, b"")
     assert result.err.startswith(f"{name}: error: {reason}")
     assert result.err.endswith(f"\n{name} --help lists all options\n")
-
-
-def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = Parser(prog="x")
-    parser.add_argument("--hidden", help=SUPPRESS)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--hiden"])
-    assert capsys.readouterr().err == "x: error: unrecognized arguments: --hiden\nx --help lists all options\n"
 
 
 # What they say of themselves
@@ -157,14 +126,6 @@ def test_list_models(run: Callable[..., Result]) -> None:
         f"  {BUNDLED / 'de-en'}",
     ]
     assert {language for name in bundled_models() for language in name.split("-")[:2]} <= LANGUAGES.keys()
-
-
-def test_answers_go_to_stdout_or_fail() -> None:
-    command = [sys.executable, "-m", "align", "--print-completion", "bash"]
-    with open("/dev/full", "wb") as full:
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    error = "extract-align: error: stdout: cannot write: No space left on device\n"
-    assert (result.returncode, result.stderr) == (1, error)
 
 
 # Manual pages
@@ -228,22 +189,3 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[st
 )
 def test_completion_in_bash(complete: Callable[[str], set[str]], line: str, words: set[str]) -> None:
     assert complete(line) == words
-
-
-def test_completion_of_other_shells(run: Callable[..., Result]) -> None:
-    for shell in SHELLS:
-        script = run("--print-completion", shell)
-        assert (script.code, script.err) == (0, "")
-        assert "extract-align" in script.out.decode()
-        if found := shutil.which(shell):
-            subprocess.run([found, "-n"], input=script.out, check=True)
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, "passive"), ("active", "active")])
-def test_idle_threads_sleep_in_the_program_only(before: str | None, after: str) -> None:
-    script = "import os; from align.cli import main; print(os.environ.get('OMP_WAIT_POLICY')); main.start(); "
-    script += "print(os.environ['OMP_WAIT_POLICY'])"
-    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
-    environment |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": before} if before else {})
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    assert result.stdout == f"{before}\n{after}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from align.cli import view
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 from tests.unit.test_page import data_of
@@ -38,26 +37,11 @@ def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None
     assert data["signature"].startswith("AER|gold:talp-0|hyp:pharaoh-0|n:3|v:")
 
 
-def test_to_stdout_without_gold_and_without_a_word(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(scored='{"links": [[0, 0]], "scores": [0.5]}\n' * 3)
-    result = run("-q", "scored", *TEXT)
-    assert (result.code, result.err) == (0, "")
-    data = data_of(result.out.decode())
-    assert data["pairs"][2]["systems"] == [{"links": [[0, 0]], "scores": [0.5]}]
-    assert (data["gold"], data["signature"]) == (False, "")
-
-
 def test_possible_links_of_a_system(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(marked="0-0 1p1\n0-0\n0-0\n")
     data = data_of(run("-q", "marked", *TEXT).out.decode())
     assert data["pairs"][0]["systems"] == [{"links": [[0, 0], [1, 1]], "maybe": [[1, 1]]}]
     assert data["pairs"][1]["systems"] == [{"links": [[0, 0]]}]
-
-
-@pytest.mark.parametrize("scores", ["[NaN]", "[]"])
-def test_scores_that_are_none(run: Callable[..., Result], write: Callable[..., None], scores: str) -> None:
-    write(scored='{"links": [[0, 0]], "scores": [0.5]}\n' + f'{{"links": [[0, 0]], "scores": {scores}}}\n' * 2)
-    failed(run("-q", "scored", *TEXT), "scored, line 2: ", "score")
 
 
 def test_attention_of_a_model(
@@ -90,16 +74,6 @@ def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], rea
     assert f"extract-align view: error: {reason}\n" in result.err
 
 
-def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
-    write(short="0-0\n", odd="0-0\n0-x\n0-0\n", empty="")
-    failed(run("short", *TEXT, "-o", "page.html"), "short has 1 sentence pair, the text 3")
-    failed(run("odd", *TEXT), "odd, line 2: '0-x' is not a link")
-    failed(run("none", *TEXT), "none: No such file")
-    failed(run("empty", "-s", "empty", "-t", "empty"), "empty has no sentence pairs")
-    failed(run("one", *TEXT, "-m", "nowhere/at/all"), "nowhere/at/all")
-    assert not (tmp_path / "page.html").exists()
-
-
 def test_links_out_of_range_are_wrong(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(far="0-0\n0-0\n0-7\n")
     result = run("far", *TEXT, "-g", "gold")
@@ -111,15 +85,3 @@ def test_without_a_model_torch_is_not_imported(run: Callable[..., Result]) -> No
     script = "import sys; from align.cli.view import main; code = main(); sys.exit(code or int('torch' in sys.modules))"
     arguments = ["-q", "one", *TEXT, "-o", "page.html"]
     assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 0
-
-
-def test_odd_names_of_files(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
-    name = "</script>\n\u202e.links"
-    (tmp_path / "x").mkdir()
-    file = tmp_path / f"x/{name.replace('/', '')}"
-    file.write_text(ONE, encoding="utf-8")
-    result = run(str(file), "one", *TEXT)
-    assert result.code == 0
-    assert [json.dumps(system["name"]) for system in data_of(result.out.decode())["systems"]] == [
-        *(json.dumps(f"x/{file.name}"), '"one"')
-    ]

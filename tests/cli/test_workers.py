@@ -107,18 +107,6 @@ def test_lines_before_a_bad_one_come_out(run: Callable[..., Result], at: int, ba
     assert two.out.count(b"\n") == at - 1
 
 
-def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tmp_path: Path) -> None:
-    lines = random_lines(2600)
-    put([*lines[:1599], "bad", *lines[1600:2199], "bad", *lines[2200:]])
-    blank = ("--bad-lines", "blank")
-    run("-q", "text", "--print-scores", "-o", "plain", *blank)
-    again = ("text", "--print-scores", "-o", "links", "--resume")
-    failed(run("-q", *again, "--workers", 2), "line 1600: no ||| and no TAB")
-    assert len(list((tmp_path / "links.parts").glob("0*.json"))) == 3
-    assert "1,500 lines are done in links.parts" in run(*again, *blank, "--workers", 1).err
-    assert Path("links").read_bytes() == Path("plain").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("options", "quota", "threads"),
     [((), 2, 2), ((), None, 3), ((), 8, 3), (("--threads", "4"), 2, 4), (("--threads", "1"), 2, 1)],
@@ -224,28 +212,3 @@ def test_signals_end_all_processes(tmp_path: Path, number: int, code: int, group
     assert b"Traceback" not in errors
     assert errors.splitlines()[-1].startswith(b"extract-align: interrupted")
     assert sorted(os.listdir(tmp_path)) == ["text", "toy"]
-
-
-@linux
-def test_killed_it_takes_its_workers_along_and_can_go_on_at_once(tmp_path: Path) -> None:
-    with working(tmp_path, "-o", "links", "--buffer", "500") as (process, _):
-        process.kill()
-        process.wait()
-    text = (tmp_path / "text").read_bytes()
-    for name in ("links", "plain"):
-        command = [sys.executable, "-m", "align", "-q", "-m", "toy/checkpoint.pt", "--device", "cpu"]
-        command += ["--buffer", "500", "-o", name, "--threads", "2", "--layer", "1", "--head", "1"]
-        subprocess.run(command, cwd=tmp_path, input=text, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-
-
-@linux
-def test_a_reader_that_goes_away_ends_all_processes(tmp_path: Path) -> None:
-    with working(tmp_path) as (process, _):
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        process.stdout.close()
-        process.stdin.close()
-        assert process.wait(60) == common.CLOSED_PIPE
-        assert b"Traceback" not in process.stderr.read()

@@ -1,4 +1,4 @@
-"""The search's log-probabilities, step by step, are those of fairseq and transformers; what it does not follow is told."""
+"""The log-probabilities of the search are those of fairseq and transformers, step by step."""
 
 from __future__ import annotations
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import pytest
 
-from align import LinksError, __version__, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
+from align import __version__, evaluate, parse_marked, parse_pharaoh
 from align.cli.common import with_options
 from align.evaluation.gold import LinksWarning
 from align.evaluation.metrics import METRICS, compare, estimate
@@ -37,19 +36,6 @@ def test_intervals_only_where_they_are_wanted() -> None:
     assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
     assert report.systems[1].difference == (0.0, None)
     assert signature(report.signature_parts(), "AER") == f"AER|n:60|v:{__version__}"
-
-
-def test_files(tmp_path: Path) -> None:
-    (tmp_path / "gold").write_text("0-0 1p1 2-2\n0-0\n")
-    (tmp_path / "links").write_text("0-0 1-1\n0-0\n")
-    report = evaluate(read_gold(tmp_path / "gold"), {"links": read_hypotheses(tmp_path / "links")}, samples=0)
-    assert report.systems[0].scores["precision"].value == 1
-    assert report.systems[0].scores["aer"].value == pytest.approx(1 - (2 + 3) / (3 + 3))
-
-
-def test_another_number_of_sentences() -> None:
-    with pytest.raises(LinksError, match="one has 60 sentence pairs, the gold 59"):
-        evaluate(GOLD[1:], {"one": ONE})
 
 
 def test_links_that_would_be_better_read_another_way() -> None:

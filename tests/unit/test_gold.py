@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -12,11 +11,10 @@ from typing import Any
 
 import pytest
 
-import align
-from align import LinksError, Pair, read_gold, read_hypotheses, read_text
+from align import LinksError, Pair, read_gold, read_hypotheses
 from align.cli.common import with_options
 from align.core.types import TextWarning
-from align.evaluation.gold import LinksWarning, match_lengths, warn_if_exchanged
+from align.evaluation.gold import match_lengths
 from align.evaluation.link_formats import make_gold
 
 TEXT = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d", "e"), ("u", "v"), 2)]
@@ -52,25 +50,6 @@ def test_what_the_file_leaves_open_is_told(file: Callable[..., Path]) -> None:
     assert gold.kind == "pharaoh-1-swapped"
     assert read_gold(path, text=TEXT).base == 1  # 2-1 is at the length of its sentence
     assert read_hypotheses(str(path), format="pharaoh", base=0).kind == "pharaoh-0"
-
-
-def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"0-0\nx\n")))
-    with refused("stdin, line 2: 'x' is not a link such as 0-3"):
-        read_gold("-")
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"format": "talq"}, "format is one of pharaoh, talp, "),
-        ({"base": 2}, "base is 0, 1 or None; not 2"),
-        ({"out_of_range": "drop"}, "out_of_range is one of stop, ignore; not 'drop'"),
-    ],
-)
-def test_options_are_checked(options: dict[str, Any], part: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(part)):
-        read_gold("nowhere", **options)
 
 
 def test_out_of_range(file: Callable[..., Path]) -> None:
@@ -112,28 +91,6 @@ def test_the_number_of_pairs(file: Callable[..., Path]) -> None:
     with pytest.warns(TextWarning, match="names no link in 1 of 2 sentences: they are taken to have none"):
         assert read_gold(short.file.name, text=TEXT).links == [{(0, 0)}, frozenset()]
     assert match_lengths([long, long]) == [long, long]
-
-
-def test_gold_and_hypothesis_exchanged(file: Callable[..., Path]) -> None:
-    plain, marked = read_gold(file("0-0\n", "plain")), read_gold(file("0-0 1p1\n", "marked"))
-    with pytest.warns(TextWarning, match="marked tells sure from possible links, and the gold does not"):
-        warn_if_exchanged(plain, [plain, marked])
-    warn_if_exchanged(marked, [plain, marked])
-
-
-def test_a_text_of_two_files(file: Callable[..., Path]) -> None:
-    source, target = file("a b\n\n", "source"), file("x\n\n", "target")
-    assert read_text(str(source), str(target)) == [Pair(("a", "b"), ("x",), 1), Pair((), (), 2)]
-    with pytest.raises(align.DataError, match=r"^s has 2 lines, t has 1: line 2 has no other side$"):
-        read_text(str(source), str(file("x\n", "short")), ("s", "t"))
-
-
-def test_a_warning_is_spelt_for_whoever_reads_it() -> None:
-    warning = LinksWarning(LinksError("odd", file="a", hint="is ‹gold.base=1› right?"))
-    assert (str(warning), warning.error.told(with_options)) == (
-        "a: odd: is base=1 right?",
-        "a: odd: is --gold-format 1-based right?",
-    )
 
 
 def test_links_and_gold_need_no_torch() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
-from align.core.types import TextWarning
 from align.io.compression import import_zstd
 from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
 
@@ -35,16 +34,6 @@ def test_lines_end_at_newline_only_and_lose_carriage_return_and_bom() -> None:
     assert list(read_lines(raw, "x")) == ["a\u2028b\x85c\x0cd", "", "\ufeffe"]
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)]
-)
-def test_packed_files_read_alike(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / f"text{suffix}"
-    path.write_bytes(pack("größe\nb\n".encode()))
-    with open_lines(str(path)) as stream:
-        assert list(read_lines(stream, "x")) == ["größe", "b"]
-
-
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)])
 def test_damaged_packed_files_name_file_and_line(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / f"text{suffix}"
@@ -53,20 +42,6 @@ def test_damaged_packed_files_name_file_and_line(tmp_path: Path, suffix: str, pa
         path.write_bytes(damaged)
         with open_lines(str(path)) as stream, pytest.raises(ValueError, match=r"^some name, line \d+: damaged"):
             list(read_lines(stream, "some name"))
-
-
-def test_damage_between_xz_streams_is_named(tmp_path: Path) -> None:
-    first, second = lzma.compress(b"a\n" * 3), lzma.compress(b"b\n" * 3)
-    for name, data in (("whole", first + second), ("padded", first + bytes(4) + second + bytes(8))):
-        path = tmp_path / f"{name}.xz"
-        path.write_bytes(data)
-        with open_lines(str(path)) as stream:
-            assert list(read_lines(stream, "f")) == ["a"] * 3 + ["b"] * 3
-    for damaged in (first + b"x" + second[1:], first + second[:-5], first + b"garbage", b""):
-        path = tmp_path / "damaged.xz"
-        path.write_bytes(damaged)
-        with open_lines(str(path)) as stream, pytest.raises(DataError, match=r"^f, line \d: damaged compressed data"):
-            list(read_lines(stream, "f"))
 
 
 def test_invalid_utf8_names_file_line_and_byte() -> None:
@@ -134,11 +109,6 @@ def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int
         list(read_parallel(["a"] * sources, ["b"] * targets, ("s", "t")))
 
 
-def test_pairs_are_numbered_from_one() -> None:
-    assert [pair.id for pair in read_parallel(["a", ""], ["b", "c"], ("s", "t"))] == [1, 2]
-    assert [(pair.id, pair.blank) for pair in read_bitext(["a ||| b", ""], "f")] == [(1, False), (2, True)]
-
-
 NUMBERED = "its lines begin with a running number and a TAB: `cut -f 2-` removes the numbers"
 
 
@@ -155,27 +125,6 @@ NUMBERED = "its lines begin with a running number and a TAB: `cut -f 2-` removes
 def test_running_numbers_are_no_words(sources: list[str], targets: list[str], name: str) -> None:
     with pytest.raises(DataError, match=f"^{name}: {NUMBERED}"):
         list(read_parallel(sources, targets, ("s", "t")))
-
-
-@pytest.mark.parametrize(
-    ("sources", "targets"),
-    [
-        (["0\tdas", "2\tein"], ["the", "a"]),
-        (["3\tdas", "7\tdas"], ["3\tthe", "7\tthe"]),
-        (["0 das", "1 ein"], ["0 the", "1 a"]),
-    ],
-)
-def test_other_numbers_are_words(sources: list[str], targets: list[str]) -> None:
-    assert len(list(read_parallel(sources, targets, ("s", "t")))) == len(sources)
-
-
-def test_running_numbers_are_no_source_sentences() -> None:
-    with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
-        list(read_bitext(["0\tdas Haus", "1\tein Haus"], "x"))
-    with pytest.warns(TextWarning, match="a TAB in it"), pytest.raises(DataError, match=f"^x: {NUMBERED}"):
-        list(read_sources(["0\tdas Haus", "1\tein Haus"], "x"))
-    assert len(list(read_bitext(["0 ||| das Haus", "1 ||| ein Haus"], "x"))) == 2
-    assert len(list(read_bitext(["0\tnull", "1\teins"], "x", (1, 2)))) == 2
 
 
 ODD = [b"das ||| the", b"das\tthe\t1", b"\xff ||| a", b"", b"\t", b"a", b"a ||| b ||| c", b"\xe2\x80\xa8", b"x\ty\r"]
@@ -227,8 +176,3 @@ def test_source_sentences_that_look_like_bitext_cause_one_warning(line: str, wha
         assert len(list(read_sources([line, line], "f"))) == 2
     assert [str(warning.message).partition(",")[0] for warning in caught] == ["f"] * bool(what)
     assert all(f"line 1: {what}" in str(warning.message) for warning in caught)
-
-
-def test_more_than_three_bars_are_no_separator() -> None:
-    with pytest.raises(LineError, match="x, line 1: more than three bars in a row"):
-        list(read_bitext(["das Haus |||| the house"], "x"))

@@ -66,24 +66,6 @@ def test_formats_are_told_by_their_looks(text: str, expected: str) -> None:
     assert detect_format(text.split("\n")) == expected
 
 
-def test_two_marks_in_one_file_are_refused() -> None:
-    with refused("links: some possible links are marked with p, others with ?: is this one file?"):
-        read("0p0\n1?1\n")
-
-
-@pytest.mark.parametrize(("format", "mark", "other"), [("talp", "p", "?"), ("question", "?", "p")])
-def test_a_mark_of_another_format_is_refused(format: str, mark: str, other: str) -> None:
-    with refused(f"links, line 2: '{other}' in a line of links such as 3-4 and 3{mark}4"):
-        read(f"0-0\n1{other}1\n", format)
-
-
-def test_a_format_that_is_told_is_not_guessed() -> None:
-    with refused("links, line 1: the link of 1 and 1 is marked as possible"):
-        read("0-0 1p1\n", "pharaoh")
-    with refused("links, line 1: '1 1' is not `sentence source target"):
-        read("1 1\n", "naacl")
-
-
 @pytest.mark.parametrize(
     ("text", "format"),
     [
@@ -132,37 +114,6 @@ def test_damage_is_named_by_file_and_line(text: str, message: str) -> None:
         read(text)
 
 
-@pytest.mark.parametrize(
-    ("line", "token"),
-    [
-        ("A-0\t0-0 1-1", "A-0"),
-        ("0\t0-0 1-1", "0"),
-        ("0-0 1-1 ||| -5.2", "|||"),
-        ("(0, 0), (1, 1)", "(0,"),
-        ("0 0", "0"),
-        ("0-0,1-1", "0-0,1-1"),
-        ("0-0 NULL-1 2-2", "NULL-1"),
-        ("0-0/0.5 1-1/1", "0-0/0.5"),
-        ("0:3-0:3", "0:3-0:3"),
-        ("<0.1 0.9> <0.8 0.2>", "<0.1"),
-    ],
-)
-def test_other_programs_formats_are_refused(line: str, token: str) -> None:
-    with refused(f"links, line 1: {token!r} is not a link such as 0-3"):
-        read(f"{line}\n")
-
-
-@pytest.mark.parametrize("line", ["1 1 2 2", "0 0 1 1", "1 1 2 2 3 3", "S 1 1"])
-def test_pairs_of_numbers_are_no_naacl_links(line: str) -> None:
-    with refused("links, line 1: "):
-        read(f"{line}\n")
-
-
-def test_bytes_that_are_no_text_are_named_by_file_and_line() -> None:
-    with refused("links, line 2: not UTF-8"):
-        read(b"0-0\n\xff\n")
-
-
 # NAACL and GIZA++: pairs by number
 
 
@@ -175,14 +126,6 @@ def test_naacl_leaves_out_sentences_without_links() -> None:
 
 def test_naacl_may_leave_out_many_but_not_any_number() -> None:
     assert len(read(f"{MAX_SILENT + 1} 1 1\n").pairs) == MAX_SILENT + 1
-
-
-def test_giza_parts_are_put_in_order() -> None:
-    three = A3.format(3).replace("({ 1 })", "({ })")
-    file = read(A3.format(2) + three + A3.format(1))
-    both = make_gold([(1, 1), (2, 3)])
-    assert list(file.pairs) == [both, both, make_gold([(2, 3)])]
-    assert list(file.lines) == [7, 1, 4]
 
 
 # Where counting starts
@@ -235,10 +178,6 @@ def test_index_0_where_the_format_counts_from_1_is_refused() -> None:
 
 
 # Renumbering
-
-
-def test_renumbering_keeps_sure_and_possible_apart() -> None:
-    assert renumber_file(read("1-2 3p1\n\n"), 1, True) == [make_gold([(1, 0)], [(0, 2)]), make_gold([])]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import re
 import zlib
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,12 +47,6 @@ def test_links_scores_and_errors() -> None:
     assert (data["gold"], data["model"], data["signature"]) == (True, None, "AER|x")
 
 
-def test_without_gold() -> None:
-    data = data_of(make_page(TEXT, [System("one", NO_LINKS)]))
-    assert data["systems"] == [{"name": "one", "links": 0}]
-    assert "gold" not in data["pairs"][0]
-
-
 def test_attention_is_packed() -> None:
     shares = bytes(range(2 * 1 * 2 * 3))
     attention = Attention("m", "input", ("weight", "norm"), [Cell(1, "all")], Cell(1, "all"), [shares, b""])
@@ -63,13 +56,6 @@ def test_attention_is_packed() -> None:
     assert data["model"] == {
         **{"name": "m", "position": "input", "scores": ["weight", "norm"], "cells": [[1, "all"]], "shown": [1, "all"]}
     }
-
-
-def test_links_of_another_text() -> None:
-    with pytest.raises(ValueError, match="another number of sentence pairs than the 2 of the text"):
-        make_page(TEXT, [System("one", NO_LINKS[:1])])
-    with pytest.raises(ValueError, match="another number"):
-        make_page(TEXT, [System("one", NO_LINKS)], [make_gold([])])
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text(), st.text())

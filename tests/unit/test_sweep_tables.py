@@ -9,7 +9,7 @@ import pytest
 
 from align.core.types import Cell, Head
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
-from align.evaluation.tables import WIDTH, Best
+from align.evaluation.tables import WIDTH
 from align.view.sweep_tables import MAX_HEADS, cell_table, report
 
 
@@ -46,24 +46,6 @@ def test_all_tables_fit_a_terminal(heads: int, gold: bool, reverse: bool) -> Non
     assert lines[-2].startswith("best WITH gold: score=" if gold else "best without gold: score=")
     assert ("each head by itself: wide" in lines) == (heads > MAX_HEADS)
     assert any(f"head {heads}" in line for line in report(found, "sign", wide=True, samples=10).split("\n"))
-
-
-@pytest.mark.parametrize("gold", [True, False])
-def test_the_best_head_stands_for_many(gold: bool) -> None:
-    found = swept(6, 16, gold, reverse=False)
-    columns, rows = cell_table(found, complete=False, named=False)
-    assert [column.key for column in columns[3:]] == ["head_all", "best_head", "best_value", "null"]
-    values = 100 * found.rates() if gold else -found.consistency
-    for n, row in enumerate(rows):
-        position, score, layer = (*np.unravel_index(n // 6, (2, 2)), n % 6)
-        of_setting = values[score, position]
-        of_layer = of_setting[17 * layer : 17 * (layer + 1)]
-        best = int(np.argmin(of_layer[1:])) + 1
-        assert (row["position"], row["score"]) == (POSITIONS[position], SCORES[score])
-        assert row["best_head"] == best
-        for key, head in (("best_value", best), ("head_all", 0)):
-            value = float(abs(of_layer[head]))
-            assert row[key] == (Best(value) if np.argmin(of_setting) == 17 * layer + head else value)
 
 
 def test_what_is_not_defined_is_never_the_best() -> None:

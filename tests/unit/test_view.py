@@ -2,12 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wcwidth import wcswidth
 
 from align import grid, heat_grid
 from align.core.types import Alignment, Pair
@@ -15,15 +13,10 @@ from align.evaluation.link_formats import make_gold
 from align.evaluation.tables import (
     MIN_WIDTH,
     TABLES,
-    WIDTH,
-    Best,
     Column,
-    Interval,
     Rows,
     Value,
     as_text,
-    interval,
-    mark_best,
 )
 from align.view.grid import ERROR_SIGNS, MAX_CELLS, error_grid
 
@@ -63,12 +56,6 @@ def test_error_grid_has_a_sign_for_each_kind_of_link() -> None:
     assert set(ERROR_SIGNS) <= set(drawn)
 
 
-def test_error_grid_without_words_has_the_numbers_of_those_with_links() -> None:
-    drawn = error_grid(frozenset({(1, 10)}), make_gold([(0, 0)], [(2, 0)]))
-    assert drawn == "\n".join(["    1", "  0 0", "0 □ ·", "1 · ✗", "2 ▫ ·"])
-    assert error_grid(frozenset(), make_gold([])) == ""
-
-
 def test_error_grid_of_too_many_words_is_a_line() -> None:
     links = frozenset((n, n) for n in range(20_000))  # 400 million cells
     said = "too large to draw: 20,000 by 20,000 words; a table (TSV, JSON) lists the errors"
@@ -76,10 +63,6 @@ def test_error_grid_of_too_many_words_is_a_line() -> None:
     assert error_grid(frozenset(), make_gold([]), Pair(20_000 * ("a",), 20_000 * ("b",), 1)) == said
     side = int(MAX_CELLS**0.5)
     assert error_grid(frozenset((n, n) for n in range(side)), make_gold([])).count("\n") == side + 2
-
-
-def test_error_grid_keeps_words_from_acting_on_the_terminal() -> None:
-    assert "\x1b" not in error_grid(frozenset(), make_gold([]), Pair(("\x1b[31m",), ("\x1b[0m",), 1))
 
 
 def test_a_grid_that_is_too_wide_ends_in_dots() -> None:
@@ -93,15 +76,6 @@ def test_a_grid_that_is_too_wide_ends_in_dots() -> None:
     heat = heat_grid(alignment, [[1.0, 0.0, 0.0]] * 4, width=11).split("\n")
     assert heat[2:] == ["     i n …", " ich ◆ █ …", "sehe     …", "</s>   ◇ …"]
     assert grid(alignment, width=1).split("\n") == ["     i …", " ich ■ …", "sehe · …"]  # the least there is
-
-
-def test_on_a_terminal_a_grid_is_as_wide_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    alignment = Alignment(Pair(("ich",), ("see",) * 80, 1), {})
-    monkeypatch.setenv("COLUMNS", "50")
-    assert grid(alignment) == grid(alignment, width=0)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert max(map(len, grid(alignment).split("\n"))) in (49, 50)
-    assert grid(alignment, width=0).endswith("· ·")
 
 
 COLUMNS = [Column("system", "the system"), Column("aer", "AER", 1), Column("links", "links"), Column("p", "p", 4)]
@@ -176,24 +150,7 @@ def test_names_are_escaped_in_latex() -> None:
     assert r"100 \%" in written
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_may_have_no_rows(name: str) -> None:
-    written = TABLES[name]([Column("system", "system")], [], "", [])
-    assert json.loads(written)["rows"] == [] if name == "json" else "system" in written
-
-
 WORDS = st.text("ab-_./ 漢[*&|", max_size=60)
-
-
-@given(st.lists(st.tuples(WORDS, WORDS, st.floats(0, 100)), max_size=5))
-def test_text_fits_a_terminal_and_loses_nothing(rows: list[tuple[str, str, float]]) -> None:
-    columns = [Column("a", "system"), Column("n", "AER", 2), Column("b", "rule"), Column("links", "links", wide=True)]
-    table: Rows = [{"a": a, "b": b, "n": n, "links": 12} for a, b, n in rows]
-    lines = as_text(columns, table, "").split("\n")
-    assert max(map(wcswidth, lines)) <= WIDTH
-    written = sorted("".join("".join(lines[2:]).split()))
-    assert written == sorted("".join(f"{a}{n:.2f}{b}" for a, b, n in rows).replace(" ", ""))
-    assert "links" in as_text(columns, table, "", wide=True)
 
 
 def test_names_are_folded_where_a_table_is_too_wide() -> None:
@@ -211,36 +168,6 @@ def test_names_are_folded_where_a_table_is_too_wide() -> None:
     )
     columns += [Column("n0", f"and again {n}", 2) for n in range(6)]
     assert as_text(columns, [row], "").split("\n")[1].startswith("-" * MIN_WIDTH + "  ")  # no narrower than that
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "lines"),
-    [
-        ("text", 2, ["*1.0  0.5–2.0  -6.85", "*1.0      n/a   0.00", " 3.0      n/a  -1.00"]),
-        ("tsv", 2, ["1.0\t0.5 to 2.0\t-6.85", "1.0\tn/a\t0.00", "3.0\tn/a\t-1.00"]),
-        (
-            "latex",
-            6,
-            [
-                r" \textbf{1.0} &   0.5--2.0 & $-$6.85 \\",
-                r" \textbf{1.0} &        n/a &    0.00 \\",
-                r"          3.0 &        n/a & $-$1.00 \\",
-            ],
-        ),
-    ],
-)
-def test_intervals_minus_and_the_best(name: str, first: int, lines: list[str]) -> None:
-    columns = [Column("x", "x", 1), Column("ci", "95 % CI", 1), Column("y", "y", 2)]
-    rows: Rows = [
-        {"x": 1.04, "ci": Interval(0.5, 2), "y": -6.85},
-        {"x": 0.96, "ci": interval(0.5, None), "y": -0.001},
-        {"x": 3.0, "ci": None, "y": -1.0},
-    ]
-    marked = mark_best(columns, rows, {"x": min})  # two are printed alike
-    assert [row["x"] for row in marked] == [Best(1.0), Best(1.0), 3.0]
-    assert mark_best(columns, rows[:1], {"x": min}) == rows[:1]
-    assert TABLES[name](columns, marked, "", ()).split("\n")[first:][: len(rows)] == lines
-    assert json.loads(TABLES["json"](columns, marked, "", ()))["rows"][0] == {"x": 1.0, "ci": [0.5, 2.0], "y": -6.85}
 
 
 LATEX_ROW = re.compile(r"(?:[^\\{}$&%#_^~<>|\x00-\x1f]|\\[a-z]+\{\}|\\[&%$#_{}]|\$-\$|\{[\[*-]?\})*")

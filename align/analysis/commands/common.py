@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from align.cli.args import MethodArgs, ModelArgs, RunArgs, TableArgs, check_files
+from align.cli.args import MethodArgs, ModelArgs, RunArgs, TableArgs
 from align.cli.common import open_output, say
 from align.cli.loading import LANGUAGES, Request, load_models
 from align.cli.options import file_prefix, option, read_group
@@ -97,7 +97,6 @@ def check_text(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("give FILEs of both sides, or -s, and -t where there is another side")
     if args.input and args.source is not None:
         parser.error("either FILEs of both sides, or -s and -t")
-    check_files(parser, text_of(args).files, None)
 
 
 def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:

@@ -18,13 +18,13 @@ from align.analysis.commands.common import (
     common_options,
     publish,
 )
-from align.cli.args import MAX_BEAM, ModelArgs, RunArgs, check_files
-from align.cli.common import run, show_warnings
+from align.cli.args import MAX_BEAM, ModelArgs, RunArgs
+from align.cli.common import run
 from align.cli.gold_args import GoldArgs
 from align.cli.loading import LANGUAGES
 from align.cli.options import add_group, new_parser, number_up_to, seed_number, whole_number
 from align.cli.parser import Parser
-from align.core.types import PARTS, Part, Search, TextWarning
+from align.core.types import PARTS, Part, Search
 from align.evaluation.metrics import SAMPLES, SEED
 
 Argument = Callable[[Any], object]
@@ -144,7 +144,6 @@ def check_layers(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("give --treebank, or --train and --test, or all of them")
     if args.examples == "-":
         parser.error("--examples needs the name of a file: stdout gets the tables")
-    check_files(parser, (args.treebank, args.train, args.test), args.examples, "--examples")
 
 
 def check_seeds(parser: Parser, args: argparse.Namespace) -> None:
@@ -417,6 +416,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(words[1:])
     common = common_options(args)
     command.check(parser, args)
-    check_files(parser, [getattr(args, file) for file in command.files], None)
-    show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: publish(common, name, lambda: command.answer(common, args)))
