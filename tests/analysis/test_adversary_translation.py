@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary.translation import Settings, forced, loss_of, moved, recorded, tell, train
+from align.analysis.adversary.translation import Settings, forced, loss_of, moved, recorded, run, train
 from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair
+from align.evaluation.swept import SCORES
 from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
@@ -37,20 +38,20 @@ def test_attention_and_predictions_are_the_models_own(toy_recorder: MakeRecorder
     groups = cut([encode(recorder, pair) for pair in pairs], 1000)
     for batch, (_, pieces) in zip(batches, groups, strict=True):
         with recorded(model) as attention, torch.no_grad():
-            told, again = (tell(model, batch, attention, score) for score in ("weight", "norm"))
-        assert torch.equal(told.logits, again.logits)
+            (said, weights_read), (again, shares_read) = (run(model, batch, attention, kind) for kind in SCORES)
+        assert torch.equal(said, again)
         own = list(recorder.record(collate(pieces, recorder.pad), [1, 2]))
         weights = torch.cat([layer.weights for layer in own], 1)  # [B, L H, T, S]
         expected = weights.permute(0, 2, 1, 3)[batch.mask]  # [N, L H, S]
-        np.testing.assert_allclose(told.attention.exp(), expected, atol=2e-6)
+        np.testing.assert_allclose(weights_read.exp(), expected, atol=2e-6)
         vectors = [torch.einsum("bhsd,hdo->bhso", layer.values, layer.out_proj).norm(dim=-1) for layer in own]
         norms = weights * torch.cat(vectors, 1)[:, :, None]
         shares = (norms / norms.sum(-1, keepdim=True)).permute(0, 2, 1, 3)[batch.mask]
-        np.testing.assert_allclose(again.attention.exp(), shares, atol=2e-5)
+        np.testing.assert_allclose(shares_read.exp(), shares, atol=2e-5)
         lengths = (batch.source != recorder.pad).sum(1)
         with torch.no_grad():
-            said = model(batch.source, lengths, batch.steps)[0].log_softmax(-1)
-        np.testing.assert_allclose(told.logits, said[batch.mask], atol=2e-5)
+            expected = model(batch.source, lengths, batch.steps)[0].log_softmax(-1)[batch.mask]
+        np.testing.assert_allclose(said, expected, atol=2e-5)
     assert not model.decoder.layers[0].encoder_attn._forward_hooks
 
 

@@ -6,13 +6,24 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from align.analysis.similarity import divergences, embed, measure, nearest, similarity
+from align.analysis.similarity import divergences, embed, js, measure, similarity
 from align.core.errors import DataError
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 TEXTS = [tokens("das Haus ist ##t alt , </s>"), tokens("wir sehen . </s>")]
 PAIRS = [Pair(("a",), (), n) for n in (1, 2)]
+
+
+def test_js_is_that_of_scipy() -> None:
+    draw = np.random.default_rng(1)
+    p, q = draw.dirichlet(np.full(7, 0.3), (3, 50)), draw.dirichlet(np.ones(7), (3, 50))
+    np.testing.assert_allclose(js(p, q), jensenshannon(p, q, axis=-1) ** 2, rtol=1e-10)
+    one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    assert (js(one, one), js(one, other)) == (0, pytest.approx(np.log(2)))
+    narrow = p.astype(np.float32)
+    assert (js(narrow, narrow) >= 0).all()
+    assert js(narrow, p).max() < 1e-6
 
 
 def test_divergences_are_those_of_scipy() -> None:
@@ -26,16 +37,15 @@ def test_divergences_are_those_of_scipy() -> None:
 
 def test_means_are_over_all_rows_of_a_text() -> None:
     maps = [random_maps(one, one, seed=n) for n, one in enumerate(TEXTS)]
-    found = measure(MadeModel([{"encoder": one} for one in maps]), PAIRS, ["encoder"])["encoder"]
-    totals = [divergences(one.weights.reshape(6, *one.weights.shape[2:])) for one in maps]
-    np.testing.assert_allclose(found.mean("weight"), sum(totals) / 11)
-    assert found.mean("norm")[0, 1] != found.mean("weight")[0, 1]
-    assert found.name(4) == "2-2"
-
-
-def test_the_nearest_head_is_never_the_head_itself() -> None:
-    distances = np.array([[0, 0.3, 0.2], [0.3, 0, 0.5], [0.2, 0.5, 0]])
-    assert nearest(distances) == [(2, 0.2), (0, 0.3), (0, 0.2)]
+    model = MadeModel([{"encoder": one} for one in maps])
+    means, rows = measure(model, PAIRS, ["encoder"])
+    expected = sum(divergences(one.weights.reshape(6, *one.weights.shape[2:])) for one in maps) / 11
+    np.testing.assert_allclose(means["encoder"]["weight"], expected)
+    assert rows == {"encoder": 11}
+    table = similarity(model, PAIRS, ["encoder"]).tables["heads"].rows
+    row = next(row for row in table if (row["measure"], row["head"]) == ("a", "2-2"))
+    others = np.delete(means["encoder"]["weight"][4], 4)
+    assert (row["distance"], row["mean"]) == pytest.approx((others.min(), others.mean()))
 
 
 def test_heads_that_lie_in_a_plane_come_to_lie_as_far_apart() -> None:
@@ -47,20 +57,12 @@ def test_heads_that_lie_in_a_plane_come_to_lie_as_far_apart() -> None:
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-9)
 
 
-def test_a_single_head_is_like_no_other() -> None:
-    model = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0], (1, 1))}], (1, 1))
+def test_too_few_heads_or_lines() -> None:
+    alone = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0], (1, 1))}], (1, 1))
     with pytest.raises(DataError, match="the encoder of made:de-en@0000000 has one head"):
-        similarity(model, PAIRS, ["encoder"])
-
-
-def test_two_heads_and_layers_of_one_head() -> None:
+        similarity(alone, PAIRS, ["encoder"])
     model = MadeModel([{"encoder": random_maps(one, one, (2, 1))} for one in TEXTS], (2, 1))
-    rows = similarity(model, PAIRS, ["encoder"]).tables["layers"].rows
-    assert rows[0]["within"] is None
-
-
-def test_nothing_to_read() -> None:
-    model = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0])}])
+    assert similarity(model, PAIRS, ["encoder"]).tables["layers"].rows[0]["within"] is None
     model._maps = [{}, {}]
     with pytest.raises(DataError, match="no line that the model can read"):
         similarity(model, PAIRS, ["encoder"])

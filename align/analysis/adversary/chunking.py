@@ -9,23 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
-from align.analysis.adversary import losses
-from align.analysis.adversary.losses import Distance, adversarial_loss, distance, safe_point
-from align.analysis.adversary.tagger import (
-    Batch,
-    Learning,
-    Probe,
-    Tagged,
-    Tagger,
-    Vocabulary,
-    learn,
-    read,
-    tags_of,
-    uniform,
-)
-from align.analysis.data import chunks
+from align.analysis.adversary.losses import Distance, Output, adversarial_loss, distance
+from align.analysis.adversary.tagger import Batch, Learning, Probe, Tagged, Tagger, Vocabulary, learn, read, uniform
+from align.analysis.data.chunks import Sentence, count_chunks
 from align.analysis.plots import curves
 from align.evaluation.metrics import Estimate, estimate
 from align.evaluation.tables import Interval, interval, percent
@@ -39,87 +27,15 @@ class Model(NamedTuple):
     """A trained tagger, its F1 on the test text, and its distance from the original; None for the original."""
 
     name: str
-    tagger: Tagger
+    tagger: nn.Module
     f1: Estimate
     distance: Distance | None
     weight: float | None = None
 
 
-class Chunking:
-    """The chunking task: trains models on one text, and measures them on another."""
-
-    def __init__(self, train: Sequence[chunks.Sentence], test: Sequence[chunks.Sentence], learning: Learning) -> None:
-        self._vocabulary = Vocabulary(train)
-        self._train = self._vocabulary.batches(train)
-        self._test = self._vocabulary.batches(test, READ_AT_ONCE)
-        self._gold = [sentence.tags for sentence in test]
-        self._learning = learning
-        self._uniform = [uniform(batch, learning.heads) for batch in self._train]
-        self._uniform_test = [uniform(batch, learning.heads) for batch in self._test]
-        self._original: list[losses.Sentence] = []
-
-    def original(self) -> Model:
-        """Train the tagger that all others are compared with; must be called first."""
-        tagger = learn(Tagger, self._vocabulary, self._train, self._learning)
-        outputs = read(tagger, self._test)
-        self._original = list(_sentences(outputs, self._test))
-        return Model("original", tagger, self._f1(outputs), None)
-
-    def other_seed(self, seed: int) -> Model:
-        """Train a tagger with another seed."""
-        tagger = learn(Tagger, self._vocabulary, self._train, self._learning._replace(seed=seed))
-        return self._model(f"seed {seed}", tagger, read(tagger, self._test))
-
-    def with_uniform_attention(self) -> Model:
-        """Train a tagger whose attention is the same for all words."""
-        tagger = learn(Tagger, self._vocabulary, self._train, self._learning, attention=self._uniform)
-        return self._model("uniform", tagger, read(tagger, self._test, self._uniform_test))
-
-    def adversary(self, original: Model, weight: float, divergence: str) -> Model:
-        """Train a tagger, with the next seed, on the original's predictions and away from its attention."""
-        outputs_of_original = read(original.tagger, self._train)
-
-        def loss(output: Tagged, batch: Batch, number: int) -> Tensor:
-            expected = outputs_of_original[number]
-            attention, original_attention = (
-                tagged.attention.transpose(1, 2)[batch.mask] for tagged in (output, expected)
-            )  # [N, H, T]
-            tags, original_tags = output.tags[batch.mask], expected.tags[batch.mask]  # [N, K]
-            return adversarial_loss(tags, original_tags, attention, original_attention, weight, divergence)
-
-        learning = self._learning._replace(seed=self._learning.seed + 1)
-        tagger = learn(Tagger, self._vocabulary, self._train, learning, loss)
-        return self._model(f"adversary {weight:g}", tagger, read(tagger, self._test), weight)
-
-    def probe(self, guide: Model | None) -> Estimate:
-        """Return F1 of a perceptron with the attention of a model, or with uniform attention."""
-        texts = ((self._train, self._uniform), (self._test, self._uniform_test))
-        attention = [
-            [output.attention for output in read(guide.tagger, batches)] if guide else even for batches, even in texts
-        ]
-        probe = learn(Probe, self._vocabulary, self._train, self._learning, attention=attention[0])
-        return self._f1(read(probe, self._test, attention[1]))
-
-    def _model(self, name: str, tagger: Tagger, outputs: Sequence[Tagged], weight: float | None = None) -> Model:
-        from_original = distance(self._original, _sentences(outputs, self._test))
-        return Model(name, tagger, self._f1(outputs), from_original, weight)
-
-    def _f1(self, outputs: Sequence[Tagged]) -> Estimate:
-        counts = chunks.count_chunks(self._gold, tags_of(outputs, self._test, self._vocabulary))
-        return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
-
-
-def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[losses.Sentence]:
-    """Yield a model's output for each sentence, without padding."""
-    for output, batch in zip(outputs, batches, strict=True):
-        probabilities, attention = output.tags.exp().numpy(), output.attention.exp().numpy()
-        for b, t in enumerate(batch.mask.sum(1).tolist()):
-            yield losses.Sentence(probabilities[b, :t], attention[b, :, :t, :t])
-
-
 def exclusive(
-    train: Sequence[chunks.Sentence],
-    test: Sequence[chunks.Sentence],
+    train: Sequence[Sentence],
+    test: Sequence[Sentence],
     weights: Sequence[float],
     divergence: str = "js",
     seeds: Sequence[int] = (2, 3),
@@ -136,35 +52,79 @@ def exclusive(
         threshold: total variation distance of the safe point; None for the mean of the other seeds'.
         learning: settings of all trainings; its seed is the original's.
     """
+    settings = learning or Learning()
+    vocabulary = Vocabulary(train)
+    batches, test_batches = vocabulary.batches(train), vocabulary.batches(test, READ_AT_ONCE)
+    even, test_even = ([uniform(batch, settings.heads) for batch in text] for text in (batches, test_batches))
+    original_outputs: list[Output] = []
 
-    def report(model: Model) -> Model:
-        say(f"{model.name}: F1 {percent(model.f1.value) or 0:.1f}")
+    def score(outputs: Sequence[Tagged]) -> Estimate:
+        counts = count_chunks([sentence.tags for sentence in test], vocabulary.best_tags(outputs, test_batches))
+        return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
+
+    def measure(
+        name: str, tagger: nn.Module, attention: Sequence[Tensor] | None = None, weight: float | None = None
+    ) -> Model:
+        outputs = read(tagger, test_batches, attention)
+        apart = distance(original_outputs, _sentences(outputs, test_batches)) if original_outputs else None
+        model = Model(name, tagger, score(outputs), apart, weight)
+        say(f"{name}: F1 {percent(model.f1.value) or 0:.1f}")
         return model
 
-    task = Chunking(train, test, learning or Learning())
-    original = report(task.original())
-    others = [report(task.other_seed(seed)) for seed in seeds]
-    even = report(task.with_uniform_attention())
-    adversaries = [report(task.adversary(original, weight, divergence)) for weight in weights]
-    distances = [model.distance for model in adversaries if model.distance]
+    original = measure("original", learn(Tagger, vocabulary, batches, settings))
+    original_outputs += _sentences(read(original.tagger, test_batches), test_batches)
+    others = [
+        measure(f"seed {seed}", learn(Tagger, vocabulary, batches, settings._replace(seed=seed))) for seed in seeds
+    ]
+    tagger = learn(Tagger, vocabulary, batches, settings, attention=even)
+    others.append(measure("uniform", tagger, test_even))
+
+    # Adversaries learn from the original's predictions, with the next seed, and away from its attention.
+    expected = read(original.tagger, batches)
+    adversaries: list[Model] = []
+    for weight in weights:
+
+        def loss(output: Tagged, batch: Batch, number: int, weight: float = weight) -> Tensor:
+            said, of_original = (
+                (tagged.tags[batch.mask], tagged.attention.transpose(1, 2)[batch.mask])  # [N, K] and [N, H, T]
+                for tagged in (output, expected[number])
+            )
+            return adversarial_loss(said[0], of_original[0], said[1], of_original[1], weight, divergence)
+
+        tagger = learn(Tagger, vocabulary, batches, settings._replace(seed=settings.seed + 1), loss)
+        adversaries.append(measure(f"adversary {weight:g}", tagger, weight=weight))
+
+    # The safe point is the largest JSD of attention among the adversaries that say nearly the same.
     origin = "as asked for"
     if threshold is None:
-        threshold = float(np.mean([model.distance.tvd for model in others if model.distance]))
+        threshold = float(np.mean([model.distance.tvd for model in others[:-1] if model.distance]))
         origin = "that of the other seeds"
-    best = safe_point(distances, threshold)
-    safe = None if best is None else adversaries[best]
-    guides = {model.name: model for model in (original, safe, adversaries[-1]) if model}
-    probes = {"uniform": task.probe(None), **{name: task.probe(model) for name, model in guides.items()}}
+    distances = [model.distance for model in adversaries if model.distance]
+    near = [n for n, apart in enumerate(distances) if apart.tvd <= threshold]
+    best = max(near, key=lambda n: distances[n].js, default=None)
+    point = "no safe point: no adversary has a TVD"
+    if best is not None:
+        point = f"safe point: JSD {distances[best].js:.3f} ({adversaries[best].name}), the largest with a TVD"
+
+    # Perceptrons that are guided by frozen attention.
+    guides = [original, *([] if best is None else [adversaries[best]]), adversaries[-1]]
+    attention = {"uniform": (even, test_even)}
+    for model in guides:
+        of_train, of_test = (read(model.tagger, text) for text in (batches, test_batches))
+        attention[model.name] = [tagged.attention for tagged in of_train], [tagged.attention for tagged in of_test]
+    probes = []
+    for name, (known, test_known) in attention.items():
+        probe = learn(Probe, vocabulary, batches, settings, attention=known)
+        probes.append([name, *_percents(score(read(probe, test_batches, test_known)))])
+
     rows = []
-    for model in (original, *others, even, *adversaries):
+    for model in (original, *others, *adversaries):
         apart, side = model.distance, ""
         if model.weight is not None and apart:
             closer = best is not None and apart.js <= distances[best].js
-            side = "safe point" if model is safe else "before" if closer else "beyond"
+            side = "before" if closer else "beyond"
+            side = "safe point" if best is not None and model is adversaries[best] else side
         rows.append([model.name, model.weight, *_percents(model.f1), *(apart[:4] if apart else [None] * 4), side])
-    point = "no safe point: no adversary has a TVD"
-    if best is not None and safe:
-        point = f"safe point: JSD {distances[best].js:.3f} ({safe.name}), the largest with a TVD"
     tables = {
         "models": make_table(
             "model | lambda + | f1: F1, % .1 | interval: 95 % interval .1 | tvd: TVD .3 | js: JSD .3 | "
@@ -177,21 +137,29 @@ def exclusive(
         ),
         "probes": make_table(
             "attention: attention of | f1: F1, % .1 | interval: 95 % interval .1",
-            [[name, *_percents(f1)] for name, f1 in probes.items()],
+            probes,
             "probes: perceptrons without positions, guided by the frozen attention of a model",
         ),
     }
-    points = {model.name: np.array([model.distance[:4]]) for model in (*others, even) if model.distance}
-    points["adversaries"] = np.array([apart[:4] for apart in distances])  # TVD, JSD, JSD matched, rank correlation
-    ends = np.array([[0.0, threshold], [points["adversaries"][:, 1].max(), threshold]])
-    names = ["adversaries", *(model.name for model in (*others, even))]
-    lines = {name: points[name][:, [1, 0]] for name in names} | {"threshold": ends}
-    ranks = {"adversaries": points["adversaries"][:, [1, 3]]}
+    points = np.array([apart[:4] for apart in distances])  # TVD, JSD, JSD matched, rank correlation
+    lines = {"adversaries": points[:, [1, 0]]}
+    lines |= {model.name: np.array([[model.distance.js, model.distance.tvd]]) for model in others if model.distance}
+    lines["threshold"] = np.array([[0.0, threshold], [points[:, 1].max(), threshold]])
     figures = {
         "curve": curves(lines, "JSD of attention, nats", "TVD of predictions", ""),
-        "ranks": curves(ranks, "JSD of attention, nats", "rank correlation of attention", ""),
+        "ranks": curves(
+            {"adversaries": points[:, [1, 3]]}, "JSD of attention, nats", "rank correlation of attention", ""
+        ),
     }
     return Finding(tables, figures)
+
+
+def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[Output]:
+    """Yield a model's output for each sentence, without padding."""
+    for output, batch in zip(outputs, batches, strict=True):
+        probabilities, attention = output.tags.exp().numpy(), output.attention.exp().numpy()
+        for b, t in enumerate(batch.mask.sum(1).tolist()):
+            yield probabilities[b, :t], attention[b, :, :t, :t]
 
 
 def _percents(f1: Estimate) -> tuple[float | None, Interval | None]:

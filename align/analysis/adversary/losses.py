@@ -9,7 +9,7 @@ Letters: N words, H heads, S columns that a head attends to.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 from torch import Tensor
 
-from align.analysis.similarity import js, tvd
+from align.analysis.similarity import js
 
 Doubles = NDArray[np.float64]
 
@@ -56,11 +56,8 @@ def adversarial_loss(
     return likelihood - weight * away
 
 
-class Sentence(NamedTuple):
-    """A model's predictions for T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
-
-    logits: NDArray[Any]
-    attention: NDArray[Any]
+Output = tuple[NDArray[Any], NDArray[Any]]
+"""A model's predictions for T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
 
 
 class Distance(NamedTuple):
@@ -76,34 +73,19 @@ class Distance(NamedTuple):
     heads: Doubles  # `js` of each head `[H]`
 
 
-def distance(original: Iterable[Sentence], adversary: Iterable[Sentence]) -> Distance:
-    """Return the distance of a model from the original on the same sentences."""
-    predictions = []
-    head_distances: list[Doubles] = []
-    ranks: list[Doubles] = []
-    for a, b in zip(original, adversary, strict=True):
-        predictions.append(tvd(a.logits, b.logits))
-        head_distances.append(js(a.attention[:, None], b.attention[None]))  # [H, H, T]
-        ranks.append(rank_correlation(a.attention, b.attention).ravel())
-    between = np.concatenate(head_distances, -1).mean(-1)  # [H, H]
-    matched = between[linear_sum_assignment(between)].mean()
-    known = np.concatenate(ranks)
-    known = known[np.isfinite(known)]
-    mean = float(known.mean()) if len(known) else math.nan
-    heads = np.diag(between)
-    return Distance(float(np.concatenate(predictions).mean()), float(heads.mean()), float(matched), mean, heads)
-
-
-def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> Doubles:
-    """Return Spearman's correlation of rows `[..., S]`: `[...]`, NaN where either row is constant."""
-    ranks = [rankdata(x, axis=-1) for x in (a, b)]
-    first, second = (x - x.mean(-1, keepdims=True) for x in ranks)
-    with np.errstate(invalid="ignore"):
-        correlation: Doubles = (first * second).sum(-1) / np.sqrt((first**2).sum(-1) * (second**2).sum(-1))
-    return correlation
-
-
-def safe_point(points: Sequence[Distance], threshold: float) -> int | None:
-    """Return the index of the point of the largest JSD among those with a TVD of at most `threshold`, if any."""
-    safe = [n for n, point in enumerate(points) if point.tvd <= threshold]
-    return max(safe, key=lambda n: points[n].js, default=None)
+def distance(original: Iterable[Output], adversary: Iterable[Output]) -> Distance:
+    """Return the distance of a model from the original, from their outputs for the same sentences."""
+    tvd, between, correlations = [], [], []
+    for (predicted, attention), (other_predicted, other_attention) in zip(original, adversary, strict=True):
+        tvd.append(np.abs(np.asarray(predicted, np.float64) - other_predicted).sum(-1) / 2)  # [T]
+        between.append(js(attention[:, None], other_attention[None]))  # [H, H, T]
+        first, second = (rankdata(x, axis=-1) - (x.shape[-1] + 1) / 2 for x in (attention, other_attention))
+        with np.errstate(invalid="ignore"):
+            correlation = (first * second).sum(-1) / np.sqrt((first**2).sum(-1) * (second**2).sum(-1))  # [H, T]
+        correlations.append(correlation[np.isfinite(correlation)])
+    heads = np.concatenate(between, -1).mean(-1)  # [H, H]
+    matched = heads[linear_sum_assignment(heads)].mean()
+    known = np.concatenate(correlations)
+    ranks = float(known.mean()) if len(known) else math.nan
+    own = np.diag(heads)
+    return Distance(float(np.concatenate(tvd).mean()), float(own.mean()), float(matched), ranks, own)

@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import nll_loss
+from torch.nn.utils.rnn import pad_sequence
 
 from align.analysis.data.chunks import Sentence
 
-PAD, UNKNOWN = 0, 1
+UNKNOWN = 1
+"""Id of unknown values; 0 is padding."""
 
 SUFFIX = 3
 """Length in letters of the suffix feature."""
@@ -27,8 +30,8 @@ WORDS_IN_BATCH = 700
 
 def shape_of(word: str) -> str:
     """Return the shape of a word: A, a and 0 for runs of capitals, small letters and digits, others once per run."""
-    kinds = ["A" if c.isupper() else "a" if c.isalpha() else "0" if c.isdigit() else c for c in word]
-    return "".join(kind for n, kind in enumerate(kinds) if n == 0 or kind != kinds[n - 1])[:6]
+    kinds = ("A" if c.isupper() else "a" if c.isalpha() else "0" if c.isdigit() else c for c in word)
+    return "".join(kind for kind, _ in groupby(kinds))[:6]
 
 
 FEATURES: tuple[tuple[Callable[[str], str], int], ...] = (
@@ -75,20 +78,28 @@ class Vocabulary:
             if groups[-1] and len(sentences[n].words) * (len(groups[-1]) + 1) > words:
                 groups.append([])
             groups[-1].append(n)
-        return [self._batch(sentences, group) for group in groups]
-
-    def _batch(self, sentences: Sequence[Sentence], numbers: list[int]) -> Batch:
         tag_ids = {tag: n for n, tag in enumerate(self.tags)}
-        shape = (len(numbers), max(len(sentences[n].words) for n in numbers))
-        features = np.full((*shape, len(FEATURES)), PAD)
-        tags, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
-        for b, sentence in enumerate(sentences[n] for n in numbers):
-            t = len(sentence.words)
-            for f, (feature, _) in enumerate(FEATURES):
-                features[b, :t, f] = [self._ids[f].get(feature(word), UNKNOWN) for word in sentence.words]
-            tags[b, :t] = [tag_ids.get(tag, 0) for tag in sentence.tags]
-            mask[b, :t] = True
-        return Batch(torch.from_numpy(features), torch.from_numpy(tags), torch.from_numpy(mask), numbers)
+        made = []
+        for numbers in groups:
+            words_of = [sentences[n].words for n in numbers]
+            features = [torch.tensor([self._features(word) for word in text]) for text in words_of]
+            tags = [torch.tensor([tag_ids.get(tag, 0) for tag in sentences[n].tags]) for n in numbers]
+            lengths = torch.tensor([[len(text)] for text in words_of])
+            padded = pad_sequence(features, batch_first=True)  # [B, T, F]
+            mask = torch.arange(padded.shape[1]) < lengths
+            made.append(Batch(padded, pad_sequence(tags, batch_first=True), mask, numbers))
+        return made
+
+    def _features(self, word: str) -> list[int]:
+        return [ids.get(feature(word), UNKNOWN) for ids, (feature, _) in zip(self._ids, FEATURES, strict=True)]
+
+    def best_tags(self, outputs: Sequence[Tagged], batches: Sequence[Batch]) -> list[list[str]]:
+        """Return the most likely tag of each word, with sentences in the order of their text."""
+        tags: dict[int, list[str]] = {}
+        for output, batch in zip(outputs, batches, strict=True):
+            for row, mask, number in zip(output.tags.argmax(-1), batch.mask, batch.numbers, strict=True):
+                tags[number] = [self.tags[n] for n in row[mask].tolist()]
+        return [tags[n] for n in range(len(tags))]
 
 
 NEVER = -1e4
@@ -215,26 +226,18 @@ def uniform(batch: Batch, heads: int) -> Tensor:
     return logs[:, None, None].expand(-1, heads, batch.mask.shape[1], -1)
 
 
-Loss = Callable[[Tagged, Batch, int], Tensor]
-"""Training loss of a model's output for a batch, and the index of the batch."""
-
-
-def gold_loss(tagged: Tagged, batch: Batch, number: int = 0) -> Tensor:
-    """Return the mean negative log-likelihood of the batch's own tags."""
-    return nn.functional.nll_loss(tagged.tags[batch.mask], batch.tags[batch.mask])
-
-
 def learn(
     kind: Callable[[Vocabulary, Learning], nn.Module],
     vocabulary: Vocabulary,
     batches: Sequence[Batch],
     learning: Learning,
-    loss: Loss = gold_loss,
+    loss: Callable[[Tagged, Batch, int], Tensor] | None = None,
     attention: Sequence[Tensor] | None = None,
 ) -> Any:
     """Train a new Tagger or Probe; on one thread the result depends on nothing random but the seed.
 
     Args:
+        loss: of a model's output for a batch, and the number of the batch; None for that of the batch's own tags.
         attention: logarithms of attention weights in each batch, in place of the model's own.
     """
     with torch.random.fork_rng(devices=[]):
@@ -247,8 +250,11 @@ def learn(
         )
         for _ in range(learning.epochs):
             for n in torch.randperm(len(batches)).tolist():
+                batch = batches[n]
+                output = model(batch, attention[n] if attention else None)
+                losses = loss(output, batch, n) if loss else nll_loss(output.tags[batch.mask], batch.tags[batch.mask])
                 optimizer.zero_grad()
-                torch.autograd.backward(loss(model(batches[n], attention[n] if attention else None), batches[n], n))
+                torch.autograd.backward(losses)
                 optimizer.step()
                 schedule.step()
     return model.eval().requires_grad_(False)
@@ -258,12 +264,3 @@ def learn(
 def read(model: nn.Module, batches: Iterable[Batch], attention: Sequence[Tensor] | None = None) -> list[Tagged]:
     """Return a model's output for each batch, with its own attention or the given one."""
     return [model(batch, attention[n] if attention else None) for n, batch in enumerate(batches)]
-
-
-def tags_of(tagged: Sequence[Tagged], batches: Sequence[Batch], vocabulary: Vocabulary) -> list[list[str]]:
-    """Return the most likely tag of each word, with sentences in the order of their text."""
-    tags: dict[int, list[str]] = {}
-    for output, batch in zip(tagged, batches, strict=True):
-        for row, mask, number in zip(output.tags.argmax(-1), batch.mask, batch.numbers, strict=True):
-            tags[number] = [vocabulary.tags[n] for n in row[mask].tolist()]
-    return [tags[n] for n in range(len(tags))]

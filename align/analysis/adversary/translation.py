@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from align.analysis.adversary.losses import Distance, Sentence, adversarial_loss, distance
+from align.analysis.adversary.losses import Distance, Output, adversarial_loss, distance
 from align.analysis.models.native import own_model
 from align.analysis.plots import curves
 from align.analysis.recording import split_heads
@@ -35,7 +35,7 @@ from align.models.fairseq.architecture import attention_of
 from align.models.recorder import ModelRecorder
 from align.view.findings import Finding, Table, make_table
 
-LEAST = 1e-30
+MIN_WEIGHT = 1e-30
 """Lower bound of weights before their logarithm is taken."""
 
 
@@ -58,13 +58,6 @@ class Forced(NamedTuple):
     steps: Tensor
     target: Tensor
     mask: Tensor
-
-
-class Output(NamedTuple):
-    """Log-probabilities of pieces `[N, V]`, and logarithms of the cross-attention of all layers `[N, L H, S]`."""
-
-    logits: Tensor
-    attention: Tensor
 
 
 def forced(recorder: ModelRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
@@ -101,12 +94,15 @@ def recorded(model: Any) -> Iterator[list[Tensor]]:
         yield maps
 
 
-def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> Output:
-    """Return a model's predictions and cross-attention for a batch.
+def run(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> tuple[Tensor, Tensor]:
+    """Run a model on a batch.
 
     Args:
         attention: the list that `recorded` yields for this model.
         score: "weight" for attention weights, "norm" for norms of weighted vectors as shares of their row's sum.
+
+    Returns:
+        Log-probabilities of pieces `[N, V]`, and logarithms of the cross-attention of all layers `[N, L H, S]`.
     """
     attention.clear()
     with torch.no_grad():
@@ -120,16 +116,15 @@ def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "wei
         weights = weights * norms[:, :, :, None]
         weights = weights / weights.sum(-1, keepdim=True)
     by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.mask]  # [N, L H, S]
-    return Output(log_probabilities, by_step.clamp_min(LEAST).log())
+    return log_probabilities, by_step.clamp_min(MIN_WEIGHT).log()
 
 
 @torch.no_grad()
 def _norms(attention: Any, encoded: Any) -> Tensor:
     """Return `||f(x)||` of the encoder's output for each head of fairseq's module `[H, B, S]`."""
     values = attention.v_proj(encoded["encoder_out"][0])  # [S, B, H d]
-    heads = attention.num_heads
-    out_proj = split_heads(attention.out_proj.weight, heads)  # [H, d, D]
-    values = values.view(*values.shape[:2], heads, -1).permute(2, 1, 0, 3)  # [H, B, S, d]
+    out_proj = split_heads(attention.out_proj.weight, attention.num_heads)  # [H, d, D]
+    values = values.view(*values.shape[:2], attention.num_heads, -1).permute(2, 1, 0, 3)  # [H, B, S, d]
     return torch.stack([(vectors @ out).norm(dim=-1) for vectors, out in zip(values, out_proj, strict=True)])
 
 
@@ -151,12 +146,10 @@ def train(original: Any, batches: Sequence[Forced], options: Settings, weight: f
             order = order or torch.randperm(len(batches), generator=draw).tolist()
             batch = batches[order.pop()]
             with torch.no_grad():
-                expected = tell(original, batch, before, options.moved)
-            output = tell(model, batch, after, options.moved)
+                expected, expected_attention = run(original, batch, before, options.moved)
+            said, attention = run(model, batch, after, options.moved)
             optimizer.zero_grad()
-            loss = adversarial_loss(
-                output.logits, expected.logits, output.attention, expected.attention, weight, options.divergence
-            )
+            loss = adversarial_loss(said, expected, attention, expected_attention, weight, options.divergence)
             torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
@@ -169,19 +162,19 @@ def loss_of(model: Any, batches: Sequence[Forced]) -> float:
     total, count = 0.0, 0
     with recorded(model) as attention:
         for batch in batches:
-            log_probabilities = tell(model, batch, attention).logits
-            total += float(torch.nn.functional.nll_loss(log_probabilities, batch.target[batch.mask], reduction="sum"))
-            count += len(log_probabilities)
+            said, _ = run(model, batch, attention)
+            total += float(torch.nn.functional.nll_loss(said, batch.target[batch.mask], reduction="sum"))
+            count += len(said)
     return total / count
 
 
 @torch.no_grad()
-def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") -> Iterator[Sentence]:
+def outputs(model: Any, batches: Sequence[Forced], score: Score = "weight") -> Iterator[Output]:
     """Yield a model's predictions for each batch, as one row of steps, and its attention `[L H, N, S]`."""
     with recorded(model) as attention:
         for batch in batches:
-            output = tell(model, batch, attention, score)
-            yield Sentence(output.logits.exp().numpy(), output.attention.exp().transpose(0, 1).numpy())
+            said, by_step = run(model, batch, attention, score)
+            yield said.exp().numpy(), by_step.exp().transpose(0, 1).numpy()
 
 
 class Measured(NamedTuple):
@@ -194,13 +187,12 @@ class Measured(NamedTuple):
     distances: Mapping[Score, Distance]
     sweep: Sweep  # links at every layer and head
 
-
-def chosen(swept: Sweep, score: int) -> tuple[int, int]:
-    """Return the position and the layer, as an index in `cells`, whose links are most consistent; gold is not used."""
-    layers = np.array([cell.head == "all" for cell in swept.cells])
-    values = np.where(layers, swept.consistency[score], -np.inf)  # [2, C]
-    position, cell = np.unravel_index(np.argmax(values), values.shape)
-    return int(position), int(cell)
+    def chosen(self, score: int) -> tuple[int, int]:
+        """Return the position and the cell of the layer whose links are most consistent; gold is not used."""
+        layers = np.array([cell.head == "all" for cell in self.sweep.cells])
+        values = np.where(layers, self.sweep.consistency[score], -np.inf)  # [2, C]
+        position, cell = np.unravel_index(np.argmax(values), values.shape)
+        return int(position), int(cell)
 
 
 def moved(
@@ -222,29 +214,25 @@ def moved(
     original = own_model(recorder)
     training_batches = forced(recorder, tuning, options.batch_tokens, file)
     held_out_batches = forced(recorder, held_out, options.batch_tokens, file)
-
-    def measure(name: str, model: Any, weight: float | None = None) -> Measured:
-        distances = {
-            score: distance(sentences(original, held_out_batches, score), sentences(model, held_out_batches, score))
-            for score in (SCORES if weight is not None else ())
-        }
+    models = []
+    for weight in (None, *options.weights):
+        model, name, distances = original, "original", {}
+        if weight is not None:
+            model, name = train(original, training_batches, options, weight), f"adversary {weight:g}"
+            for score in SCORES:
+                both = (outputs(each, held_out_batches, score) for each in (original, model))
+                distances[score] = distance(*both)
         trained = recorder.with_transformer(attention_of(model, recorder.name).transformer)
         linked = sweep(Aligner(Direction(trained), too_long="blank"), text, gold)
         loss = loss_of(model, held_out_batches)
         say(f"{name}: loss {loss:.3f}" + (f", JSD {distances[options.moved].js:.3f}" if distances else ""))
-        return Measured(name, weight, loss, distances, linked)
+        models.append(Measured(name, weight, loss, distances, linked))
 
-    models = [measure("original", original)]
-    for weight in options.weights:
-        models.append(measure(f"adversary {weight:g}", train(original, training_batches, options, weight), weight))
-
-    def moves(row: Callable[[Measured], float]) -> Any:
-        return np.array([(m.distances[options.moved].js if m.distances else 0.0, row(m)) for m in models])
-
-    lines = {
-        f"AER, {score}": moves(lambda m, n=n: 100 * float(m.sweep.rates()[n][chosen(m.sweep, n)]))  # type: ignore[misc]
-        for n, score in enumerate(SCORES)
-    }
+    lines = {}
+    for n, score in enumerate(SCORES):
+        moves = [model.distances[options.moved].js if model.distances else 0.0 for model in models]
+        rates = [100 * float(model.sweep.rates()[n][model.chosen(n)]) for model in models]
+        lines[f"AER, {score}"] = np.stack((moves, rates), 1)
     figure = curves(lines, f"JSD of cross-attention by {options.moved}, nats", "AER, %", "")
     tables = {"models": _model_table(models), "layers": _layer_table(models, recorder.heads)}
     return Finding(tables, {"aer": figure})
@@ -253,19 +241,18 @@ def moved(
 def _model_table(models: Sequence[Measured]) -> Table:
     rows = []
     for model in models:
-        by_weight = model.distances.get("weight")
+        by_weight, swept = model.distances.get("weight"), model.sweep
         row: list[Any] = [model.name, model.weight, model.loss, by_weight and by_weight.tvd]
         row += [model.distances[score].js if model.distances else None for score in SCORES]
         row.append(by_weight and by_weight.ranks)
-        swept = model.sweep
         assert swept.counts is not None
         layers = [n for n, cell in enumerate(swept.cells) if cell.head == "all"]
         for n in range(len(SCORES)):
-            position, cell = chosen(swept, n)
+            position, cell = model.chosen(n)
             rate = estimate(swept.counts[:, n, position, cell], "aer")
-            ends = interval(percent(rate.low), percent(rate.high))
             place = f"{POSITIONS[position]}, layer {swept.cells[cell].layer}"
-            row += [percent(rate.value), ends, place, percent(float(np.nanmin(swept.rates()[n][:, layers])))]
+            lowest = percent(float(np.nanmin(swept.rates()[n][:, layers])))
+            row += [percent(rate.value), interval(percent(rate.low), percent(rate.high)), place, lowest]
         rows.append(row)
     of_scores = " | ".join(
         f"{score}: AER, {score} .1 | {score}_interval: interval, {score} .1 + | {score}_place: read at, {score} + | "
@@ -285,13 +272,13 @@ def _model_table(models: Sequence[Measured]) -> Table:
 def _layer_table(models: Sequence[Measured], heads: int) -> Table:
     rows = []
     for model in models:
-        by_layer = {score: distance.heads.reshape(-1, heads).mean(1) for score, distance in model.distances.items()}
         rates = 100 * model.sweep.rates()  # [2, 2, C]
         unlinked = 100 * model.sweep.null[:, POSITIONS.index("input")] / max(1, model.sweep.target_words)
         for n, cell in enumerate(model.sweep.cells):
             if cell.head == "all":
-                distances = [by_layer[score][cell.layer - 1] if by_layer else None for score in SCORES]
-                rows.append([model.name, cell.layer, *distances, *rates[:, :, n].ravel(), *unlinked[:, n]])
+                own = slice((cell.layer - 1) * heads, cell.layer * heads)
+                moves = [model.distances[score].heads[own].mean() if model.distances else None for score in SCORES]
+                rows.append([model.name, cell.layer, *moves, *rates[:, :, n].ravel(), *unlinked[:, n]])
     columns = [f"js_{score}: JSD, {score} .3" for score in SCORES]
     columns += [f"{score}_{position}: AER, {score}, {position} .1" for score in SCORES for position in POSITIONS]
     columns += [f"{score}_null: no link, {score}, input .1" for score in SCORES]
