@@ -6,7 +6,6 @@ Letters: C heads of all layers, n words, N paragraphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,46 +22,6 @@ DIRECTIONS = ("p>c", "c>p")
 
 KEPT = (1.0, 0.5, 0.25, 0.0)
 """Shares of a paragraph's length to read in addition to the span of its mentions, tried until the model accepts it."""
-
-
-@dataclass
-class Answers:
-    """The candidate that each head takes in each paragraph."""
-
-    paragraphs: list[Paragraph]  # the N paragraphs, as they were read
-    taken: dict[str, list[Counts]]  # by measure, N arrays `[2C]`: 0 for A, 1 for B
-    cut: int = 0  # number of paragraphs that were read in part
-    too_long: int = 0  # number of paragraphs that are too long for the model even when cut
-
-    def right(self, kind: str) -> Counts:
-        """Return which candidates are right, in both directions `[N, 2C]`."""
-        correct = np.array([paragraph.right for paragraph in self.paragraphs])
-        right: Counts = (np.array(self.taken[kind]) == correct[:, None]).astype(np.int64)
-        return right
-
-
-def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
-    """Find the candidates that the heads of a model's encoder link pronouns to, where one of them is the right one."""
-    answers = Answers([], {name: [] for name in MEASURES})
-    remaining = list(paragraphs)
-    for share in KEPT:
-        windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in remaining]
-        longer: list[Paragraph] = []
-        for paragraph, reading in zip(
-            windows, model.read((window.pair() for window in windows), ["encoder"]), strict=True
-        ):
-            maps = reading.maps.get("encoder")
-            if maps is None:
-                longer.append(paragraph)
-                continue
-            answers.paragraphs.append(paragraph)
-            answers.cut += share < 1
-            for name, values in measured(maps).items():
-                words = between_words(values, maps.rows, maps.columns)
-                answers.taken[name].append(take(words.reshape(-1, *words.shape[2:]), paragraph))
-        remaining = longer
-    answers.too_long = len(remaining)
-    return answers
 
 
 def take(attention: Numbers, paragraph: Paragraph) -> Counts:
@@ -132,21 +91,57 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     """
     shape = need_encoder(model)
     clear = [paragraph for paragraph in paragraphs if paragraph.right is not None]
-    answers = read(model, clear)
-    if not answers.paragraphs:
+    read: list[Paragraph] = []  # the N paragraphs, as they were read
+    taken: dict[str, list[Counts]] = {name: [] for name in MEASURES}  # by measure, N arrays `[2C]`
+    cut, remaining = 0, clear
+    for share in KEPT:
+        windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in remaining]
+        remaining = []
+        readings = model.read((window.pair() for window in windows), ["encoder"])
+        for paragraph, reading in zip(windows, readings, strict=True):
+            maps = reading.maps.get("encoder")
+            if maps is None:
+                remaining.append(paragraph)
+                continue
+            read.append(paragraph)
+            cut += share < 1
+            for name, values in measured(maps).items():
+                words = between_words(values, maps.rows, maps.columns)
+                taken[name].append(take(words.reshape(-1, *words.shape[2:]), paragraph))
+    if not read:
         raise DataError("no paragraph that the model can read and where one of both candidates is meant", file=file)
+    correct = np.array([[paragraph.right] for paragraph in read])
+    right = {name: (np.array(chosen) == correct).astype(np.int64) for name, chosen in taken.items()}  # [N, 2C]
+
+    # A row for each baseline, and for the best head by each measure.
+    methods = {
+        name: ("", np.array([baseline(paragraph) == paragraph.right for paragraph in read], np.int64))
+        for name, baseline in BASELINES.items()
+    }
+    second = halve(len(read), seed)
+    for name, symbol in MEASURES.items():
+        candidates, by_best = choose(right[name], second)
+        methods[f"most attended, {symbol}"] = name_candidates(candidates, shape, DIRECTIONS), by_best
+    draws, ones = Draws(len(read), seed), np.ones(len(read), np.int64)
+    genders = np.array([paragraph.gender for paragraph in read])
+    rows: list[list[object]] = []
+    for name, (head, answers) in methods.items():
+        gain = draws.share(answers - methods[NEAREST][1], ones) if name != NEAREST else (None, None)
+        of_gender = [answers[genders == gender] for gender in (FEMININE, MASCULINE)]
+        by_gender = [percent(group.mean()) if group.size else None for group in of_gender]
+        rows.append([name, head, *draws.share(answers, ones), *gain, *by_gender, len(read)])
     pronouns = make_table(
         "way: taken is | head: best | right: right, % .1 | interval .1 | gain .1 | gain_interval: its interval .1 | "
         f"{FEMININE} .1 + | {MASCULINE} .1 + | pronouns +",
-        _rows(answers, shape, seed),
+        rows,
         "best: layer-head, and who attends (p: the pronoun, c: a candidate); two where halves chose differently",
         "each half is scored by what is best on the other; gain: over the nearest",
         "intervals: 95 %, bootstrap over paragraphs",
-        f"{plural(len(answers.paragraphs), 'paragraph')}, of which {answers.cut:,} cut; left out: "
-        f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {answers.too_long:,} too long",
+        f"{plural(len(read), 'paragraph')}, of which {cut:,} cut; left out: "
+        f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {len(remaining):,} too long",
     )
     ways = [(f"{name} {direction}", direction, symbol) for name, symbol in MEASURES.items() for direction in DIRECTIONS]
-    shares = 100 * np.stack([answers.right(name).mean(0) for name in MEASURES]).reshape(len(ways), -1)  # [4, C]
+    shares = 100 * np.stack([right[name].mean(0) for name in MEASURES]).reshape(len(ways), -1)  # [4, C]
     heads = make_table(
         "layer | head | " + " | ".join(f"{key}: {direction} by {symbol}, % .1" for key, direction, symbol in ways),
         [[i + 1, j + 1, *shares.reshape(-1, *shape)[:, i, j]] for i, j in np.ndindex(shape)],
@@ -157,25 +152,3 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     series = {f"{direction}, {symbol}": list(share) for (_, direction, symbol), share in zip(ways, shares, strict=True)}
     figure = bars(names, series, {}, "pronouns whose name is taken, %", "coreference")
     return Finding({"pronouns": pronouns, "heads": heads}, {"heads": figure})
-
-
-def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> list[list[object]]:
-    """Return a row for each baseline, and for the best head by each measure."""
-    paragraphs = answers.paragraphs
-    ones = np.ones(len(paragraphs), np.int64)
-    draws, second = Draws(len(paragraphs), seed), halve(len(paragraphs), seed)
-    methods = {
-        name: ("", np.array([baseline(paragraph) == paragraph.right for paragraph in paragraphs], np.int64))
-        for name, baseline in BASELINES.items()
-    }
-    for name, symbol in MEASURES.items():
-        candidates, right = choose(answers.right(name), second)
-        methods[f"most attended, {symbol}"] = name_candidates(candidates, shape, DIRECTIONS), right
-    genders = np.array([paragraph.gender for paragraph in paragraphs])
-    rows: list[list[object]] = []
-    for name, (head, right) in methods.items():
-        gain = draws.share(right - methods[NEAREST][1], ones) if name != NEAREST else (None, None)
-        of_gender = [right[genders == gender] for gender in (FEMININE, MASCULINE)]
-        by_gender = [percent(group.mean()) if group.size else None for group in of_gender]
-        rows.append([name, head, *draws.share(right, ones), *gain, *by_gender, len(right)])
-    return rows

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 
 from align.analysis.data.chunks import Sentence, count_chunks, f1
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import Inspected, Numbers, membership
+from align.analysis.maps import Inspected, membership
 from align.analysis.plots import curves
 from align.analysis.resampling import SAMPLES, draw_times, middle, percents
 from align.core.errors import DataError
@@ -43,11 +42,8 @@ With a single rate, a classifier would adapt to the initial s before s has moved
 """
 
 
-class Fold(NamedTuple):
-    """Examples to train on, and examples to predict `[n]`."""
-
-    train: Whole
-    test: Whole
+Fold = tuple[Whole, Whole]
+"""Examples to train on, and examples to predict, of which every one is in one fold `[n]`."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,15 @@ class Task:
     gold: Whole  # label of each example, as a place in `labels` `[N]`
     sentences: Whole  # sentence of each example, from 0 `[N]`
     places: Whole  # positions of its words in their sentence, from 0 `[N, K]`
-    folds: Sequence[Fold]  # every predicted example is in the test part of one of them
+    folds: Sequence[Fold]
     # maps predicted labels `[N]`, negative for unpredicted ones, to counts of each sentence that can be
     # summed `[S, C]`
     count: Callable[[Whole], Whole]
     score: Callable[[Whole], Doubles]  # maps sums of these `[..., C]` to a score from 0 to 1 `[...]`
+
+    def vectors(self, examples: Whole, top: int) -> Tensor:
+        """Return layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
+        return self.states[torch.from_numpy(self.words[examples]), : top + 1].float()
 
 
 class Settings(NamedTuple):
@@ -92,17 +92,14 @@ class Probe(nn.Module):
         parts = [nn.Linear(width, hidden), nn.Tanh(), nn.LayerNorm(hidden)] if hidden else []
         self.classify = nn.Sequential(*parts, nn.Linear(hidden or width, labels))
 
-    def shares(self) -> Tensor:
-        """Return the layers' weights s `[l+1]`, which sum to 1."""
-        return self.mix.softmax(0)
-
     def forward(self, x: Tensor) -> Tensor:
         """Return scores of labels `[B, labels]` for vectors `[B, K, l+1, D]`."""
-        mixed = self.gamma * (self.shares() @ x)  # [B, K, D]
+        mixed = self.gamma * (self.mix.softmax(0) @ x)  # [B, K, D]
         scores: Tensor = self.classify(mixed.flatten(1))
         return scores
 
 
+@torch.enable_grad()
 def train_probe(task: Task, examples: Whole, top: int, settings: Settings) -> Probe:
     """Train a probe of layers 0 to `top` on some examples of a task."""
     torch.manual_seed(settings.seed)
@@ -120,25 +117,13 @@ def train_probe(task: Task, examples: Whole, top: int, settings: Settings) -> Pr
         order = random.permutation(examples)
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            scores = probe(_vectors(task, batch, top))
+            scores = probe(task.vectors(batch, top))
             loss = nn.functional.cross_entropy(scores, torch.from_numpy(task.gold[batch]))
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
     return probe.eval()
-
-
-@torch.inference_mode()
-def probabilities(probe: Probe, task: Task, examples: Whole, top: int) -> NDArray[np.float32]:
-    """Return a probe's probabilities of labels `[n, labels]`."""
-    parts = np.array_split(examples, max(1, len(examples) // 4096))
-    return torch.cat([probe(_vectors(task, part, top)).softmax(1) for part in parts]).numpy()
-
-
-def _vectors(task: Task, examples: Whole, top: int) -> Tensor:
-    """Return layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
-    return task.states[torch.from_numpy(task.words[examples]), : top + 1].float()
 
 
 @dataclass(frozen=True)
@@ -153,26 +138,38 @@ class Predictions:
     shares: Doubles  # weights s of all layers, of each fold's probe `[folds, L+1]`
     gammas: Doubles  # their factors `[folds]`
 
-    def counts(self) -> Whole:
+    def scores(self) -> Doubles:
+        """Return the scores of the probes of layers 0 to l `[L+1]`."""
+        return self.task.score(self._counts().sum(1))
+
+    def drawn_scores(self, seed: int) -> Doubles:
+        """Return the scores of bootstrap samples of the sentences `[SAMPLES, L+1]`."""
+        counts = self._counts()
+        times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
+        return self.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
+
+    def _counts(self) -> Whole:
         """Return each sentence's counts for the score, by probes of layers 0 to l `[L+1, S, C]`."""
         return np.stack([self.task.count(best) for best in self.best])
 
 
+@torch.no_grad()
 def predict(task: Task, settings: Settings, progress: Callable[[str], None]) -> Predictions:
     """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part."""
     layers, size = task.states.shape[1], len(task.gold)
     best = np.full((layers, size), -1)
     sure, gold = np.zeros((layers, size)), np.zeros((layers, size))
     shares, gammas = np.zeros((len(task.folds), layers)), np.zeros(len(task.folds))
-    for n, fold in enumerate(task.folds):
+    for n, (train, test) in enumerate(task.folds):
         for top in range(layers):
-            probe = train_probe(task, fold.train, top, settings)
-            predicted = probabilities(probe, task, fold.test, top)
-            best[top, fold.test] = predicted.argmax(1)
-            sure[top, fold.test] = predicted.max(1)
-            gold[top, fold.test] = predicted[np.arange(len(predicted)), task.gold[fold.test]]
+            probe = train_probe(task, train, top, settings)
+            parts = np.array_split(test, max(1, len(test) // 4096))
+            predicted = torch.cat([probe(task.vectors(part, top)).softmax(1) for part in parts]).numpy()
+            best[top, test] = predicted.argmax(1)
+            sure[top, test] = predicted.max(1)
+            gold[top, test] = predicted[np.arange(len(predicted)), task.gold[test]]
         progress(f"{task.name}: part {n + 1} of {len(task.folds)} told, by {layers} probes")
-        shares[n], gammas[n] = probe.shares().numpy(force=True), float(probe.gamma.detach())  # of all layers
+        shares[n], gammas[n] = probe.mix.softmax(0).numpy(), float(probe.gamma)  # of all layers
     return Predictions(task, best, sure, gold, shares, gammas)
 
 
@@ -189,91 +186,97 @@ def expected_layer(scores: Doubles) -> Doubles:
     return means
 
 
-def centre_of_gravity(shares: Doubles) -> Doubles:
-    """Return the mean of layers 0 to L weighted by the probe of all layers, `[..., L+1]` to `[...]`."""
-    centre: Doubles = shares @ np.arange(shares.shape[-1])
-    return centre
-
-
-def drawn_scores(predictions: Predictions, seed: int) -> Doubles:
-    """Return the scores of bootstrap samples of the sentences `[SAMPLES, L+1]`."""
-    counts = predictions.counts()  # [L+1, S, C]
-    times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
-    return predictions.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
-
-
-def split(sentences: Whole, parts: int, seed: int) -> list[Fold]:
-    """Return folds for cross-validation, from random parts of the sentences, of which each example is `[N]`."""
-    order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
-    fold_numbers = np.argsort(order)[sentences] % parts
-    return [Fold(np.flatnonzero(fold_numbers != n), np.flatnonzero(fold_numbers == n)) for n in range(parts)]
-
-
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
 """Names of the tasks."""
 
 
-class Bank(NamedTuple):
-    """The vectors of a text's W words in each layer, float16, and where those of each sentence begin.
+def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> tuple[Tensor, Whole, list[int]]:
+    """Return words' vectors: the mean over their pieces; zeros for a word without a piece.
 
-    That is -1 for sentences that are too long for the model.
+    Returns:
+        The vectors of the W words that the model reads in each layer, float16 `[W, L+1, D]`; where those of each
+        sentence begin, -1 for sentences that are too long for the model; and the numbers of the others.
     """
-
-    states: Tensor
-    starts: Whole
-
-    @property
-    def read(self) -> list[int]:
-        """Indices of the sentences that the model has read."""
-        return [int(n) for n in np.flatnonzero(self.starts >= 0)]
-
-
-def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
-    """Return words' vectors: the mean over their pieces; zeros for a word without a piece."""
     parts: list[NDArray[np.float16]] = []
     starts = np.full(len(sentences), -1)
     place = 0
     pairs = (Pair(tuple(words), (), n) for n, words in enumerate(sentences, 1))
     for n, states in enumerate(model.states(pairs)):
         if states.tokens is not None and states.layers is not None:
-            parts.append(word_means(states.layers, states.tokens.words, len(sentences[n])))
+            share = membership(states.tokens.words, len(sentences[n])).T  # [J, S]
+            share /= share.sum(1, keepdims=True).clip(1)
+            parts.append(np.einsum("js,lsd->jld", share, states.layers, optimize=True).astype(np.float16))
             starts[n] = place
             place += len(sentences[n])
     if not parts:
         raise DataError("there is no sentence that the model can read: all are too long for it", file=file)
-    return Bank(torch.from_numpy(np.concatenate(parts)), starts)
+    return torch.from_numpy(np.concatenate(parts)), starts, np.flatnonzero(starts >= 0).tolist()
 
 
-def word_means(layers: Numbers, words: Sequence[int], count: int) -> NDArray[np.float16]:
-    """Return the mean over each word's pieces.
+def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
+    """Return the tasks of parts of speech and of dependency relations, with cross-validation.
 
     Args:
-        layers: vectors of pieces `[L+1, S, D]`.
-        words: word of each piece, from 0; negative for pieces of no word `[S]`.
-        count: number of words, J.
-
-    Returns:
-        `[J, L+1, D]`.
+        parts: parts of the cross-validation.
     """
-    share = membership(words, count).T  # [J, S]
-    share /= share.sum(1, keepdims=True).clip(1)
-    means: NDArray[np.float16] = np.einsum("js,lsd->jld", share, layers, optimize=True).astype(np.float16)
-    return means
+    states, starts, read = read_words(model, [tree.words for tree in trees], file)
+    if len(read) < parts:
+        message = f"{parts} parts need {parts} sentences: the model can read {len(read)}"
+        hint = "lower ‹folds›" if len(read) > 1 else ""
+        raise DataError(message, file=file, hint=hint)
+    tags, relations = [], []
+    for n in read:
+        tags += [(n, (word,), tag) for word, tag in enumerate(trees[n].tags)]
+        edges = enumerate(zip(trees[n].heads, trees[n].relations, strict=True))
+        relations += [(n, (word, head), relation) for word, (head, relation) in edges if head != ROOT]
+
+    def folds(sentences: Whole) -> list[Fold]:
+        order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
+        numbers = np.argsort(order)[sentences] % parts
+        return [(np.flatnonzero(numbers != n), np.flatnonzero(numbers == n)) for n in range(parts)]
+
+    return [
+        _task(name, states, starts, examples, folds)
+        for name, examples in ((TAGS, tags), (RELATIONS, relations))
+        if examples
+    ]
+
+
+def chunk_task(
+    model: Inspected, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
+) -> Task:
+    """Return the task of chunking, one tag per word, with F1 of chunks as its score."""
+    both = [*train, *test]
+    states, starts, read = read_words(model, [sentence.words for sentence in both], " and ".join(filter(None, files)))
+    scored = [n for n in read if n >= len(train)]
+    for count, purpose, file in ((len(scored), "score", files[1]), (len(read) - len(scored), "train on", files[0])):
+        if not count:
+            raise DataError(f"there is no sentence to {purpose} that the model can read", file=file)
+
+    def folds(sentences: Whole) -> list[Fold]:
+        return [(np.flatnonzero(sentences < len(train)), np.flatnonzero(sentences >= len(train)))]
+
+    examples = [(n, (word,), tag) for n in read for word, tag in enumerate(both[n].tags)]
+    task = _task(CHUNKS, states, starts, examples, folds)
+
+    def count_in_sentences(best: Whole) -> Whole:
+        predicted = [[task.labels[label] for label in best[task.sentences == n]] for n in scored]
+        return count_chunks([both[n].tags for n in scored], predicted)
+
+    return replace(task, measure="F1", count=count_in_sentences, score=f1)
 
 
 def _task(
     name: str,
-    measure: str,
-    bank: Bank,
+    states: Tensor,
+    starts: Whole,
     examples: Sequence[tuple[int, tuple[int, ...], str]],
-    fold: Callable[[Whole], Sequence[Fold]],
+    folds: Callable[[Whole], Sequence[Fold]],
 ) -> Task:
     """Return a task with accuracy as its score, from examples of a sentence, words in it, and a label."""
-    labels = tuple(sorted({label for _, _, label in examples}))
-    number = {label: n for n, label in enumerate(labels)}
     sentences = np.array([sentence for sentence, _, _ in examples])
     places = np.array([places for _, places, _ in examples])
-    gold = np.array([number[label] for _, _, label in examples])
+    labels, gold = np.unique([label for _, _, label in examples], return_inverse=True)
 
     def count(best: Whole) -> Whole:
         predicted = best >= 0
@@ -286,62 +289,9 @@ def _task(
         right_of_all: Doubles = counts[..., 0] / counts[..., 1]
         return right_of_all
 
-    words = bank.starts[sentences][:, None] + places
-    return Task(name, measure, labels, bank.states, words, gold, sentences, places, fold(sentences), count, share)
-
-
-def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
-    """Return the tasks of parts of speech and of dependency relations, with cross-validation.
-
-    Args:
-        parts: parts of the cross-validation.
-    """
-    bank = read_words(model, [tree.words for tree in trees], file)
-    if len(bank.read) < parts:
-        message = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
-        hint = "lower ‹folds›" if len(bank.read) > 1 else ""
-        raise DataError(message, file=file, hint=hint)
-    tags = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(trees[n].tags)]
-    relations = [
-        (n, (word, head), relation)
-        for n in bank.read
-        for word, (head, relation) in enumerate(zip(trees[n].heads, trees[n].relations, strict=True))
-        if head != ROOT
-    ]
-    return [
-        _task(name, "accuracy", bank, examples, partial(split, parts=parts, seed=seed))
-        for name, examples in ((TAGS, tags), (RELATIONS, relations))
-        if examples
-    ]
-
-
-def chunk_task(
-    model: Inspected, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
-) -> Task:
-    """Return the task of chunking, one tag per word, with F1 of chunks as its score."""
-    both = [*train, *test]
-    bank = read_words(model, [sentence.words for sentence in both], " and ".join(filter(None, files)))
-    examples = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(both[n].tags)]
-    scored = [n for n in bank.read if n >= len(train)]
-    if not scored:
-        raise DataError("there is no sentence to score that the model can read", file=files[1])
-    if len(scored) == len(bank.read):
-        raise DataError("there is no sentence to train on that the model can read", file=files[0])
-
-    def halves(sentences: Whole) -> Sequence[Fold]:
-        return [Fold(np.flatnonzero(sentences < len(train)), np.flatnonzero(sentences >= len(train)))]
-
-    task = _task(CHUNKS, "F1", bank, examples, halves)
-    starts = np.searchsorted(task.sentences, scored)
-
-    def count(best: Whole) -> Whole:
-        predicted = [
-            [task.labels[label] for label in best[start : start + len(both[n].tags)]]
-            for n, start in zip(scored, starts, strict=True)
-        ]
-        return count_chunks([both[n].tags for n in scored], predicted)
-
-    return replace(task, count=count, score=f1)
+    words = starts[sentences][:, None] + places
+    names = tuple(labels.tolist())
+    return Task(name, "accuracy", names, states, words, gold, sentences, places, folds(sentences), count, share)
 
 
 def layers(
@@ -352,12 +302,11 @@ def layers(
     by_task, by_layer, weights, added = [], [], {}, {}
     for predicted in predictions:
         task, shares = predicted.task, predicted.shares.mean(0)
-        score = task.score(predicted.counts().sum(1))  # [L+1]
-        drawn = drawn_scores(predicted, settings.seed)  # [DRAWS, L+1]
+        score, drawn = predicted.scores(), predicted.drawn_scores(settings.seed)  # [L+1] and [SAMPLES, L+1]
         expected: tuple[Any, Any] = (None, None)
         if score[-1] > score[0]:
             expected = expected_layer(score), middle(expected_layer(drawn))
-        centres = centre_of_gravity(predicted.shares)  # [folds]
+        centres = predicted.shares @ np.arange(len(shares))  # [folds]
         centre = centres.mean(), interval(centres.min(), centres.max())
         sizes = int((predicted.best[0] >= 0).sum()), len(task.labels)
         ends = 100 * score[[0, -1]]

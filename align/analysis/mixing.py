@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import spearmanr
 
 from align.analysis.maps import SPECIAL, Inspected, Maps, Tokens
 from align.analysis.plots import scatter
@@ -66,37 +64,6 @@ POINTS = 100_000
 """Pairs of pieces per part and category that are sampled for a correlation."""
 
 
-class Spread(NamedTuple):
-    """Dispersion of a factor over all pairs of pieces; `cv` is deviation divided by mean (table 1 of the paper)."""
-
-    mean: float
-    deviation: float
-    cv: float
-    lowest: float
-    highest: float
-
-
-@dataclass
-class _Sums:
-    """Running statistics over pairs of pieces: count, sum, sum of squares, minimum, maximum; factors `[3, L, H]`."""
-
-    shape: tuple[int, int]
-    pairs: int = 0
-
-    def __post_init__(self) -> None:
-        full = (len(FACTORS), *self.shape)
-        self.total, self.squares = np.zeros(full), np.zeros(full)
-        self.lowest, self.highest = np.full(full, np.inf), np.full(full, -np.inf)
-
-    def add(self, values: Doubles) -> None:
-        """Add N pairs `[3, L, H, N]`."""
-        self.pairs += values.shape[3]
-        self.total += values.sum(3)
-        self.squares += (values**2).sum(3)
-        np.minimum(self.lowest, values.min(3), out=self.lowest)
-        np.maximum(self.highest, values.max(3), out=self.highest)
-
-
 class Sample:
     """A uniform sample of fixed size from a stream of unknown length."""
 
@@ -115,18 +82,23 @@ class Sample:
         self._keys, self.items = keys, items
 
 
-@dataclass
 class PartMixing:
-    """Measurements in one part of a model."""
+    """Measurements in one part of a model, by factor and by category of the pieces that are attended to.
 
-    part: Part
-    shape: tuple[int, int]
-    seed: int = 1
-    sums: dict[str, _Sums] = field(default_factory=dict)  # by category
-    samples: dict[str, Sample] = field(default_factory=dict)  # of (a, ||f(x)||), by category, and of ALL
-    counts: Counter[str] = field(default_factory=Counter)  # how often each piece was attended to
-    # for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows
-    by_piece: dict[str, Doubles] = field(default_factory=lambda: defaultdict(lambda: np.zeros(len(FACTORS))))
+    Attributes:
+        samples: pairs of a and `||f(x)||`, by category, and of ALL.
+    """
+
+    def __init__(self, part: Part, shape: tuple[int, int], seed: int = 1) -> None:
+        self.part, self.shape = part, shape
+        self.pairs: Counter[str] = Counter()  # pairs of pieces by category
+        self.totals: dict[str, Doubles] = {}  # sums of the factors over these, by category `[3, L, H]`
+        self.squares = np.zeros(len(FACTORS))  # sums of squares over all pairs, layers and heads
+        self.lowest, self.highest = np.full(len(FACTORS), np.inf), np.full(len(FACTORS), -np.inf)
+        self.samples: defaultdict[str, Sample] = defaultdict(lambda: Sample(POINTS, seed))
+        self.counts: Counter[str] = Counter()  # how often each piece was attended to
+        # for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows
+        self.by_piece: defaultdict[str, Doubles] = defaultdict(lambda: np.zeros(len(FACTORS)))
 
     def add(self, maps: Maps) -> None:
         """Add a sentence: all pairs of a row and a column that it may attend to (in a decoder, up to the row)."""
@@ -138,9 +110,14 @@ class PartMixing:
         seen = np.tri(*weights.shape[2:]) > 0 if self.part == "decoder" else np.ones(weights.shape[2:], bool)
         for kind in (*dict.fromkeys(kinds), ALL):
             chosen = values[..., seen if kind == ALL else seen & (kinds == kind)]  # [3, L, H, N]
-            self.samples.setdefault(kind, Sample(POINTS, self.seed)).add(chosen[:2].reshape(2, -1).T)
+            self.samples[kind].add(chosen[:2].reshape(2, -1).T)
             if kind != ALL:
-                self.sums.setdefault(kind, _Sums(self.shape)).add(chosen)
+                self.pairs[kind] += chosen.shape[3]
+                self.totals[kind] = self.totals.get(kind, 0) + chosen.sum(3)
+        by_factor = values[..., seen].reshape(len(FACTORS), -1)
+        self.squares += (by_factor**2).sum(1)
+        self.lowest = np.minimum(self.lowest, by_factor.min(1))
+        self.highest = np.maximum(self.highest, by_factor.max(1))
         means = (values * seen).sum(3).mean((1, 2)) / seen.sum(0)  # [3, S]
         for column, piece in enumerate(maps.columns.pieces):
             self.counts[piece] += 1
@@ -148,42 +125,38 @@ class PartMixing:
 
     def means(self, kind: str) -> Doubles:
         """Return the mean of each factor over pairs of pieces `[3, L, H]`."""
-        return self.sums[kind].total / self.sums[kind].pairs
+        return self.totals[kind] / self.pairs[kind]
 
     def shares(self, kind: str) -> Doubles:
         """Return the category's share of all weights, of all vector norms and of all weighted norms `[3, L, H]`."""
-        shares: Doubles = self.sums[kind].total / sum(sums.total for sums in self.sums.values())
+        shares: Doubles = self.totals[kind] / sum(self.totals.values())
         return shares
 
-    def spread(self, factor: str) -> Spread:
-        """Return the dispersion of a factor over all categories, layers and heads."""
+    def spread(self, factor: str) -> tuple[float, float, float, float, float]:
+        """Return mean, deviation, deviation divided by mean, lowest and highest of a factor (table 1 of the paper)."""
         n = FACTORS.index(factor)
-        count = sum(sums.pairs for sums in self.sums.values()) * int(np.prod(self.shape))
-        mean = sum(sums.total[n].sum() for sums in self.sums.values()) / count
-        square = sum(sums.squares[n].sum() for sums in self.sums.values()) / count
-        deviation = float(np.sqrt(max(0.0, square - mean**2)))
-        lowest = min(float(sums.lowest[n].min()) for sums in self.sums.values())
-        highest = max(float(sums.highest[n].max()) for sums in self.sums.values())
-        return Spread(float(mean), deviation, deviation / mean, lowest, highest)
+        count = self.pairs.total() * int(np.prod(self.shape))
+        mean = float(sum(total[n].sum() for total in self.totals.values())) / count
+        deviation = float(np.sqrt(max(0.0, self.squares[n] / count - mean**2)))
+        return mean, deviation, deviation / mean, float(self.lowest[n]), float(self.highest[n])
 
     def correlation(self, kind: str) -> float:
         """Return Spearman's rank correlation of weight and vector norm, in one category or in ALL."""
-        points = self.samples[kind].items
-        return spearman(points[:, 0], points[:, 1])
+        return spearman(*self.samples[kind].items.T)[0]
 
     def rank_correlation(self, factor: str) -> float:
         """Return Spearman's rank correlation of a factor with the frequency rank of pieces (1 = most frequent)."""
-        pieces = list(self.counts)
-        ranks = rankdata([-self.counts[piece] for piece in pieces])
         n = FACTORS.index(factor)
-        return spearman(ranks, np.array([self.by_piece[piece][n] / self.counts[piece] for piece in pieces]))
+        means = [self.by_piece[piece][n] / count for piece, count in self.counts.items()]
+        return spearman(-np.array(list(self.counts.values())), np.array(means))[0]
 
 
-def spearman(a: Doubles, b: Doubles) -> float:
-    """Return Spearman's rank correlation; NaN if either input is constant."""
+def spearman(a: Doubles, b: Doubles) -> tuple[float, float]:
+    """Return Spearman's rank correlation and its p-value; NaN if either input is constant."""
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(spearmanr(a, b).statistic)
+        return np.nan, np.nan
+    result = spearmanr(a, b)
+    return float(result.statistic), float(result.pvalue)
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
@@ -202,10 +175,10 @@ def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed:
     categories, heads, dispersion, correlations = [], [], [], []
     figures = {}
     for part, measured in measure(model, pairs, parts, seed).items():
-        for kind, sums in measured.sums.items():
+        for kind, pairs_of_kind in measured.pairs.items():
             shares = 100 * measured.shares(kind)  # [3, L, H]
             means, of_part = measured.means(kind).mean((1, 2)), shares.mean((1, 2))
-            categories.append([part, kind, sums.pairs, *means, of_part[0], of_part[2]])
+            categories.append([part, kind, pairs_of_kind, *means, of_part[0], of_part[2]])
             heads += [[part, i + 1, j + 1, kind, *shares[::2, i, j]] for i, j in np.ndindex(measured.shape)]
         for factor, symbol in zip(FACTORS, SYMBOLS, strict=True):
             dispersion.append([part, symbol, *measured.spread(factor), measured.rank_correlation(factor)])

@@ -24,9 +24,8 @@ Letters: L layers, H heads, T rows, S columns, N texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,7 @@ from align.analysis.plots import attention_maps, bars
 from align.analysis.resampling import Doubles, Draws
 from align.core.errors import DataError, plural
 from align.core.types import Pair, Part
-from align.view.findings import Finding, Table, make_table
+from align.view.findings import Finding, make_table
 
 Mask = NDArray[np.bool_]
 
@@ -58,26 +57,25 @@ LONGEST_SHOWN = 25
 """Maximum rows and columns of maps to draw."""
 
 
-class Scores(NamedTuple):
-    """Attention to some cells above chance; at most 1, for each head `[L, H]`."""
-
-    stripes: Doubles  # the columns with the most attention
-    band: Doubles  # the diagonal
-    blocks: Doubles  # within segments; 0 if there is only one segment
-
-
-def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Scores:
-    """Return the three scores of the maps of one text.
+def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Doubles:
+    """Return the scores of the maps of one text: of stripes, of the band, and of blocks `[3, L, H]`.
 
     Args:
         values: weights or norms `[L, H, T, S]`.
         seen: which columns each row may attend to `[T, S]`.
-        segments: the segment of each piece of self-attention `[S]`; None if there is only one.
+        segments: the segment of each piece of self-attention `[S]`; None if there is only one, whose score is 0.
     """
     shares = values.astype(np.float64) * seen
     shares /= np.maximum(shares.sum(3, keepdims=True), 1e-12)  # norms do not sum to 1
     chance = seen / seen.sum(1, keepdims=True)  # [T, S]
     rows, columns = seen.shape
+
+    def above_chance(cells: Mask) -> Doubles:
+        p = (shares * cells).sum(3).mean(2)
+        q = (chance * cells).sum(-1).mean(-1)
+        above: Doubles = (p - q) / np.maximum(1 - q, 1e-12)
+        return above
+
     count = -(-columns // STRIPE)
     ranks = np.argsort(-shares.mean(2), axis=2, kind="stable").argsort(axis=2)  # [L, H, S]
     stripes = (ranks < count)[:, :, None]  # [L, H, 1, S]
@@ -85,16 +83,8 @@ def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] |
     near = bands[np.einsum("lhts,cts->lhc", shares, bands).argmax(2)]  # [L, H, T, S]
     blocks = np.zeros(shares.shape[:2])
     if segments is not None:
-        blocks = _above_chance(shares, chance, segments == segments[:, None])
-    return Scores(_above_chance(shares, chance, stripes), _above_chance(shares, chance, near & ~stripes), blocks)
-
-
-def _above_chance(shares: Doubles, chance: Doubles, cells: Mask) -> Doubles:
-    """Return the score of some cells `[..., T, S]` for each head `[L, H]`."""
-    p = (shares * cells).sum(3).mean(2)
-    q = (chance * cells).sum(-1).mean(-1)
-    above: Doubles = (p - q) / np.maximum(1 - q, 1e-12)
-    return above
+        blocks = above_chance(segments == segments[:, None])
+    return np.stack((above_chance(stripes), above_chance(near & ~stripes), blocks))
 
 
 def band(rows: int, columns: int, centre: int) -> Mask:
@@ -104,8 +94,8 @@ def band(rows: int, columns: int, centre: int) -> Mask:
     return near
 
 
-def name(scores: Scores, threshold: float = THRESHOLD) -> NDArray[np.int64]:
-    """Return the index into PATTERNS of each head's pattern `[L, H]`."""
+def name(scores: Doubles, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+    """Return the index into PATTERNS of each head's pattern `[L, H]`, from its scores `[3, L, H]`."""
     stripes, near, blocks = scores
     conditions = [
         (stripes >= threshold / 2) & (near >= threshold / 2),
@@ -116,15 +106,15 @@ def name(scores: Scores, threshold: float = THRESHOLD) -> NDArray[np.int64]:
     return np.select(conditions, [BOTH, VERTICAL, DIAGONAL, BLOCK], HETEROGENEOUS)
 
 
-def typical(scores: Scores) -> Doubles:
-    """Return how typical each head's map is of each pattern `[5, L, H]`."""
+def typical(scores: Doubles) -> Doubles:
+    """Return how typical each head's map is of each pattern `[5, L, H]`, from its scores `[3, L, H]`."""
     stripes, near, blocks = scores
     return np.stack([
         stripes - np.maximum(near, 0),
         near - np.maximum(stripes, 0),
         np.minimum(stripes, near),
         blocks - np.maximum(np.maximum(stripes, near), 0),
-        -np.maximum(np.maximum(stripes, near), blocks),
+        -scores.max(0),
     ])  # fmt: skip
 
 
@@ -153,13 +143,14 @@ class PartPatterns:
             scores = score(values, seen, segments)
             names = name(scores, self.threshold)
             self.names[measure].append(names)
-            if measure == "weight" and max(t, s) <= LONGEST_SHOWN:
-                for pattern, typicality in enumerate(typical(scores)):
-                    candidates = np.where(names == pattern, typicality, -np.inf)
-                    layer, head = map(int, np.unravel_index(candidates.argmax(), candidates.shape))
-                    best = self.examples[pattern][0] if pattern in self.examples else -np.inf
-                    if candidates[layer, head] > best:
-                        self.examples[pattern] = float(candidates[layer, head]), (layer, head), maps
+            if measure != "weight" or max(t, s) > LONGEST_SHOWN:
+                continue
+            for pattern, typicality in enumerate(typical(scores)):
+                candidates = np.where(names == pattern, typicality, -np.inf)
+                layer, head = map(int, np.unravel_index(candidates.argmax(), candidates.shape))
+                best = self.examples[pattern][0] if pattern in self.examples else -np.inf
+                if candidates[layer, head] > best:
+                    self.examples[pattern] = float(candidates[layer, head]), (layer, head), maps
 
     def shares(self, measure: str) -> Doubles:
         """Return one-hot patterns of each text `[N, 5, L, H]`."""
@@ -196,18 +187,23 @@ def patterns(
             by_part[part].add(reading)
     if not all(part_patterns.names["weight"] for part_patterns in by_part.values()):
         raise DataError(f"there is no line of {SHORTEST} pieces or more that the model can read")
-    layers, heads = [], []
-    figures = {}
+    rows, layers, heads, figures = [], [], [], {}
     for part, found in by_part.items():
-        by_layer = np.stack([found.shares(measure).mean((0, 3)) for measure in MEASURES], -1)  # [5, L, 2]
-        for n, (measure, symbol) in enumerate(MEASURES.items()):
-            layers += [[part, layer, symbol, *100 * row] for layer, row in enumerate(by_layer[..., n].T, 1)]
-            shares = 100 * found.shares(measure).mean(0)  # [5, L, H]
-            heads += [[part, i + 1, j + 1, symbol, *shares[:, i, j]] for i, j in np.ndindex(shares.shape[1:])]
+        draws = Draws(len(found.names["weight"]), seed)
+        of_layers = []  # [5, L] by each measure
+        for measure, symbol in MEASURES.items():
+            shares = found.shares(measure)  # [N, 5, L, H]
+            of_texts = [draws.share(share, np.ones_like(share)) for share in shares.mean((2, 3)).T]
+            values, intervals = zip(*of_texts, strict=True)
+            rows.append([part, symbol, *values, *intervals, len(shares)])
+            of_layers.append(100 * shares.mean((0, 3)))
+            layers += [[part, layer, symbol, *row] for layer, row in enumerate(of_layers[-1].T, 1)]
+            of_heads = 100 * shares.mean(0)  # [5, L, H]
+            heads += [[part, i + 1, j + 1, symbol, *of_heads[:, i, j]] for i, j in np.ndindex(of_heads.shape[1:])]
+        by_layer = np.stack(of_layers, -1)  # [5, L, 2]
         names = [f"{layer + 1} {symbol}" for layer in range(by_layer.shape[1]) for symbol in MEASURES.values()]
-        heights = {key: [100 * float(share) for share in by_layer[n].ravel()] for n, key in enumerate(PATTERNS)}
+        heights = {key: [float(share) for share in by_layer[n].ravel()] for n, key in enumerate(PATTERNS)}
         figures[f"{part}.shares"] = bars(names, heights, {}, "maps of a layer, %", part)
-    for part, found in by_part.items():
         panels = {
             f"{PATTERNS[pattern]} ({i + 1}-{j + 1})": (
                 maps.weights[i, j].astype(np.float64), maps.rows.pieces, maps.columns.pieces
@@ -216,27 +212,6 @@ def patterns(
         }  # fmt: skip
         if panels:
             figures[f"{part}.examples"] = attention_maps(panels, f"{part}: the most typical maps (layer-head)")
-    tables = {
-        "parts": _part_table(by_part, seed),
-        "layers": make_table(f"part | layer | measure | {_SHARES}", layers),
-        "heads": make_table(f"part | layer | head | measure | {_SHARES}", heads, wide=True),
-    }
-    return Finding(tables, figures)
-
-
-_HEADS = ("vertical", "diagonal", "both", "block", "other")
-_SHARES = " | ".join(f"{key}: {head}, % .1" for key, head in zip(PATTERNS, _HEADS, strict=True))
-
-
-def _part_table(by_part: Mapping[Part, PartPatterns], seed: int) -> Table:
-    """Return a table of all heads of a part together, with intervals in wide tables."""
-    rows = []
-    for part, found in by_part.items():
-        draws = Draws(len(found.names["weight"]), seed)
-        for measure, symbol in MEASURES.items():
-            by_text = found.shares(measure).mean((2, 3))  # [N, 5]
-            shares = [draws.share(share, np.ones_like(share)) for share in by_text.T]
-            rows.append([part, symbol, *(value for value, _ in shares), *(ends for _, ends in shares), len(by_text)])
     notes = ["shares of the maps of all heads in all texts; intervals: 95 %, bootstrap over texts"]
     if not all(found.examples for found in by_part.values()):
         notes.append(f"no map is drawn of texts of more than {LONGEST_SHOWN} pieces")
@@ -244,5 +219,12 @@ def _part_table(by_part: Mapping[Part, PartPatterns], seed: int) -> Table:
         notes.append(
             f"{plural(short, 'text')} left out that a part has fewer than {SHORTEST} pieces of, counted by part"
         )
-    intervals = " | ".join(f"{key} interval: {key}, interval .1 +" for key in PATTERNS)
-    return make_table(f"part | measure | {_SHARES} | {intervals} | texts", rows, *notes)
+    headings = ("vertical", "diagonal", "both", "block", "other")
+    columns = " | ".join(f"{key}: {head}, % .1" for key, head in zip(PATTERNS, headings, strict=True))
+    ends = " | ".join(f"{key} interval: {key}, interval .1 +" for key in PATTERNS)
+    tables = {
+        "parts": make_table(f"part | measure | {columns} | {ends} | texts", rows, *notes),
+        "layers": make_table(f"part | layer | measure | {columns}", layers),
+        "heads": make_table(f"part | layer | head | measure | {columns}", heads, wide=True),
+    }
+    return Finding(tables, figures)

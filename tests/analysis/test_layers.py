@@ -10,27 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.data.chunks import Sentence, spans
+from align.analysis.data.chunks import Sentence
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers import (
     Probe,
     Settings,
     Task,
-    centre_of_gravity,
     chunk_task,
-    drawn_scores,
     examples,
     expected_layer,
     layers,
     predict,
     read_words,
-    split,
     treebank_tasks,
-    word_means,
 )
 from align.analysis.maps import SPECIAL, Inspected, Numbers, Reading, States, Tokens
 from align.analysis.models.native import own_model
-from align.analysis.resampling import middle
 from align.core.errors import DataError
 from align.core.types import Pair, Part
 
@@ -89,13 +84,13 @@ def test_probes_find_the_layer_where_it_is() -> None:
     where = 2
     for task in treebank_tasks(Planted(where), trees(), 2, 1):
         told = predict(task, SETTINGS, lambda _: None)
-        scores = task.score(told.counts().sum(1))
+        scores = told.scores()
         assert scores[where] > 0.95
         assert scores[where - 1] < 0.6
         assert expected_layer(scores) == pytest.approx(where, abs=0.35)
         assert np.diff(scores).argmax() + 1 == where
         assert (told.shares[:, :where] < 0.25).all()
-        assert (centre_of_gravity(told.shares) > 1.5 + 0.3 * (where - 1)).all()
+        assert (told.shares @ np.arange(4) > 1.5 + 0.3 * (where - 1)).all()
         assert told.shares.sum(1) == pytest.approx(1)
 
 
@@ -117,13 +112,21 @@ def test_tasks_are_of_the_words() -> None:
 
 
 def test_words_are_the_means_of_their_pieces() -> None:
-    random = np.random.default_rng(1)
-    pieces: Numbers = random.normal(size=(2, 5, 3)).astype(np.float32)
-    found = word_means(pieces, (SPECIAL, 0, 0, 2, SPECIAL), 3)
-    assert found.dtype == np.float16
-    assert found[0] == pytest.approx(pieces[:, 1:3].mean(1), abs=1e-2)
+    pieces: Numbers = np.random.default_rng(1).normal(size=(2, 5, 3)).astype(np.float32)
+    side = Tokens(tuple("abcde"), (SPECIAL, 0, 0, 2, SPECIAL), ("x", "y", "z"))
+
+    class Fixed(Planted):
+        def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+            for pair in pairs:
+                yield States(pair, *((None, None) if "long" in pair.source else (side, pieces)))
+
+    found, starts, read = read_words(Fixed(0), [("x", "y", "z"), ("long",), ("x", "y", "z")])
+    assert (starts.tolist(), read) == ([0, -1, 3], [0, 2])
+    assert found.dtype == torch.float16
+    assert found[0].numpy() == pytest.approx(pieces[:, 1:3].mean(1), abs=1e-2)
     assert not found[1].any()  # no piece is its
-    assert found[2] == pytest.approx(pieces[:, 3], abs=1e-2)
+    assert found[2].numpy() == pytest.approx(pieces[:, 3], abs=1e-2)
+    assert torch.equal(found[3:], found[:3])
 
 
 def test_chunks_are_scored_as_chunks() -> None:
@@ -133,16 +136,15 @@ def test_chunks_are_scored_as_chunks() -> None:
     train = [sentence("anv", "B-NP I-NP O")] * 20
     test = [sentence("anva", "B-NP I-NP O B-NP"), sentence("n", "O"), Sentence(("long",), ("X",), ("O",))]
     task = chunk_task(Planted(0), train, test)
-    (fold,) = task.folds
-    assert fold.test.tolist() == [60, 61, 62, 63, 64]
+    ((_, predicted),) = task.folds
+    assert predicted.tolist() == [60, 61, 62, 63, 64]
     best = task.gold.copy()
     assert task.count(best).tolist() == [[2, 2, 2], [0, 0, 0]]
     best[61] = task.labels.index("B-NP")  # a chunk of two words becomes two
     assert task.count(best).tolist() == [[1, 3, 2], [0, 0, 0]]
     assert task.score(task.count(best).sum(0)) == pytest.approx(2 / 5)
     told = predict(task, SETTINGS, lambda _: None)
-    assert task.score(told.counts().sum(1))[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
-    assert spans(("I-NP",)) == {(0, 1, "NP")}
+    assert told.scores()[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
     for part in ([], test[2:]):
         with pytest.raises(DataError, match=r"b\.txt: there is no sentence to score that the model can read"):
             chunk_task(Planted(0), train, part, ("a.txt", "b.txt"))
@@ -165,23 +167,18 @@ def test_a_probe_is_what_the_paper_says() -> None:
     assert len(Probe(3, 8, 0, 7).classify) == 1
 
 
-def test_measures() -> None:
+def test_expected_layer() -> None:
     scores = np.array([0.5, 0.6, 0.6, 0.8])
     assert expected_layer(scores) == pytest.approx((1 * 0.1 + 3 * 0.2) / 0.3)
     assert np.isnan(expected_layer(scores[::-1]))
-    assert centre_of_gravity(np.array([0.1, 0.2, 0.7])) == pytest.approx(1.6)
-    assert middle(np.array([np.nan])) is None
-    assert middle(np.arange(1001.0)) == pytest.approx((25, 975))
 
 
-def test_every_sentence_is_told_once_and_never_trained_on() -> None:
-    sentences = np.repeat(np.arange(11), 3)
-    parts = split(sentences, 4, 1)
-    assert sorted(np.concatenate([fold.test for fold in parts])) == list(range(33))
-    for fold in parts:
-        assert not set(sentences[fold.train]) & set(sentences[fold.test])
-        assert len(fold.train) + len(fold.test) == 33
-    assert [fold.test.tolist() for fold in split(sentences, 4, 1)] == [fold.test.tolist() for fold in parts]
+def test_every_sentence_is_predicted_once_and_never_trained_on() -> None:
+    for task in treebank_tasks(Planted(1), trees(11), 4, 1):
+        assert sorted(np.concatenate([test for _, test in task.folds])) == list(range(len(task.gold)))
+        for train, test in task.folds:
+            assert not set(task.sentences[train]) & set(task.sentences[test])
+            assert len(train) + len(test) == len(task.gold)
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +198,9 @@ def test_the_same_seed_gives_the_same(tags: Task) -> None:
 def test_intervals_are_over_sentences(tags: Task) -> None:
     told = predict(tags, Settings(0, 1), lambda _: None)
     always = replace(told, best=np.tile(tags.gold, (4, 1)))
-    assert (drawn_scores(always, 1) == 1).all()
-    drawn = drawn_scores(told, 1)
-    assert drawn.mean(0) == pytest.approx(tags.score(told.counts().sum(1)), abs=0.03)
+    assert (always.drawn_scores(1) == 1).all()
+    drawn = told.drawn_scores(1)
+    assert drawn.mean(0) == pytest.approx(told.scores(), abs=0.03)
     assert drawn.std(0).min() > 0
 
 
@@ -248,9 +245,3 @@ def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> N
             torch.testing.assert_close(
                 torch.tensor(one.layers), torch.cat(hidden, 1).transpose(0, 1), atol=1e-5, rtol=1e-4
             )
-
-
-def test_words_that_no_model_reads_are_told_apart() -> None:
-    bank = read_words(Planted(0), [("a", "n"), ("long",), ("v",)])
-    assert bank.starts.tolist() == [0, -1, 2]
-    assert bank.read == [0, 2]
