@@ -39,7 +39,7 @@ class MadeModel(Inspected):
 
     def __init__(self, maps: Sequence[Mapping[Part, Maps]], shape: tuple[int, int] = (2, 3)) -> None:
         self.name = "made:de-en@0000000"
-        self.shape: Mapping[Part, tuple[int, int]] = dict.fromkeys(maps[0], shape)
+        self.shape: Mapping[Part, tuple[int, int]] = dict.fromkeys(maps[-1], shape)
         self._maps = maps
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:

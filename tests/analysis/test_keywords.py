@@ -15,17 +15,24 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from align import load
 from align.analysis.data.keyphrases import SPLITS, Corpus, Document
-from align.analysis.keywords.question import (
-    cross_entropy,
+from align.analysis.keywords import (
+    Encoder,
+    Marker,
+    Plan,
+    Sentence,
+    ablate,
+    best_threshold,
+    judge_marks,
     keywords,
+    own_encoder,
+    predict,
     ranking,
     read_corpus,
+    read_sentences,
     received,
-    relative_attention,
+    score,
     sum_heads,
 )
-from align.analysis.keywords.scores import Plan, best_threshold, judge_marks, score
-from align.analysis.keywords.tuning import Encoder, Marker, ablate, own_encoder, predict, read_sentences
 from align.analysis.maps import Maps, Tokens
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.native import own_model
@@ -88,13 +95,13 @@ def test_even_attention_is_one() -> None:
 
 
 def test_measures_of_heads_on_known_attention() -> None:
-    key = np.array([True, True, False, False])
-    values = np.array([[2, 2, 0, 0], [1, 1, 1, 1], [0, 0, 2, 2]], float).T
-    assert relative_attention(values, key).tolist() == [2, 0, -2]
-    entropy = cross_entropy(values, key)
-    assert entropy[:2] == pytest.approx([np.log(2), np.log(4)])  # the least that it can be, and that of even attention
-    assert entropy[2] > 20
-    assert np.isfinite(entropy).all()
+    corpus = Corpus([Document("train", (("key", "word", "and", "rest"),), (("key", "word"),))])
+    values = np.array([[[2, 2, 0, 0], [1, 1, 1, 1], [0, 0, 2, 2]]] * 2, float).transpose(0, 2, 1)  # [2, W, C]
+    sums = sum_heads(corpus, values, np.ones(4, bool))
+    assert sums.relative[0].tolist() == [[2, 0, -2]]
+    assert sums.entropy[0, 0, :2] == pytest.approx([np.log(2), np.log(4)])  # the least, and that of even attention
+    assert 20 < sums.entropy[0, 0, 2] < np.inf
+    assert (sums.even.tolist(), sums.sentences.tolist()) == ([np.log(4)], [1])
 
 
 def test_a_planted_head_is_found() -> None:
@@ -118,9 +125,9 @@ def test_sentences_that_are_not_read_have_no_key_words() -> None:
     corpus = made_corpus()
     model = looking_at(corpus, (0, 0))
     model._maps = [maps if n % 3 else {} for n, maps in enumerate(model._maps)]
-    found = read_corpus(model, corpus)
-    assert found.read.reshape(-1, 10).all(1).tolist() == [n % 3 > 0 for n in range(36)]
-    assert sum_heads(corpus, found, "train").sentences.tolist() == [2, 2, 2, 2]
+    attention, read = read_corpus(model, corpus)
+    assert read.reshape(-1, 10).all(1).tolist() == [n % 3 > 0 for n in range(36)]
+    assert sum_heads(corpus, attention, read).sentences.tolist() == [2, 2, 2, 2]
     tables = keywords(model, corpus, PLAN).tables
     assert [row["unread"] for row in tables["data"].rows] == [40, 40, 40]
     best = next(row for row in tables["found"].rows if row["by"] == "best head, weights")
@@ -131,15 +138,10 @@ def test_sentences_that_are_not_read_have_no_key_words() -> None:
 def test_nothing_to_tell_apart(sentence: tuple[str, ...]) -> None:
     corpus = Corpus([Document(split, (sentence,), (("haus",), ("alt",))) for split in SPLITS])
     side = Tokens(sentence, (0, 1), sentence)
-    model = MadeModel([{"encoder": random_maps(side, side)}] * 3)
     with pytest.raises(ValueError, match="no sentence with key words and other words"):
-        keywords(model, corpus, PLAN)
-
-
-def test_a_model_without_an_encoder() -> None:
-    model = MadeModel([{"decoder": random_maps(tokens("a"), tokens("a"))}])
+        keywords(MadeModel([{"encoder": random_maps(side, side)}] * 3), corpus, PLAN)
     with pytest.raises(ValueError, match="made:de-en@0000000 has no attention of the encoder"):
-        keywords(model, made_corpus(), PLAN)
+        keywords(MadeModel([{"decoder": random_maps(side, side)}]), corpus, PLAN)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
@@ -156,20 +158,17 @@ def test_no_threshold_is_better(words: list[tuple[int, bool]]) -> None:
 
 
 def test_scores_are_those_of_scikit_learn() -> None:
-    corpus = made_corpus(each=6)
+    corpus, plan = made_corpus(each=6), Plan(samples=200)
     marks = np.random.default_rng(1).random(len(corpus.gold)) < 0.4
-    words, phrases = judge_marks(corpus, marks, 200, 1)
+    words, phrases = judge_marks(corpus, marks, plan)
+    *scores, ends = words
     test = corpus.within("test")
     expected = precision_recall_fscore_support(corpus.gold[test], marks[test], average="binary")
-    assert (words.precision, words.recall, words.f1) == pytest.approx(expected[:3])
-    assert words.interval is not None
-    assert words.interval.low < words.f1 < words.interval.high
-    assert judge_marks(corpus, marks, 200, 1) == (words, phrases)
-    assert judge_marks(corpus, marks, 0, 1).words.interval is None
-    assert judge_marks(corpus, corpus.gold, 0, 1).words.f1 == 1
-
-
-def test_scores_of_nothing() -> None:
+    assert scores == pytest.approx([100 * value for value in expected[:3]])
+    assert ends is not None
+    assert ends.low < scores[2] < ends.high
+    assert judge_marks(corpus, marks, plan) == (words, phrases)
+    assert judge_marks(corpus, corpus.gold, Plan(samples=0))[0] == (100, 100, 100, None)
     assert score([(0, 0, 0)], 5, 1)[:3] == (0, 0, 0)
 
 
@@ -182,13 +181,11 @@ def test_vectors_of_words_are_means_of_their_pieces() -> None:
         torch.nn.Linear(1, 1), lambda words: None, lambda module, ids, kept: table[ids] * kept[..., None], 4, 0
     )
     marker = Marker(encoder)
-    ids = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]])
-    words = torch.tensor([[-1, 0, 0, 2], [0, -1, -2, -2]])
     with torch.no_grad():
-        logits = marker(ids, words)
-        assert logits.shape == (2, 3)
+        logits, there = marker([Sentence([3, 4, 5, 6], [-1, 0, 0, 2], 0), Sentence([7, 8], [0, -1], 0)])
+        assert there.tolist() == [[True, False, True], [True, False, False]]
         expected = [table[[4, 5]].mean(0), table[6], table[7]]
-        assert torch.allclose(logits[[0, 0, 1], [0, 2, 0]], marker.linear(torch.stack(expected))[:, 0], atol=1e-6)
+        assert torch.allclose(logits[there], marker.linear(torch.stack(expected))[:, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["fairseq", "marian"])
@@ -227,29 +224,28 @@ def test_fine_tuning_learns_which_words_are_key_words(
         model = TranslationModel(toy_recorder())
         module = own_model(model.recorder)
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
-    ranked = ranking(sum_heads(corpus, read_corpus(model, corpus), "train"))
+    ranked = ranking(sum_heads(corpus, *read_corpus(model, corpus)))
     drawn = torch.get_rng_state()
     plan = Plan(samples=0, epochs=50, rate=0.01, orders=2)  # a toy BERT spells words by letters
     tuned = ablate(model, corpus, ranked, plan)
     assert tuned.epochs[-1][0] < tuned.epochs[0][0] / 2
-    assert tuned.judged.words.f1 > 0.85
+    f1 = tuned.judged[0][2]
+    assert f1 > 85
     assert tuned.removed == ([0, 2, 4, 6, 8, 10, 12] if kind == "bert" else [0, 1, 3, 4, 5, 7, 8])
-    for line in (tuned.worst, tuned.best, *tuned.random):
-        assert line[0] == pytest.approx(tuned.judged.words.f1)
-        assert line[-1] == tuned.worst[-1]
+    for line in (*tuned.ends.values(), *tuned.random):
+        assert line[0] == pytest.approx(f1)
+        assert line[-1] == tuned.random[0][-1]
     assert torch.equal(torch.get_rng_state(), drawn)
     for name, weight in module.state_dict().items():
         assert torch.equal(weight, before[name]), name
     if kind == "bert":  # which takes long
         return
-    again = ablate(model, corpus, ranked, plan)
-    assert again.epochs == tuned.epochs
-    assert (again.worst, again.best, again.random.tolist()) == (tuned.worst, tuned.best, tuned.random.tolist())
+    assert ablate(model, corpus, ranked, plan) == tuned
 
 
 def test_words_that_are_not_read_are_unlikely(toy_recorder: Callable[..., Any]) -> None:
     encoder = own_encoder(TranslationModel(toy_recorder()))
     corpus = Corpus([Document("test", (("das", "haus"), ("alt",) * 100), ())])
-    sentences = list(read_sentences(corpus, "test", encoder.read))
-    assert [one.place for one in sentences] == [slice(0, 2)]  # the other is longer than the model takes
+    sentences = read_sentences(corpus, "test", encoder)
+    assert [one.start for one in sentences] == [0]  # the other is longer than the model takes
     assert np.isfinite(predict(Marker(encoder), sentences, 102)).nonzero()[0].tolist() == [0, 1]

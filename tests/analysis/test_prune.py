@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from align import Pair, load
-from align.analysis.ablation.pruning import prune_checkpoint, write_pruned
 from align.analysis.models.heads import AttentionHead, attention_blocks, without_heads
 from align.analysis.models.native import own_model
+from align.analysis.pruning import prune_checkpoint, write_pruned
 from align.analysis.recording import Inside
 from align.core.errors import ModelError
 from align.core.scores import collate

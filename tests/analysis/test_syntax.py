@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import SPECIAL, Maps, Tokens, name_candidates
-from align.analysis.syntax.probes import (
+from align.analysis.syntax import (
     NONE,
     Sentence,
     attach,
+    attend,
     both_directions,
     classify,
-    distance_vectors,
     distances,
     draw_pairs,
+    find,
+    predict,
+    syntax,
     vectors_of_pairs,
 )
-from align.analysis.syntax.question import attend, find, predict, syntax
 from align.core.errors import DataError
 from tests.analysis.made import MadeModel
 
@@ -91,33 +93,23 @@ def test_planted_heads_are_found_for_their_relations() -> None:
     assert sum(int(str(rows[name]["words"])) for name in RELATIONS) == rows["all"]["words"]
 
 
-def test_rare_relations_have_no_row_but_count_among_all() -> None:
-    found = find(list(attend(MODEL, TREES)), fewest=10_000)
-    assert list(found.relations) == ["all"]
-    assert found.total.sum() == sum(len(tree.words) - 1 for tree in TREES)
-
-
-def test_a_relation_of_the_name_of_the_total_is_one_of_its_own() -> None:
+def test_relations_that_are_counted() -> None:
+    relations, total, _ = find(list(attend(MODEL, TREES)), fewest=10_000)
+    assert relations == ["all"]
+    assert total.sum() == sum(len(tree.words) - 1 for tree in TREES)
+    # a relation of the name of the total is counted as well
     trees = [tree._replace(relations=tuple("all" if one == "det" else one for one in tree.relations)) for tree in TREES]
-    expected, found = (find(list(attend(MODEL, bank)), fewest=5) for bank in (TREES, trees))
-    assert found.relations.count("all") == 2
-    assert found.total[:, 0].tolist() == expected.total[:, 0].tolist()
-    here, there = found.relations.index("all", 1), expected.relations.index("det")
-    assert found.total[:, here].tolist() == expected.total[:, there].tolist()
-    assert found.right["norm"][:, here].tolist() == expected.right["norm"][:, there].tolist()
+    (names, expected, right), (others, found, also) = (find(list(attend(MODEL, bank)), 5) for bank in (TREES, trees))
+    assert others.count("all") == 2
+    for old, new in ((0, 0), (names.index("det"), others.index("all", 1))):
+        assert found[:, new].tolist() == expected[:, old].tolist()
+        assert also["norm"][:, new].tolist() == right["norm"][:, old].tolist()
 
 
 def test_names_of_candidates() -> None:
     names = [name_candidates([n, n], (2, 3), ("to", "of")) for n in (0, 5, 6, 11)]
     assert names == ["1-1 to", "2-3 to", "1-1 of", "2-3 of"]
     assert name_candidates([0, 11], (2, 3), ("to", "of")) == "1-1 to 2-3 of"
-
-
-def test_sentences_that_the_model_cannot_read_are_left_out() -> None:
-    model = MadeModel(MODEL._maps, SHAPE)
-    model._maps = [{}, *MODEL._maps[1:]]
-    finding = syntax(model, TREES, probes=False)
-    assert finding.tables["relations"].notes[-1].startswith("39 sentences; 1 left out")
 
 
 def scored(found: Sequence[Any], sentences: Sequence[Sentence]) -> float:
@@ -127,12 +119,16 @@ def scored(found: Sequence[Any], sentences: Sequence[Sentence]) -> float:
     return float(np.mean(right))
 
 
+NO_VECTORS = np.zeros((99, 0), np.float32)
+
+
 def test_a_probe_finds_planted_heads_in_both_directions() -> None:
-    sentences = [
-        Sentence(both_directions(one.attention["weight"]), np.array(one.tree.heads)) for one in attend(MODEL, TREES)
-    ]
+    sentences, blind = list[Sentence](), list[Sentence]()
+    for one in attend(MODEL, TREES):
+        heads, vectors = np.array(one.tree.heads), NO_VECTORS[: len(one.tree.words)]
+        sentences.append(Sentence(both_directions(one.attention["weight"]), heads, vectors))
+        blind.append(Sentence(distances(len(heads)), heads, vectors))
     assert scored(attach(sentences, seed=1), sentences) > 0.97
-    blind = [Sentence(distances(len(one.heads)), one.heads) for one in sentences]
     assert scored(attach(blind, seed=1), blind) < 0.7
 
 
@@ -149,31 +145,30 @@ def test_a_probe_with_embeddings_knows_which_head_to_trust() -> None:
             features[kind[word], word, heads[word]] = 1
             others = [other for other in range(n) if other not in (word, heads[word])]
             features[1 - kind[word], word, numbers.choice(others)] = 1
-        plain.append(Sentence(features, heads))
+        plain.append(Sentence(features, heads, NO_VECTORS[:n]))
         informed.append(Sentence(features, heads, np.eye(2, dtype=np.float32)[kind]))
     assert scored(attach(plain, seed=1), plain) < 0.7
     assert scored(attach(informed, seed=1), informed) > 0.97
 
 
-def test_probes_are_the_same_in_every_run() -> None:
-    sentences = [Sentence(distances(len(tree.words)), np.array(tree.heads)) for tree in TREES[:10]]
+def test_probes_are_the_same_in_every_run_with_a_sentence_of_one_word() -> None:
+    trees = [Tree(("a",), ("X",), (ROOT,), ("root",), 1), *TREES[:9]]
+    sentences = [
+        Sentence(distances(len(tree.words)), np.array(tree.heads), NO_VECTORS[: len(tree.words)]) for tree in trees
+    ]
     first, second = (attach(sentences, seed=2) for _ in range(2))
-    assert all((one == other).all() for one, other in zip(first, second, strict=True))
-
-
-def test_a_sentence_of_one_word_breaks_no_probe() -> None:
-    one = Sentence(distances(1), np.array([ROOT]))
-    sentences = [one, *(Sentence(distances(len(tree.words)), np.array(tree.heads)) for tree in TREES[:9])]
-    assert all(np.isfinite(found).all() for found in attach(sentences, seed=1))
+    for one, other, tree in zip(first, second, trees, strict=True):
+        assert one.tolist() == other.tolist()
+        assert len(one) == len(tree.words)
 
 
 def test_pairs_are_all_dependencies_and_as_many_others() -> None:
     pairs = draw_pairs(TREES, seed=1)
     for n, tree in enumerate(TREES):
         edges = {(min(i, h), max(i, h)) for i, h in enumerate(tree.heads) if h != ROOT}
-        own = [pair for pair in pairs if pair.sentence == n]
-        assert {(pair.first, pair.second) for pair in own if pair.relation != NONE} == edges
-        others = [(pair.first, pair.second) for pair in own if pair.relation == NONE]
+        own = {(i, j): relation for m, i, j, relation in pairs if m == n}
+        assert {pair for pair, relation in own.items() if relation != NONE} == edges
+        others = [(i, j) for m, i, j, relation in pairs if m == n and relation == NONE]
         words = len(tree.words)
         assert len(set(others)) == len(others) == min(len(edges), words * (words - 1) // 2 - len(edges))
         assert not set(others) & edges
@@ -183,46 +178,44 @@ def test_pairs_are_all_dependencies_and_as_many_others() -> None:
 def test_pairs_are_classified_by_what_is_planted() -> None:
     parsed = list(attend(MODEL, TREES))
     pairs = draw_pairs(TREES, seed=1)
-    labels = [str(pair.relation != NONE) for pair in pairs]
-    sentences = np.array([pair.sentence for pair in pairs])
-    features = vectors_of_pairs([one.attention["weight"] for one in parsed], pairs)
+    labels = [str(relation != NONE) for *_, relation in pairs]
+    sentences = np.array([n for n, *_ in pairs])
+    features = vectors_of_pairs([both_directions(one.attention["weight"]) for one in parsed], pairs)
     assert features.shape == (len(pairs), 8)
     n, i, j, _ = pairs[3]
     np.testing.assert_array_equal(features[3, :4], parsed[n].attention["weight"][:, i, j])
     np.testing.assert_array_equal(features[3, 4:], parsed[n].attention["weight"][:, j, i])
     assert classify(features, labels, sentences, seed=1).mean() > 0.98
-    assert classify(distance_vectors(pairs, 5), labels, sentences, seed=1).mean() < 0.85
-    assert classify(None, labels, sentences, seed=1).mean() <= 0.6
+    by_distance = vectors_of_pairs([distances(len(tree.words)) for tree in TREES], pairs)
+    assert classify(by_distance, labels, sentences, seed=1).mean() < 0.85
+    assert classify(np.zeros((len(pairs), 1), np.float32), labels, sentences, seed=1).mean() <= 0.6
 
 
 def test_all_tables_with_a_file_of_vectors(tmp_path: Any) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"w{n} {n} 1 0\n" for n in range(8)), encoding="utf-8")
-    finding = syntax(MODEL, TREES, fewest=5, vectors=str(path))
-    rows = {row["method"]: float(str(row["uas"])) for row in finding.tables["attachment"].rows}
+    model = MadeModel([{}, *MODEL._maps[1:]], SHAPE)
+    tables = syntax(model, TREES, fewest=5, vectors=str(path)).tables
+    assert tables["relations"].notes[-1].startswith("39 sentences; 1 left out")
+    rows = {row["method"]: float(str(row["uas"])) for row in tables["attachment"].rows}
     assert rows["attention, a"] > 95
     assert rows["the word before"] > rows["the word behind"] == 0
-    assert "100.0 % of the words" in finding.tables["attachment"].notes[1]
-    tasks = [(row["task"], row["features"]) for row in finding.tables["pairs"].rows]
+    assert "100.0 % of the words" in tables["attachment"].notes[1]
+    tasks = [(row["task"], row["features"]) for row in tables["pairs"].rows]
     assert len(tasks) == len(set(tasks)) == 8
 
 
 @pytest.mark.parametrize(
-    ("trees", "probes", "message"),
+    ("part", "trees", "probes", "message"),
     [
-        (TREES[:3], True, "probes need 5 sentences: the model can read 3: no_probes=True does without"),
-        ([Tree(("a",), ("X",), (ROOT,), ("root",), 1)], False, "no sentence with a dependency"),
+        ("encoder", TREES[:3], True, "probes need 5 sentences: the model can read 3: no_probes=True does without"),
+        ("encoder", [Tree(("a",), ("X",), (ROOT,), ("root",), 1)], False, "no sentence with a dependency"),
+        ("decoder", TREES[:1], True, "made:de-en@0000000 has no attention of the encoder: there is decoder"),
     ],
 )
-def test_too_little_to_go_by(trees: list[Tree], probes: bool, message: str) -> None:
+def test_too_little_to_go_by(part: Any, trees: list[Tree], probes: bool, message: str) -> None:
     numbers = np.random.default_rng(1)
-    model = MadeModel([{"encoder": planted(tree, numbers)} for tree in trees], SHAPE)
+    model = MadeModel([{part: planted(tree, numbers)} for tree in trees], SHAPE)
     with pytest.raises(DataError) as error:
         syntax(model, trees, probes=probes)
     assert str(error.value).startswith(message)
-
-
-def test_a_model_without_an_encoder() -> None:
-    maps = planted(TREES[0], NUMBERS)
-    with pytest.raises(DataError, match="has no attention of the encoder: there is decoder"):
-        syntax(MadeModel([{"decoder": maps}], SHAPE), TREES[:1])

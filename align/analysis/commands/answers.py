@@ -96,7 +96,7 @@ def syntax(common: Common, args: Namespace) -> Answer:
     if not args.no_probes:
         need("sklearn", "probes", "scikit-learn")
     from align.analysis.data.treebank import read_treebank
-    from align.analysis.syntax.question import syntax
+    from align.analysis.syntax import syntax
 
     file = name_shown(args.input)
     trees = read_treebank(args.input, args.sentences)
@@ -130,8 +130,7 @@ def keywords(common: Common, args: Namespace) -> Answer:
     """Find heads that attend to key words, tune them and mask them."""
     need("sklearn", "regressions", "scikit-learn")
     from align.analysis.data.keyphrases import SPLITS, Corpus, read_keyphrases
-    from align.analysis.keywords.question import keywords
-    from align.analysis.keywords.scores import Plan
+    from align.analysis.keywords import Plan, keywords
 
     file = name_shown(args.keyphrases)
     documents = read_keyphrases(args.keyphrases, file)
@@ -192,8 +191,7 @@ def ablate(common: Common, args: Namespace) -> Answer:
         gold, kind = links.pairs[: args.lines], links.kind
     pairs = pairs[: args.lines]
     aligner = load_aligner(common)
-    from align.analysis.ablation.question import Ablation, study
-    from align.analysis.ablation.tables import report
+    from align.analysis.ablation import Ablation, report, study
 
     search = Search(args.beam)
     translator = aligner.forward.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
@@ -224,8 +222,8 @@ def prune(common: Common, args: Namespace) -> Answer:
     if args.output.exists():
         raise FileExistsError(errno.EEXIST, "the folder exists: name another one", str(args.output))
     aligner = load_aligner(common)
-    from align.analysis.ablation.pruning import least_needed, pruning, size_of, write_pruned
-    from align.analysis.ablation.question import Ablation
+    from align.analysis.ablation import Ablation
+    from align.analysis.pruning import least_needed, pruning, write_pruned
     from align.models.recorder import ModelRecorder
 
     recorder = aligner.forward.recorder
@@ -239,12 +237,9 @@ def prune(common: Common, args: Namespace) -> Answer:
     smaller = replace(request, model=ModelArgs(str(args.output)))
     pruned = load_aligner(replace(common, request=smaller), whole=False)
     written = find_model(smaller.name, smaller.options)
-    sizes = {
-        "whole": size_of(before, folder.checkpoint),
-        "pruned": size_of(before, written.checkpoint, heads),
-    }
     parts: dict[str, Any] = {"model": recorder.name, "text": names_of(*text_of(args).files), "n": len(pairs)}
-    return pruning(heads, sizes), {**parts, "order": args.order, "pruned": pruned.forward.recorder.name}
+    finding = pruning(before, heads, folder.checkpoint, written.checkpoint)
+    return finding, {**parts, "order": args.order, "pruned": pruned.forward.recorder.name}
 
 
 def _read_pairs(args: Namespace) -> tuple[list[Pair], str]:

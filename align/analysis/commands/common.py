@@ -169,7 +169,7 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     if folder := _encoder_folder(common):
         raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
     (aligner,) = load_models(PROGRAM, common.request)
-    from align.analysis.ablation.pruning import is_pruned
+    from align.analysis.pruning import is_pruned
     from align.models.causal.model import CausalRecorder
     from align.models.fairseq.checkpoint import load_checkpoint
 

@@ -11,13 +11,13 @@ import io
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
-from align.analysis.ablation.question import Ablation, by_layer, pruning_order
+from align.analysis.ablation import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
 from align.core.errors import DataError
 from align.core.types import Part
@@ -62,25 +62,19 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
         remaining = [n for n in range(count) if n + 1 not in removed]
         if not remaining:
             raise ValueError(f"{part} layer {layer} would have no head left")
-        weights |= _prune(weights, name, remaining, count)
+        weights[f"{name}.{KEPT}"] = torch.tensor(remaining)
+        for projection, kind in product("qkv", ("weight", "bias")):
+            full = weights[f"{name}.{projection}_proj.{kind}"]  # [H d, D] or [H d]
+            by_head = full.reshape(count, -1, *full.shape[1:])[remaining]
+            weights[f"{name}.{projection}_proj.{kind}"] = by_head.flatten(0, 1)
+        out = weights[f"{name}.out_proj.weight"]  # [D, H d]
+        weights[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, remaining].flatten(1)
     return {**state, "model": weights, "last_optimizer_state": None}
 
 
 def is_pruned(state: Mapping[str, Any]) -> bool:
     """Tell whether a checkpoint lacks heads."""
     return any(name.endswith(f".{KEPT}") for name in state["model"])
-
-
-def _prune(weights: Mapping[str, Tensor], name: str, remaining: list[int], count: int) -> dict[str, Tensor]:
-    """Return one attention's weights for the remaining heads."""
-    pruned = {f"{name}.{KEPT}": torch.tensor(remaining)}
-    for part in "qkv":
-        for kind in ("weight", "bias"):
-            full = weights[f"{name}.{part}_proj.{kind}"]  # [H d, D] or [H d]
-            pruned[f"{name}.{part}_proj.{kind}"] = full.reshape(count, -1, *full.shape[1:])[remaining].flatten(0, 1)
-    out = weights[f"{name}.out_proj.weight"]  # [D, H d]
-    pruned[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, remaining].flatten(1)
-    return pruned
 
 
 def write_pruned(
@@ -107,48 +101,44 @@ def write_pruned(
     (path / "model.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-Order = Literal["importance", "effect"]
-"""By the gradient of each head's gate, or by the loss with only that head masked."""
+def least_needed(ablation: Ablation, number: int, order: Literal["importance", "effect"]) -> list[AttentionHead]:
+    """Return the heads to prune, the least important first; one head per layer is never among them.
 
-
-class Size(NamedTuple):
-    """Size and quality of a model: number of heads, of stored weights, and loss in nats per piece."""
-
-    heads: int
-    weights: int
-    loss: float
-
-
-def least_needed(ablation: Ablation, number: int, order: Order) -> list[AttentionHead]:
-    """Return the heads to prune, the least important first; one head per layer is never among them."""
-    spare = len(all_heads(ablation.blocks)) - len(ablation.blocks)
+    Args:
+        order: by the gradient of each head's gate, or by the loss with only that head masked.
+    """
+    heads = all_heads(ablation.blocks)
+    spare = len(heads) - len(ablation.blocks)
     if number > spare:
         raise DataError(f"{number:,} heads cannot go: the model can spare {spare:,}, for each layer keeps one")
     if order == "importance":
         return pruning_order(ablation.blocks, by_layer(ablation.blocks, ablation.importance()))[:number]
-    effects = [ablation.measure([head], complete=False).losses.sum() for head in all_heads(ablation.blocks)]
+    effects = [ablation.measure([head], complete=False).losses.sum() for head in heads]
     return pruning_order(ablation.blocks, effects)[:number]
 
 
-def size_of(ablation: Ablation, checkpoint: Path, pruned: Sequence[AttentionHead] = ()) -> Size:
-    """Return the size of a fairseq model in a checkpoint, and the loss of the whole model without its pruned heads."""
-    losses = ablation.measure(pruned, complete=False).losses
-    stored = {  # each number once, even if several weights share it
-        weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() // weight.element_size()
-        for weight in load_checkpoint(checkpoint)["model"].values()
+def pruning(ablation: Ablation, heads: Sequence[AttentionHead], whole: Path, pruned: Path) -> Finding:
+    """Report the pruned heads, the first to be pruned first, and size and loss of both models.
+
+    Args:
+        whole: checkpoint of the model; `pruned`: that of the model without these heads.
+    """
+    models = []
+    for name, checkpoint, masked in (("whole", whole, ()), ("pruned", pruned, heads)):
+        stored = {  # each number once, even if several weights share it
+            weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() // weight.element_size()
+            for weight in load_checkpoint(checkpoint)["model"].values()
+        }
+        loss = ablation.loss(ablation.measure(masked, complete=False))
+        models.append([name, len(all_heads(ablation.blocks)) - len(masked), sum(stored.values()), loss])
+    tables = {
+        "models": make_table(
+            "model | heads | weights | loss .3",
+            models,
+            "weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them",
+        ),
+        "pruned": make_table(
+            "number | part | layer | head", [[n, *head] for n, head in enumerate(heads, 1)], "the least needed first"
+        ),
     }
-    heads = len(all_heads(ablation.blocks)) - len(pruned)
-    return Size(heads, sum(stored.values()), float(losses.sum() / ablation.pieces.sum()))
-
-
-def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:
-    """Report the pruned heads, the first to be pruned first, and size and loss of the models by their names."""
-    models = make_table(
-        "model | heads | weights | loss .3",
-        [[name, *size] for name, size in sizes.items()],
-        "weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them",
-    )
-    pruned = [[n, *head] for n, head in enumerate(heads, 1)]
-    return Finding(
-        {"models": models, "pruned": make_table("number | part | layer | head", pruned, "the least needed first")}
-    )
+    return Finding(tables)

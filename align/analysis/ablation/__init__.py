@@ -1,1 +1,0 @@
-"""`extract-align analyse ablate` and `prune`."""
