@@ -42,8 +42,7 @@ from align.view.findings import Finding, Table, make_table
 
 Doubles = NDArray[np.float64]
 
-SURE = 0.05
-"""p-value below which a change is significant."""
+SURE = 0.05  # p-value below which a change is significant
 
 
 class Measured(NamedTuple):
@@ -96,11 +95,7 @@ class Ablation:
         self.choice = aligner.forward.choose(self._encoded, aligner.batch_tokens)
 
     def measure(self, heads: Collection[AttentionHead] = (), complete: bool = True) -> Measured:
-        """Measure the model with some heads masked.
-
-        Args:
-            complete: also translate, and read links at the layer and head that the masked model would choose.
-        """
+        """Measure the model with some heads masked; if `complete`, translate, and choose the layer and head anew."""
         with without_heads(self.recorder, self.blocks, heads):
             losses: dict[int, float] = {}
             with torch.no_grad():
@@ -161,8 +156,7 @@ def study(
 ) -> Study:
     """Measure a model without each head of some parts, with one head per layer, and with heads pruned.
 
-    Args:
-        tick: receives the number of measurements done, and their total.
+    `tick` receives the number of measurements done, and their total.
     """
     blocks = [block for block in ablation.blocks if block.part in parts]
     heads = all_heads(blocks)

@@ -25,13 +25,9 @@ KEPT = (1.0, 0.5, 0.25, 0.0)
 
 
 def take(attention: Numbers, paragraph: Paragraph) -> Counts:
-    """Return the candidate whose most attended word has the most attention: 0 for A, 1 for B, A on ties.
+    """Return the candidate whose most attended word has the most attention `[C, n, n]`: 0 for A, 1 for B, A on ties.
 
-    Args:
-        attention: between words `[C, n, n]`.
-
-    Returns:
-        `[2C]`: from the pronoun to the candidates, then from the candidates to the pronoun.
+    First that from the pronoun to the candidates, then that from the candidates to the pronoun `[2C]`.
     """
     pronoun = slice(*paragraph.pronoun)
     to_candidates = [attention[:, pronoun, slice(*span)].max((1, 2)) for span in paragraph.candidates]  # two of [C]
@@ -82,9 +78,6 @@ NEAREST = "the nearest"
 
 def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1, file: str = "") -> Finding:
     """Measure how often the best head is right, compared with baselines that need no model.
-
-    Args:
-        paragraphs: paragraphs where neither candidate is right are skipped.
 
     Raises:
         DataError: the model has no encoder, or accepts no paragraph.

@@ -33,17 +33,10 @@ from align.core.types import Pair
 from align.evaluation.tables import Interval
 from align.view.findings import Finding, Table, make_table
 
-MEASURES = {"weights": "a", "norms": "‖af‖"}
-"""Measures and their symbols in tables of heads."""
-
-TINY = 1e-12
-"""Lower bound of shares of attention before their logarithm is taken."""
-
-BATCH_TOKENS = 2000
-"""Maximum number of pieces in a batch of fine-tuning."""
-
-STEPS = 6
-"""Maximum number of steps in which heads are masked."""
+MEASURES = {"weights": "a", "norms": "‖af‖"}  # measures and their symbols in tables of heads
+TINY = 1e-12  # lower bound of shares of attention before their logarithm is taken
+BATCH_TOKENS = 2000  # maximum number of pieces in a batch of fine-tuning
+STEPS = 6  # maximum number of steps in which heads are masked
 
 
 class Plan(NamedTuple):
@@ -160,12 +153,7 @@ Score = tuple[float, float, float, Interval | None]
 
 
 def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Score:
-    """Score the marks of all documents together.
-
-    Args:
-        counts: number of correct marks, of marks, and of gold marks in each document.
-        samples: bootstrap samples of documents; 0 for no interval.
-    """
+    """Score the marks of all documents together, from the correct ones, all marks, and gold marks in each document."""
     table = np.array(counts, float).reshape(-1, 3)
     right, marked, gold = table.sum(0)
     sums = np.vstack((table.sum(0), draw_times(len(table), samples, seed) @ table))  # [1 + R, 3]
@@ -175,11 +163,7 @@ def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Sc
 
 
 def judge_marks(corpus: Corpus, marks: Marks, plan: Plan) -> tuple[Score, Score]:
-    """Compare the marks of the test part with gold: words, and runs of words with all phrases that the data lists.
-
-    Args:
-        marks: words marked as key words `[N]`.
-    """
+    """Compare marks `[N]` of the test part with gold: words, and runs of words with all phrases that the data lists."""
     words, phrases = [], []
     for n in corpus.numbers(TEST):
         document, place = corpus.documents[n], corpus.places[n]
@@ -379,12 +363,7 @@ class Tuned(NamedTuple):
 
 
 def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan) -> Tuned:
-    """Fine-tune a copy of the model's encoder, and mask its heads.
-
-    Args:
-        model: model of a framework, whose own module is trained; see `own_encoder`.
-        ranked: cells of the encoder, the best first.
-    """
+    """Fine-tune a copy of the model's encoder, and mask its heads; `ranked` are its cells, the best first."""
     encoder = own_encoder(model)
     with torch.random.fork_rng():
         torch.manual_seed(plan.seed)

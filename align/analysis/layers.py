@@ -23,18 +23,15 @@ from align.analysis.data.chunks import Sentence, count_chunks, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import Inspected, membership
 from align.analysis.plots import curves
-from align.analysis.resampling import SAMPLES, draw_times, middle, percents
+from align.analysis.resampling import SAMPLES, Doubles, draw_times, middle, percents
 from align.core.errors import DataError
 from align.core.types import Pair
 from align.evaluation.tables import interval
 from align.view.findings import Finding, make_table
 
-Doubles = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-DIGITS = 4
-"""Decimals of a probability in a file of examples."""
-
+DIGITS = 4  # decimals of a probability in a file of examples
 RATE, MIX_RATE, BATCH = 1e-3, 1e-2, 256
 """Adam's peak learning rate, which decays linearly to 0; the rate of s and gamma; examples in a batch.
 
@@ -59,10 +56,9 @@ class Task:
     sentences: Whole  # sentence of each example, from 0 `[N]`
     places: Whole  # positions of its words in their sentence, from 0 `[N, K]`
     folds: Sequence[Fold]
-    # maps predicted labels `[N]`, negative for unpredicted ones, to counts of each sentence that can be
-    # summed `[S, C]`
+    # maps predicted labels `[N]`, negative for unpredicted ones, to how many are right, predicted and gold in each
+    # sentence `[S, 3]`
     count: Callable[[Whole], Whole]
-    score: Callable[[Whole], Doubles]  # maps sums of these `[..., C]` to a score from 0 to 1 `[...]`
 
     def vectors(self, examples: Whole, top: int) -> Tensor:
         """Return layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
@@ -78,12 +74,7 @@ class Settings(NamedTuple):
 
 
 class Probe(nn.Module):
-    """A classifier that reads a weighted sum of layers.
-
-    Args:
-        layers: number of layers to sum.
-        width: size of an example's input, K D.
-    """
+    """A classifier that reads a weighted sum of so many layers; the width of an example's input is K D."""
 
     def __init__(self, layers: int, width: int, hidden: int, labels: int) -> None:
         super().__init__()
@@ -140,13 +131,13 @@ class Predictions:
 
     def scores(self) -> Doubles:
         """Return the scores of the probes of layers 0 to l `[L+1]`."""
-        return self.task.score(self._counts().sum(1))
+        return f1(self._counts().sum(1))
 
     def drawn_scores(self, seed: int) -> Doubles:
         """Return the scores of bootstrap samples of the sentences `[SAMPLES, L+1]`."""
         counts = self._counts()
         times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
-        return self.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
+        return f1(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
 
     def _counts(self) -> Whole:
         """Return each sentence's counts for the score, by probes of layers 0 to l `[L+1, S, C]`."""
@@ -186,8 +177,7 @@ def expected_layer(scores: Doubles) -> Doubles:
     return means
 
 
-TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
-"""Names of the tasks."""
+TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"  # names of the tasks
 
 
 def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> tuple[Tensor, Whole, list[int]]:
@@ -214,11 +204,7 @@ def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str =
 
 
 def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
-    """Return the tasks of parts of speech and of dependency relations, with cross-validation.
-
-    Args:
-        parts: parts of the cross-validation.
-    """
+    """Return the tasks of parts of speech and of dependency relations, with cross-validation in so many parts."""
     states, starts, read = read_words(model, [tree.words for tree in trees], file)
     if len(read) < parts:
         message = f"{parts} parts need {parts} sentences: the model can read {len(read)}"
@@ -259,11 +245,11 @@ def chunk_task(
     examples = [(n, (word,), tag) for n in read for word, tag in enumerate(both[n].tags)]
     task = _task(CHUNKS, states, starts, examples, folds)
 
-    def count_in_sentences(best: Whole) -> Whole:
+    def count_words(best: Whole) -> Whole:
         predicted = [[task.labels[label] for label in best[task.sentences == n]] for n in scored]
         return count_chunks([both[n].tags for n in scored], predicted)
 
-    return replace(task, measure="F1", count=count_in_sentences, score=f1)
+    return replace(task, measure="F1", count=count_words)
 
 
 def _task(
@@ -273,25 +259,20 @@ def _task(
     examples: Sequence[tuple[int, tuple[int, ...], str]],
     folds: Callable[[Whole], Sequence[Fold]],
 ) -> Task:
-    """Return a task with accuracy as its score, from examples of a sentence, words in it, and a label."""
+    """Return a task from examples of a sentence, words in it, and a label; its F1 is accuracy."""
     sentences = np.array([sentence for sentence, _, _ in examples])
     places = np.array([places for _, places, _ in examples])
     labels, gold = np.unique([label for _, _, label in examples], return_inverse=True)
 
     def count(best: Whole) -> Whole:
         predicted = best >= 0
-        size = int(sentences.max()) + 1
-        right = np.bincount(sentences[predicted], (best == gold)[predicted], size)
-        counts = np.stack((right, np.bincount(sentences[predicted], minlength=size)), 1).astype(np.int64)
-        return counts[counts[:, 1] > 0]
-
-    def share(counts: Whole) -> Doubles:
-        right_of_all: Doubles = counts[..., 0] / counts[..., 1]
-        return right_of_all
+        total = np.bincount(sentences[predicted])
+        right = np.bincount(sentences[predicted], (best == gold)[predicted]).astype(np.int64)
+        return np.stack((right, total, total), 1)[total > 0]
 
     words = starts[sentences][:, None] + places
     names = tuple(labels.tolist())
-    return Task(name, "accuracy", names, states, words, gold, sentences, places, folds(sentences), count, share)
+    return Task(name, "accuracy", names, states, words, gold, sentences, places, folds(sentences), count)
 
 
 def layers(

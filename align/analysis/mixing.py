@@ -21,9 +21,7 @@ from align.core.types import Pair, Part
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 from align.view.findings import Finding, make_table
 
-INSIDE = "##"
-"""Prefix of BERT's WordPiece for all pieces of a word except the first."""
-
+INSIDE = "##"  # prefix of BERT's WordPiece for all pieces of a word except the first
 STOPS = (".", ",")
 
 PUNCTUATION, REST = ". and ,", "rest"
@@ -48,20 +46,11 @@ def categories(tokens: Tokens) -> list[str]:
 
 Doubles = NDArray[np.float64]
 
-FACTORS = ("weight", "vector", "norm")
-"""The factors a and ||f(x)||, and their product ||a f(x)||."""
-
-SYMBOLS = ("a", "‖f‖", "‖af‖")
-"""Symbols of the factors in tables."""
-
-SHOWN = 2000
-"""Points of each category in a figure."""
-
-ALL = "all"
-"""Name for all categories together."""
-
-POINTS = 100_000
-"""Pairs of pieces per part and category that are sampled for a correlation."""
+FACTORS = ("weight", "vector", "norm")  # the factors a and ||f(x)||, and their product ||a f(x)||
+SYMBOLS = ("a", "‖f‖", "‖af‖")  # symbols of the factors in tables
+SHOWN = 2000  # points of each category in a figure
+ALL = "all"  # name for all categories together
+POINTS = 100_000  # pairs of pieces per part and category that are sampled for a correlation
 
 
 class Sample:

@@ -44,17 +44,12 @@ VERTICAL, DIAGONAL, BOTH, BLOCK, HETEROGENEOUS = range(len(PATTERNS))
 
 THRESHOLD = 0.5
 
-SHORTEST = 8
-"""Minimum rows and columns of a map; in smaller maps most cells are in the band."""
-
+SHORTEST = 8  # minimum rows and columns of a map; in smaller maps most cells are in the band
 CENTRES = (0, -1, 1, -2, 2)
 """Offsets in pieces of the band's middle from a row's own piece; the first wins on ties."""
 
-STRIPE = 10
-"""Columns per stripe."""
-
-LONGEST_SHOWN = 25
-"""Maximum rows and columns of maps to draw."""
+STRIPE = 10  # columns per stripe
+LONGEST_SHOWN = 25  # maximum rows and columns of maps to draw
 
 
 def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Doubles:
@@ -176,11 +171,7 @@ def segments_of(tokens: Tokens, pair: Pair) -> NDArray[np.int64] | None:
 def patterns(
     model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], threshold: float = THRESHOLD, seed: int = 1
 ) -> Finding:
-    """Classify the attention maps of a text.
-
-    Args:
-        threshold: see the module.
-    """
+    """Classify the attention maps of a text; see the module for the threshold."""
     by_part = {part: PartPatterns(part, threshold) for part in parts}
     for reading in model.read(pairs, parts):
         for part in reading.maps:

@@ -102,10 +102,9 @@ def write_pruned(
 
 
 def least_needed(ablation: Ablation, number: int, order: Literal["importance", "effect"]) -> list[AttentionHead]:
-    """Return the heads to prune, the least important first; one head per layer is never among them.
+    """Return the heads to prune, the first first: by their gates' gradient, or by the loss without each.
 
-    Args:
-        order: by the gradient of each head's gate, or by the loss with only that head masked.
+    One head per layer is never among them.
     """
     heads = all_heads(ablation.blocks)
     spare = len(heads) - len(ablation.blocks)
@@ -118,11 +117,7 @@ def least_needed(ablation: Ablation, number: int, order: Literal["importance", "
 
 
 def pruning(ablation: Ablation, heads: Sequence[AttentionHead], whole: Path, pruned: Path) -> Finding:
-    """Report the pruned heads, the first to be pruned first, and size and loss of both models.
-
-    Args:
-        whole: checkpoint of the model; `pruned`: that of the model without these heads.
-    """
+    """Report the pruned heads, the first first, and size and loss of the models in both checkpoints."""
     models = []
     for name, checkpoint, masked in (("whole", whole, ()), ("pruned", pruned, heads)):
         stored = {  # each number once, even if several weights share it

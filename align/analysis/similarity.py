@@ -23,14 +23,7 @@ Doubles = NDArray[np.float64]
 
 
 def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
-    """Return the Jensen-Shannon divergence in nats, 0 to log 2: the mean KL of both from their mean.
-
-    Args:
-        p: distributions `[..., S]`; `q`: those that they are compared with.
-
-    Returns:
-        `[...]`.
-    """
+    """Return the Jensen-Shannon divergence, the mean KL of both from their mean: 0 to log 2, `[..., S]` to `[...]`."""
     p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
     mean = (p + q) / 2
     divergence: Doubles = np.maximum(0.0, (rel_entr(p, mean).sum(-1) + rel_entr(q, mean).sum(-1)) / 2)
@@ -38,14 +31,7 @@ def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
 
 
 def divergences(values: NDArray[np.float32]) -> Doubles:
-    """Return the divergence of each two heads in one text, summed over rows, in bits: 0 to T.
-
-    Args:
-        values: weights or norms `[C, T, S]`; each row is normalised to sum to 1.
-
-    Returns:
-        `[C, C]`, symmetric.
-    """
+    """Return the divergence of each two heads in one text, summed over rows, in bits: `[C, T, S]` to `[C, C]`."""
     rows = values / np.maximum(values.sum(2, keepdims=True), 1e-12)
     matrix = np.zeros((len(rows), len(rows)))
     for c in range(len(rows) - 1):

@@ -45,15 +45,9 @@ from align.analysis.resampling import Counts, Draws, choose, folds, halve
 from align.core.errors import DataError, plural
 from align.view.findings import Finding, Table, make_table
 
-PUNCTUATION = "punct"
-"""The relation that attachment scores exclude, as is usual in parsing."""
-
-FEWEST_OF_A_CLASS = 20
-"""Minimum number of pairs of a relation that is a class."""
-
-DIRECTIONS = ("d>h", "h>d")
-"""Direction of attention: from dependent to head, or from head to dependent."""
-
+PUNCTUATION = "punct"  # the relation that attachment scores exclude, as is usual in parsing
+FEWEST_OF_A_CLASS = 20  # minimum number of pairs of a relation that is a class
+DIRECTIONS = ("d>h", "h>d")  # direction of attention: from dependent to head, or from head to dependent
 OFFSETS = (*range(-5, 0), *range(1, 6))
 """Offsets in words from a word to its head, for the positional baseline."""
 
@@ -61,14 +55,11 @@ ALL = "all"
 """Name of all relations together, which come first; a treebank may have a relation of this name as well."""
 
 
-FOLDS, EPOCHS, BATCH, RATE, DECAY = 5, 30, 16, 0.02, 1e-4
-"""Settings of probes."""
-
+FOLDS, EPOCHS, BATCH, RATE, DECAY = 5, 30, 16, 0.02, 1e-4  # settings of probes
 NEVER = -1e9
 """Score of impossible heads: finite, since -inf gives no gradient if a word has no possible head."""
 
-FARTHEST = 10
-"""Maximum distance in words as a feature; larger distances are clipped."""
+FARTHEST = 10  # maximum distance in words as a feature; larger distances are clipped
 
 
 class Parsed(NamedTuple):
@@ -95,11 +86,7 @@ def attend(model: Inspected, trees: Sequence[Tree]) -> Iterator[Parsed]:
 
 
 def predict(attention: Numbers, there: NDArray[np.bool_]) -> Counts:
-    """Predict the head of each word with each attention head, in both directions; never the word itself.
-
-    Args:
-        attention: `[C, n, n]`.
-        there: words that have a piece `[n]`.
+    """Predict the head of each word from attention `[C, n, n]`, in both directions; never the word itself.
 
     Returns:
         `[2C, n]`: for C heads the word that each word attends to most, then the word that attends to it most; -1 for
@@ -165,8 +152,7 @@ def distances(words: int) -> Numbers:
 class Probe(torch.nn.Module):
     """Scores heads by equation 5 and, with embeddings of a size that is not 0, by equation 6.
 
-    Args:
-        scale: divisor of each feature `[K]`.
+    Each feature is divided by its scale `[K]`.
     """
 
     def __init__(self, scale: Tensor, size: int) -> None:
@@ -231,8 +217,7 @@ def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
 
 # Pairs of words.
 
-NONE = ""
-"""The relation of two words neither of which depends on the other."""
+NONE = ""  # the relation of two words neither of which depends on the other
 
 WordPair = tuple[int, int, int, str]
 """The number of a sentence, two of its words in the order of the text, and their relation."""

@@ -11,8 +11,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, spearmanr
 from torch import Tensor
 
-from align.analysis.adversary.losses import DIVERGENCES, adversarial_loss, distance, log_js, log_kl
-from align.analysis.adversary.tagger import NEVER
+from align.analysis.adversary import DIVERGENCES, NEVER, adversarial_loss, distance, log_js, log_kl
 
 DRAW = np.random.default_rng(1)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary.translation import Settings, forced, loss_of, moved, recorded, run, train
+from align.analysis.adversary_translation import Settings, forced, loss_of, moved, recorded, run, train
 from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.stream import cut, encode

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.data.chunks import Sentence
+from align.analysis.data.chunks import Sentence, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers import (
     Probe,
@@ -142,7 +142,7 @@ def test_chunks_are_scored_as_chunks() -> None:
     assert task.count(best).tolist() == [[2, 2, 2], [0, 0, 0]]
     best[61] = task.labels.index("B-NP")  # a chunk of two words becomes two
     assert task.count(best).tolist() == [[1, 3, 2], [0, 0, 0]]
-    assert task.score(task.count(best).sum(0)) == pytest.approx(2 / 5)
+    assert f1(task.count(best).sum(0)) == pytest.approx(2 / 5)
     told = predict(task, SETTINGS, lambda _: None)
     assert told.scores()[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
     for part in ([], test[2:]):
@@ -205,7 +205,7 @@ def test_intervals_are_over_sentences(tags: Task) -> None:
 
 
 def test_where_layers_add_nothing_there_is_no_expected_layer(tags: Task) -> None:
-    finding, _ = layers([replace(tags, score=lambda counts: np.zeros(counts.shape[:-1]))], Settings(0, 1))
+    finding, _ = layers([replace(tags, count=lambda best: np.ones((12, 3), int))], Settings(0, 1))
     (row,) = finding.tables["tasks"].rows
     assert row["expected"] is row["expected_interval"] is None
 

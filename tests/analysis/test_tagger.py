@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary.chunking import exclusive
-from align.analysis.adversary.tagger import (
+from align.analysis.adversary import (
     NEVER,
     UNKNOWN,
     Learning,
     Probe,
     Tagger,
     Vocabulary,
+    exclusive,
     learn,
     positions,
     read,

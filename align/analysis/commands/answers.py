@@ -261,8 +261,7 @@ def adversary(common: Common, args: Namespace) -> Answer:
     train, test = read_sentences(args.train), read_sentences(args.test)
     import torch
 
-    from align.analysis.adversary.chunking import exclusive
-    from align.analysis.adversary.tagger import Learning
+    from align.analysis.adversary import Learning, exclusive
     from align.io.process import keep_freed_memory
 
     keep_freed_memory()
@@ -296,7 +295,7 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
     if not any(pair.possible for pair in gold.pairs):
         raise DataError("no sentence has a link", file=name_shown(args.gold))
     recorder: Any = load_aligner(common).forward.recorder
-    from align.analysis.adversary.translation import Settings, moved
+    from align.analysis.adversary_translation import Settings, moved
     from align.models.recorder import ModelRecorder
 
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from align.analysis.adversary.losses import Distance, Output, adversarial_loss, distance
+from align.analysis.adversary import Distance, Output, adversarial_loss, distance
 from align.analysis.models.native import own_model
 from align.analysis.plots import curves
 from align.analysis.recording import split_heads
@@ -35,15 +35,14 @@ from align.models.fairseq.architecture import attention_of
 from align.models.recorder import ModelRecorder
 from align.view.findings import Finding, Table, make_table
 
-MIN_WEIGHT = 1e-30
-"""Lower bound of weights before their logarithm is taken."""
+MIN_WEIGHT = 1e-30  # lower bound of weights before their logarithm is taken
 
 
 class Settings(NamedTuple):
     """Settings of the experiment."""
 
     weights: Sequence[float]  # lambda of each adversary
-    divergence: str = "js"  # a key of `align.analysis.adversary.losses.DIVERGENCES`
+    divergence: str = "js"  # a key of `align.analysis.adversary.DIVERGENCES`
     moved: Score = "weight"  # score whose attention moves: weights, or norms as shares of their row's sum
     updates: int = 200  # updates of each adversary
     rate: float = 3e-3  # initial learning rate; it falls to 0
@@ -205,12 +204,7 @@ def moved(
     say: Callable[[str], None] = lambda name: None,
     file: str = "",
 ) -> Finding:
-    """Move a model's cross-attention as far as it can, and measure its loss and its links.
-
-    Args:
-        tuning: text that adversaries learn from.
-        held_out: text for losses and distances.
-    """
+    """Move a model's cross-attention as far as it can by `tuning`, and measure its loss and its links."""
     original = own_model(recorder)
     training_batches = forced(recorder, tuning, options.batch_tokens, file)
     held_out_batches = forced(recorder, held_out, options.batch_tokens, file)

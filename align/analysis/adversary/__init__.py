@@ -1,1 +1,0 @@
-"""`extract-align analyse adversary` and `adversary-translation`."""
