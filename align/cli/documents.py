@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
@@ -28,29 +27,59 @@ Languages = tuple[str, str]
 """Codes of source and target; "" for one that is unknown."""
 
 
+class Reports:
+    """Lists of where tags are, as JSON lines, and of doubtful lines; each if it has a name."""
+
+    def __init__(self, stack: ExitStack, report: str | None, review: str | None) -> None:
+        files = [stack.enter_context(open_output(name)) if name else None for name in (report, review)]
+        self._report, self._review = files
+
+    def add(
+        self,
+        record: Mapping[str, Any],
+        sides: tuple[str, str],
+        *,
+        failed: str | None = None,
+        doubts: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Add a line.
+
+        Args:
+            record: its number and its tags, without which it is no line of the report.
+            sides: its source and its target.
+            failed: why it is left as it is.
+            doubts: more that is doubtful, as if they were tags.
+        """
+        if self._review and (line := review_line(record["id"], [*record.get("tags", ()), *doubts], sides, failed)):
+            self._review.write(line.encode())
+        if self._report and "tags" in record:
+            self._report.write(f"{to_json(record)}\n".encode())
+
+
 class _Run:
-    """Fills the segments of a document."""
+    """Fills the segments of a document.
+
+    Attributes:
+        lacking, empty: numbers of segments whose translation lacks tags, and of those without a translation.
+        placed: where the tags of new translations are.
+        failures: why segments are left as they are.
+    """
 
     def __init__(self, segments: Sequence[Segment], file: str) -> None:
         self._segments, self._file = segments, file
         self.targets: list[str | None] = [None] * len(segments)
-        self.rows: dict[int, dict[str, Any]] = {}
+        self.placed: dict[int, list[dict[str, Any]]] = {}
         self.failures: dict[int, str] = {}
-        self.lacking: list[int] = []
-        self.empty: list[int] = []
-        for n, segment in enumerate(segments):
-            if segment.target is None:
-                self.empty.append(n)
-            elif self._read(n, segment.target):
-                self.lacking.append(n)
+        self.empty = [n for n, segment in enumerate(segments) if segment.target is None]
+        self.lacking = [n for n, segment in enumerate(segments) if segment.target is not None and self._read(n)]
 
-    def _read(self, n: int, target: str) -> Inline | None:
+    def _read(self, n: int) -> Inline | None:
         """Return a segment that lacks tags; None if it has all, or cannot be read, which is noted."""
         segment = self._segments[n]
         try:
-            inline = Inline(segment.source, target, segment.tags)
+            inline = Inline(segment.source, segment.target or "", segment.tags)
         except ValueError as error:
-            self._leave(n, str(error))
+            self.leave(n, str(error))
             return None
         return inline if inline.missing else None
 
@@ -58,19 +87,16 @@ class _Run:
         """Align the segments whose translations lack tags, and place these."""
 
         def pairs_of(item: tuple[int, Inline]) -> list[Pair]:
-            n, inline = item
-            line = self._segments[n].line
-            return [Pair(inline.source_words, inline.target_words, line, origin=Origin(self._file, line))]
+            line = self._segments[item[0]].line
+            return [Pair(item[1].source_words, item[1].target_words, line, origin=Origin(self._file, line))]
 
-        read = ((n, self._read(n, self._segments[n].target or "")) for n in self.lacking)
-        items = ((n, inline) for n, inline in read if inline)
+        items = ((n, inline) for n in self.lacking if (inline := self._read(n)))
         with closing(session.results(items, pairs_of)) as results:
             for (n, inline), (alignment,) in results:
                 if alignment.skipped:
-                    self._leave(n, alignment.skipped)
+                    self.leave(n, alignment.skipped)
                 else:
-                    target, placements = inline.place(alignment.scores)
-                    self._note(n, target, placements)
+                    self._keep(n, *inline.place(alignment.scores))
 
     def translate(self, session: Session) -> None:
         """Translate the segments without a translation."""
@@ -82,54 +108,45 @@ class _Run:
                 try:
                     page = Page(segment.source, segment.tags, keep=(), line=segment.line)
                 except ValueError as error:
-                    self._leave(n, str(error))
+                    self.leave(n, str(error))
                     continue
                 yield n, page
 
         with closing(translate_pages(session, pages(), file=self._file)) as translations:
             for n, translation in translations:
                 if translation.skipped:
-                    self._leave(n, translation.skipped)
+                    self.leave(n, translation.skipped)
                 else:
-                    placements = [row for rows in translation.report for row in rows]
-                    self._note(n, translation.text, placements)
+                    self._keep(n, translation.text, [row for rows in translation.report for row in rows])
 
-    def _leave(self, n: int, why: str) -> None:
+    def leave(self, n: int, why: str) -> None:
         """Leave a segment as it is, and note why."""
+        self.targets[n] = None
+        self.placed.pop(n, None)
         self.failures[n] = f"left as it is: {why}"
 
-    def leave_refused(self, reasons: Mapping[int, str]) -> None:
-        """Leave segments as they are whose new translations the file cannot have."""
-        for n, why in reasons.items():
-            self.targets[n] = None
-            del self.rows[n]
-            self._leave(n, why)
-
-    def doubtful(self) -> Iterator[str]:
-        """Yield the lines of a list of segments that are left, or have a tag whose place is doubtful."""
-        for n, segment in enumerate(self._segments):
-            sides = segment.source, self.targets[n] or segment.target or ""
-            tags = self.rows[n]["tags"] if n in self.rows else ()
-            if line := review_line(n + 1, tags, sides, self.failures.get(n)):
-                yield line
-
-    def _note(self, n: int, target: str, placements: Sequence[Placement]) -> None:
-        """Keep the translation of a segment, and list its tags."""
+    def _keep(self, n: int, target: str, placements: Sequence[Placement]) -> None:
         self.targets[n] = target
-        tags = [placement.to_dict() for placement in placements]
-        self.rows[n] = {"id": n + 1, "line": self._segments[n].line, "tags": tags}
+        self.placed[n] = [placement.to_dict() for placement in placements]
+
+    def list_segments(self, reports: Reports) -> None:
+        """List all segments with their tags."""
+        for n, segment in enumerate(self._segments):
+            record: dict[str, Any] = {"id": n + 1, "line": segment.line}
+            record |= {"tags": self.placed[n]} if n in self.placed else {}
+            reports.add(record, (segment.source, self.targets[n] or segment.target or ""), failed=self.failures.get(n))
 
     def summary(self, *, translates: bool) -> str:
         """Return the numbers of segments and tags, and of anything unusual."""
         counts = Counter(self.failures.values())
         if not translates:
             counts["without a translation"] = len(self.empty)
-        for n, row in self.rows.items():
+        for n, tags in self.placed.items():
             counts["translated" if self._segments[n].target is None else "completed"] += 1
-            counts.update(remark for tag in row["tags"] for remark in tag["remarks"])
-        tags = sum(len(row["tags"]) for row in self.rows.values())
+            counts.update(remark for tag in tags for remark in tag["remarks"])
         listed = "".join(f", {count:,} {name}" for name, count in sorted(counts.items()) if count)
-        return f"{plural(len(self.targets), 'segment')}, {plural(tags, 'tag')} placed{listed}"
+        tag_count = plural(sum(map(len, self.placed.values())), "tag")
+        return f"{plural(len(self.targets), 'segment')}, {tag_count} placed{listed}"
 
 
 def for_languages(request: Request, languages: Sequence[Languages], file: str) -> Request:
@@ -177,42 +194,34 @@ def transfer_document(
             segments, if any.
     """
     shown = name_shown(file)
-    output, report, review = outputs
-    if os.stat(file).st_size > LARGEST:
-        raise DataError(f"more than {LARGEST >> 20} MiB", file=shown)
     with open(file, "rb") as stream:
         data = stream.read(LARGEST + 1)
     model, search = request.model, request.search
     document = read_document(data, shown, tags, (model.source_lang, model.target_lang))
     run = _Run(document.segments, shown)
     signature = ""
-    with closing(Progress(program, request.run.quiet)) as progress:
-        if run.lacking or (run.empty and search):
-            read = [*run.lacking, *(run.empty if search else ())]
-            named = dict.fromkeys(document.segments[n].languages for n in read)
+    with closing(Progress(program, request.run.quiet)) as progress, ExitStack() as stack:
+        empty = run.empty if search else []
+        if run.lacking or empty:
+            named = dict.fromkeys(document.segments[n].languages for n in (*run.lacking, *empty))
             languages = [*dict.fromkeys((named_language(source), named_language(target)) for source, target in named)]
             request = for_languages(request, languages, shown)
             aligner = load_aligner(program, request)
             if not (model.source_lang or model.target_lang):
                 warn_of_languages(aligner.forward.recorder.languages, languages, shown)
-            for wanted, do in ((run.lacking, run.complete), (run.empty if search else (), run.translate)):
-                if wanted:
-                    translating = replace(request, search=search if do == run.translate else None)
-                    session = begin_session(translating, aligner, progress)
-                    do(session)
+            if run.lacking:
+                session = begin_session(replace(request, search=None), aligner, progress)
+                run.complete(session)
+            if empty:
+                session = begin_session(request, aligner, progress)
+                run.translate(session)
             session.search = search
             signature = session.signature()
-        run.leave_refused(document.refused(run.targets))
+        for n, why in document.refused(run.targets).items():
+            run.leave(n, why)
         content = document.fill(run.targets)
-        with open_output(output) as out:
-            out.write(content)
-        if report:
-            with open_output(report) as out:
-                for _, row in sorted(run.rows.items()):
-                    out.write(f"{to_json(row)}\n".encode())
-        if review:
-            with open_output(review) as out:
-                out.writelines(line.encode() for line in run.doubtful())
+        stack.enter_context(open_output(outputs[0])).write(content)
+        run.list_segments(Reports(stack, *outputs[1:]))
     progress.write(f"{program}: {run.summary(translates=search is not None)}")
     if signature:
         progress.write(signature)

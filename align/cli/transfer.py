@@ -6,10 +6,11 @@ import argparse
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -23,12 +24,11 @@ from align.cli.args import (
     model_help,
 )
 from align.cli.common import Progress, open_output, run
-from align.cli.documents import transfer_document
+from align.cli.documents import Reports, transfer_document
 from align.cli.loading import Request, begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
-from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import FLOOR, THRESHOLD, Origin, Pair
 from align.evaluation.ensemble import check_range
@@ -56,7 +56,7 @@ from align.transfer.columns import (
 )
 from align.transfer.documents import is_document
 from align.transfer.lines import Line, Links, Placed, read_tagged
-from align.transfer.markup import PART, REPEATED, review_line
+from align.transfer.markup import PART, REPEATED
 from align.transfer.pages import KEEP, Page
 from align.transfer.spans import SPANS, read_annotated
 from align.transfer.tags import KINDS, Syntax, count_lookalikes
@@ -119,10 +119,8 @@ def _column(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class TagArgs:
-    """Tags or labels, and what to do with them."""
-
-    TITLE: ClassVar = "tags"
+class TransferArgs:
+    """Tags or labels, what to do with them, where the source and the links are, and lists of tags."""
 
     tags: str | None = option(
         "--tags",
@@ -175,14 +173,6 @@ class TagArgs:
         metavar="NAMES",
         help="attributes whose values are text, such as alt,title,placeholder (default: none)",
     )
-
-
-@dataclass(frozen=True)
-class PageArgs:
-    """Where the source and the links are, if not in the text."""
-
-    TITLE: ClassVar = "other input"
-
     html_file: str | None = option(
         "--html-file",
         metavar="FILE",
@@ -196,14 +186,6 @@ class PageArgs:
         help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
         "--print-scores. Without it a model aligns the lines",
     )
-
-
-@dataclass(frozen=True)
-class ReportArgs:
-    """Lists of tags."""
-
-    TITLE: ClassVar = "reports"
-
     report: str | None = option(
         "--report",
         metavar="FILE",
@@ -216,36 +198,36 @@ class ReportArgs:
     )
 
 
+_INPUTS, _REPORTS = ("html_file", "links"), ("report", "review")
+"""Options in groups of their own."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What `extract-align transfer` is asked for.
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        kind: one of `align.transfer.tags.KINDS`, or one of LABELS; "" for those of the kind of document.
         syntax: what the tags look like; None for labels.
     """
 
     request: Request
-    tags: TagArgs
-    page: PageArgs
-    reports: ReportArgs
+    tags: TransferArgs
     files: tuple[str, ...]
-    kind: str
     syntax: Syntax | None
     words: str
     output: str | None
     blank: bool
 
     @property
-    def one_side(self) -> bool:
-        """Tell whether there is no target to read."""
-        return self.tags.strip or self.request.search is not None
+    def kind(self) -> str:
+        """One of `align.transfer.tags.KINDS` or of LABELS; "" for those of the kind of document."""
+        return self.tags.tags or ""
 
     @property
-    def translates_tags(self) -> bool:
-        """Tell whether text with tags is translated."""
-        return self.syntax is not None and self.request.search is not None
+    def one_side(self) -> bool:
+        """Whether there is no target to read."""
+        return self.tags.strip or self.request.search is not None
 
 
 def build_parser() -> Parser:
@@ -260,7 +242,7 @@ def build_parser() -> Parser:
     source = "source sentences with tags, or in columns; requires -t"
     bad = "has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes"
     translate = "lines of the input, or of -s FILE, are source sentences; write each translation with the tags for each"
-    add_group(parser, TagArgs)
+    add_group(parser, TransferArgs, "tags", without=(*_INPUTS, *_REPORTS))
     add_group(
         parser,
         TextArgs,
@@ -269,9 +251,9 @@ def build_parser() -> Parser:
         source={"help": source},
         bad_lines={"help": f"at a line that {bad}: stop, or read a blank line in its place"},
     )
-    add_group(parser, PageArgs)
+    add_group(parser, TransferArgs, "other input", only=_INPUTS)
     add_group(parser, OutputArgs, only=("output", "words"))
-    add_group(parser, ReportArgs)
+    add_group(parser, TransferArgs, "reports", only=_REPORTS)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, TranslateArgs, without=("allow_unk",), translate={"help": translate})
     add_group(parser, RunArgs, workers={"default": None})
@@ -279,72 +261,53 @@ def build_parser() -> Parser:
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line."""
+    """Read the command line; options that would give wrong results together exit with code 2."""
     args = parser.parse_command(arguments)
     if args.tags is None and args.html_file is not None:
         args.tags = "html"
+    tags = read_group(TransferArgs, args)
     check_words(parser, args.words, args.translate)
-    _check_combination(parser, args)
-    request = read_request(parser, args, args.bad_lines)
-    return Options(
-        request=replace(request, method=replace(request.method, threshold=FLOOR, reader="none")),  # all soft scores
-        tags=read_group(TagArgs, args),
-        page=read_group(PageArgs, args),
-        reports=read_group(ReportArgs, args),
-        files=_files(parser, args),
-        kind=args.tags or "",
-        syntax=Syntax.of(args.tags, args.placeholder) if args.tags in KINDS else None,
-        words=args.words,
-        output=args.output,
-        blank=args.bad_lines == "blank",
-    )
-
-
-def _check_combination(parser: Parser, args: argparse.Namespace) -> None:
-    """Refuse options together of which one would be without its effect on the result, with exit code 2."""
+    one_side = "--strip" if tags.strip else "--translate" if args.translate else ""
+    has_source, has_target = args.source is not None, args.target is not None
     document = is_document(args.input or "")
     of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
-    given = [name for name in of_lines if getattr(args, name) not in (None, False, (), KEEP)]
-    if document and given:
-        parser.error(f"--{given[0]} requires lines, not a document")
-    if args.words != "spaces" and (args.strip or document):
-        parser.error("--words requires a target on each line")
-    if args.links and args.translate:
-        parser.error("--links are those of given translations: leave out --translate")
-    if args.words == "pieces" and args.links:
-        parser.error("--words pieces needs a model: leave out --links")
-    if args.repair and (args.translate or args.strip or args.split or args.links or args.tags in LABELS):
-        parser.error("--repair cannot be combined with --translate, --strip, --split, --links or labels")
-
-
-def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the files to read; conflicting ones exit with code 2."""
-    one_side = "--strip" if args.strip else "--translate" if args.translate else ""
-    if args.html_file is not None:
-        if args.source is not None or not args.tags.startswith("html"):
-            parser.error(f"--html-file reads the source, with HTML tags: leave out {'-s' if args.source else '--tags'}")
-        if not one_side and args.target is None:
-            parser.error("--html-file requires --translate, --strip, or a block's translation on each line of -t")
-        args.source = args.html_file
-    if one_side and args.target is not None:
-        parser.error(f"{one_side} reads the source alone: leave out -t/--target")
-    if not one_side and (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
-    if args.source is not None and args.input is not None:
-        parser.error("either FILE, or -s and -t")
-    if args.tags in COLUMNS and (one_side or args.source is None):
-        parser.error(f"--tags {args.tags} reads columns with -s, and lines with -t")
-    document = is_document(args.input or "")
-    if not args.tags and not document:
-        parser.error("the following arguments are required: --tags")
-    if document and args.tags in LABELS:
-        parser.error(f"--tags {args.tags} reads lines, not a document")
-    files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
-    return files
+    given = [name for name in of_lines if document and getattr(tags, name) not in (None, False, (), KEEP)]
+    is_html = tags.tags is None or tags.tags.startswith("html")
+    others = args.translate or tags.strip or tags.split or tags.links or tags.tags in LABELS
+    for is_wrong, message in (
+        (given, f"--{''.join(given[:1])} requires lines, not a document"),
+        (args.words != "spaces" and (tags.strip or document), "--words requires a target on each line"),
+        (tags.links and args.translate, "--links are those of given translations: leave out --translate"),
+        (args.words == "pieces" and tags.links, "--words pieces needs a model: leave out --links"),
+        (tags.repair and others, "--repair cannot be combined with --translate, --strip, --split, --links or labels"),
+        (tags.html_file and has_source, "--html-file reads the source, with HTML tags: leave out -s"),
+        (tags.html_file and not is_html, "--html-file reads the source, with HTML tags: leave out --tags"),
+        (
+            tags.html_file and not (one_side or has_target),
+            "--html-file requires --translate, --strip, or a block's translation on each line of -t",
+        ),
+        (one_side and has_target, f"{one_side} reads the source alone: leave out -t/--target"),
+        (not (one_side or tags.html_file) and has_source != has_target, "-s/--source and -t/--target go together"),
+        ((has_source or tags.html_file) and args.input is not None, "either FILE, or -s and -t"),
+        (
+            tags.tags in COLUMNS and (one_side or not has_source),
+            f"--tags {tags.tags} reads columns with -s, and lines with -t",
+        ),
+        (not tags.tags and not document, "the following arguments are required: --tags"),
+        (document and tags.tags in LABELS, f"--tags {tags.tags} reads lines, not a document"),
+    ):
+        if is_wrong:
+            parser.error(message)
+    source = tags.html_file or args.source
+    files = (source, args.target) if has_target else (source or args.input or "-",)
+    request = read_request(parser, args, args.bad_lines)
+    request = replace(request, method=replace(request.method, threshold=FLOOR, reader="none"))  # all soft scores
+    syntax = Syntax.of(tags.tags, tags.placeholder) if tags.tags in KINDS else None
+    return Options(request, tags, files, syntax, args.words, args.output, args.bad_lines == "blank")
 
 
 class TaggedText:
-    """The lines of the input with their links, in order, where these are given; to be closed.
+    """The lines of the input, in order, with their links where these are given; iterators of it are to be closed.
 
     Attributes:
         bad: the policy for lines that cannot be read, and those that became blank.
@@ -356,18 +319,21 @@ class TaggedText:
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
         self.bad = BadLines(options.blank)
-        self.page: Page | None = None
+        self.page = _read_page(options) if options.tags.html_file else None
+        self._make: Callable[[Any, str, int], Line] = self._tagged
+        if options.kind in COLUMNS:
+            self._make = self._labelled
+        elif options.kind == SPANS:
+            self._make = self._annotated
 
     def pages(self) -> Generator[tuple[int, Page], None, None]:
         """Read what is to be translated, with tags: a whole page, or lines with their numbers."""
-        tags = self._options.tags
+        if self.page:
+            yield 1, self.page
+            return
+        tags, syntax = self._options.tags, self._options.syntax or self._options.kind
         with ExitStack() as stack:
-            if self._options.page.html_file:
-                self.page = read_page(self._options)
-                yield 1, self.page
-                return
             for number, (source, _) in enumerate(self._rows(stack), 1):
-                syntax = self._options.syntax or self._options.kind
                 try:
                     page = Page(source, syntax, keep=tags.keep, translated=tags.attributes, line=number)
                 except ValueError as error:
@@ -376,57 +342,64 @@ class TaggedText:
                 self.bad.take()
                 yield number, page
 
-    def __iter__(self) -> Generator[tuple[Line, Links], None, None]:
-        """Read them."""
-        options = self._options
+    def lines(self) -> Generator[tuple[Line, Links], None, None]:
+        """Read lines with their links, which are empty if a model is to align."""
+        links, words = self._options.tags.links, self._options.words
         with ExitStack() as stack:
-            rows = self._rows(stack)
-            if options.page.links is None:
-                for number, (source, target) in enumerate(rows, 1):
-                    item = self._make(source, target, number)
-                    self.bad.take()
-                    yield item, {}
+            items = self._items(stack)
+            if links is None:
+                yield from ((item, {}) for item in items)
                 return
-            shown = name_shown(options.page.links)
-            links = read_lines(stack.enter_context(open_lines(options.page.links)), shown)
-            for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
-                item = self._make(source, target, number)
-                self.bad.take()
+            shown = name_shown(links)
+            lines = read_lines(stack.enter_context(open_lines(links)), shown)
+            for item, line in in_step((items, lines), (self._shown[-1], shown)):
                 pair = item.pair
                 if pair.blank and self.bad.blank:
                     yield item, {}
                     continue
-                if options.words != "spaces":
-                    source, target = (split_words_at(side, options.words) for side in (pair.source, pair.target))
-                    pair = Pair(source, target, number)
+                if words != "spaces":
+                    source, target = (split_words_at(side, words) for side in (pair.source, pair.target))
+                    pair = replace(pair, source=source, target=target)
                 try:
                     scores = parse_scored(line)
                 except ValueError as error:
-                    raise LinksError(str(error), file=shown, line=number) from None
-                check_range(scores, pair, shown, number, " without the tags")
+                    raise LinksError(str(error), file=shown, line=pair.id) from None
+                check_range(scores, pair, shown, pair.id, " without the tags")
                 yield (item, scores) if pair is item.pair else item.divided(pair, scores)
+
+    def skip(self, number: int, why: str) -> None:
+        """Note that the model could not take a line."""
+        self.bad(LineError(why, file=self._shown[0], line=number))
+        self.bad.take()
+
+    def without_links(self, item: Line, why: str) -> Line:
+        """Return the result of a line that the model could not take: a blank line, or words without labels."""
+        self.skip(item.pair.id, why)
+        return item if self._options.syntax is None else self._make("", "", item.pair.id)
+
+    def _items(self, stack: ExitStack) -> Iterator[Line]:
+        for number, (source, target) in enumerate(self._rows(stack), 1):
+            item = self._make(source, target, number)
+            self.bad.take()
+            yield item
 
     def _rows(self, stack: ExitStack) -> Iterator[tuple[Any, ...]]:
         """Return the sources and targets, from files that the stack closes."""
         options, names = self._options, self._shown
-        lines = [
-            read_lines(stack.enter_context(open_lines(name)), shown, self.bad)
-            for n, (name, shown) in enumerate(zip(options.files, names, strict=True))
-            if n or not options.page.html_file
-        ]
-        if options.page.html_file:
-            self.page = read_page(options)
+        files = list(zip(options.files, names, strict=True))[bool(self.page) :]
+        lines = [read_lines(stack.enter_context(open_lines(name)), shown, self.bad) for name, shown in files]
+        if self.page:
             lines.insert(0, (segment.text for segment in self.page.segments))
+            names = [f"{names[0]} (blocks, as --strip writes them)", *names[1:]]
         if options.kind in COLUMNS:
             sentences = read_labelled(lines[0], names[0], options.kind, options.tags.column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), names[1:]))
             return pair_sentences(sentences, targets, (f"{names[0]} (sentences)", names[1]))
         if len(lines) == 2:
-            names = [f"{names[0]} (blocks, as --strip writes them)", names[1]] if self.page else names
             return refuse_numbers(in_step(lines, names), names)
         if options.kind == SPANS:
-            return ((line, "") for line in lines[0])
-        rows = refuse_numbers(zip(lines[0], strict=True), names)
+            return ((line, None) for line in lines[0])
+        rows = refuse_numbers(zip(lines[0], strict=True), self._shown)
         return ((line, "") for (line,) in rows) if options.one_side else self._split(rows)
 
     def _split(self, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
@@ -440,114 +413,107 @@ class TaggedText:
                 source, target = "", ""
             yield source.strip(" \t"), target.strip(" \t")
 
-    def _make(self, source: str | Labelled, target: str, number: int) -> Line:
+    def _labelled(self, source: Labelled, target: str, number: int) -> Line:
+        options = self._options
+        least = 0.0 if options.tags.links else THRESHOLD
+        return LabelledLine(
+            source, Pair(source.words, split_words(target), number), options.kind, options.tags.column, least
+        )
+
+    def _annotated(self, source: str, target: str | None, number: int) -> Line:
+        try:
+            return read_annotated(source, "" if self._options.one_side else target, number)
+        except ValueError as error:
+            raise LineError(str(error), file=self._shown[0], line=number) from None
+
+    def _tagged(self, source: str, target: str, number: int) -> Line:
         """Return a line; one without words for a line that cannot be read, if the policy allows it."""
-        options, tags = self._options, self._options.tags
-        if isinstance(source, Labelled):
-            least = 0.0 if options.page.links else THRESHOLD
-            pair = Pair(source.words, split_words(target), number)
-            return LabelledLine(source, pair, options.kind, tags.column, least)
-        if options.syntax is None:
-            in_record = len(self._shown) == 1 and not options.one_side
-            try:
-                return read_annotated(source, None if in_record else target, number)
-            except ValueError as error:
-                raise LineError(str(error), file=self._shown[0], line=number) from None
+        tags, syntax = self._options.tags, self._options.syntax
+        assert syntax
         if self.page and not target.strip(" \t") and not tags.strip:
             self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
-        by_model = options.page.links is None and not tags.strip
-        ways = {"as_words": by_model, "split": tags.split, "repair": tags.repair}
+        by_model = tags.links is None and not tags.strip
+        read = partial(read_tagged, syntax=syntax, as_words=by_model, split=tags.split, repair=tags.repair)
         try:
-            return read_tagged(source, target, options.syntax, number, **ways)
+            return read(source, target, number=number)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
-            return read_tagged("", "", options.syntax, number, **ways)
-
-    def skip(self, number: int, why: str) -> None:
-        """Note that the model could not take a line."""
-        self.bad(LineError(why, file=self._shown[0], line=number))
-        self.bad.take()
-
-    def blank(self, item: Line, why: str) -> Line:
-        """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
-        self.skip(item.pair.id, why)
-        return item if self._options.syntax is None else self._make("", "", item.pair.id)
+            return read("", "", number=number)
 
 
-def read_page(options: Options) -> Page:
+def _read_page(options: Options) -> Page:
     """Read a whole page."""
     name, shown = options.files[0], name_shown(options.files[0])
     with open_lines(name) as stream:
         data = stream.read()
     try:
         text = data.decode()
+        return Page(text, options.syntax or options.kind, keep=options.tags.keep, translated=options.tags.attributes)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise LineError("the page is not UTF-8", file=shown, line=line, hint="convert it with iconv") from None
-    try:
-        return Page(text, options.syntax or options.kind, keep=options.tags.keep, translated=options.tags.attributes)
     except ValueError as error:
         raise DataError(str(error), file=shown) from None
 
 
 def check_input(options: Options) -> None:
     """Check the files before a model is loaded."""
-    names = [*options.files, *filter(None, [options.page.links])]
+    names = [*options.files, *filter(None, [options.tags.links])]
     for name in names:
         if name != "-":
             os.stat(name)
     if options.tags.strip or not are_regular(names):
         return
     text = TaggedText(options)
-    if options.translates_tags:
+    if options.syntax and options.request.search:
         with closing(text.pages()) as pages:
             check_first(Pair((), (), number) for number, _ in pages)
     else:
-        with closing(iter(text)) as items:
-            check_first(item.pair for item, _ in items)
+        with closing(text.lines()) as lines:
+            check_first(item.pair for item, _ in lines)
     if options.kind not in COLUMNS:
-        check_lengths(names[bool(options.page.html_file) :])
+        check_lengths(names[bool(options.tags.html_file) :])
 
 
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
+    tags = options.tags
     if len(options.files) == 1 and is_document(options.files[0]):
-        outputs = options.output, options.reports.report, options.reports.review
-        transfer_document(PROGRAM, options.request, options.files[0], options.kind or None, outputs)
+        transfer_document(
+            PROGRAM, options.request, options.files[0], tags.tags, (options.output, tags.report, tags.review)
+        )
         return
     check_input(options)
     text = TaggedText(options)
     with closing(Progress(PROGRAM, options.request.run.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
-        report, review = (
-            stack.enter_context(open_output(name)) if name else None
-            for name in (options.reports.report, options.reports.review)
-        )
-        results = Results(options, out, report, review, progress)
-        if options.tags.strip:
-            for item, _ in stack.enter_context(closing(iter(text))):
-                results.write_plain(item.plain)
+        results = Results(options, out, Reports(stack, tags.report, tags.review), progress)
+        signature = ""
+        if tags.strip:
+            for item, _ in stack.enter_context(closing(text.lines())):
+                out.write(f"{item.plain}\n".encode())
+                results.count += 1
                 progress.add()
-        elif options.page.links is not None:
+        elif tags.links is not None:
             progress.begin()
-            for item, scores in stack.enter_context(closing(iter(text))):
+            for item, scores in stack.enter_context(closing(text.lines())):
                 results.write(item, scores)
                 progress.add()
         else:
-            results.signature = _align(text, options, results, progress)
-        if not options.tags.strip:
-            results.finish(text.page)
+            signature = _align(text, options, results, progress)
+        if text.page and not options.one_side:
+            out.write(text.page.fill(results.texts).encode())
         text.bad.warn()
     progress.write(f"{PROGRAM}: {results.summary()}")
-    if results.signature:
-        progress.write(results.signature)
+    if signature:
+        progress.write(signature)
 
 
 def _align(text: TaggedText, options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
     session = begin_session(options.request, load_aligner(PROGRAM, options.request), progress, options.words)
-    if options.translates_tags:
+    if options.syntax and options.request.search:
         from align.transfer.standins import translate_pages
 
         with (
@@ -561,10 +527,10 @@ def _align(text: TaggedText, options: Options, results: Results, progress: Progr
     def pairs_of(item: Line) -> list[Pair]:
         return [replace(item.pair, origin=Origin(text.name, item.pair.id))]
 
-    with closing(iter(text)) as items, closing(session.results((item for item, _ in items), pairs_of)) as aligned:
+    with closing(text.lines()) as lines, closing(session.results((item for item, _ in lines), pairs_of)) as aligned:
         for item, (alignment,) in aligned:
             if alignment.skipped:
-                results.write(text.blank(item, alignment.skipped), {})
+                results.write(text.without_links(item, alignment.skipped), {})
             elif options.words != "spaces" or options.request.search:
                 results.write(*item.divided(alignment.pair, alignment.scores))
             else:
@@ -573,36 +539,27 @@ def _align(text: TaggedText, options: Options, results: Results, progress: Progr
 
 
 class Results:
-    """Writes targets with their tags."""
+    """Writes targets with their tags, and counts what is odd.
 
-    def __init__(
-        self, options: Options, out: BinaryIO, report: BinaryIO | None, review: BinaryIO | None, progress: Progress
-    ) -> None:
-        self._options, self._out, self._report, self._progress = options, out, report, progress
-        self._review = review
-        self._lines = 0
+    Attributes:
+        count: lines so far.
+        texts: the targets of a page's blocks, which are written together.
+    """
+
+    def __init__(self, options: Options, out: BinaryIO, reports: Reports, progress: Progress) -> None:
+        self._options, self._out, self._reports, self._progress = options, out, reports, progress
         self._counts: Counter[str] = Counter()
-        self._texts: list[str] | None = [] if options.page.html_file else None
-        self.signature = ""
-
-    def finish(self, page: Page | None) -> None:
-        """Write the page that the targets belong to, if they are blocks of one."""
-        if page is not None and self._texts is not None and self._options.request.search is None:
-            self._out.write(page.fill(self._texts).encode())
-
-    def write_plain(self, text: str) -> None:
-        """Write a source without its tags."""
-        self._out.write(f"{text}\n".encode())
-        self._lines += 1
+        self.count = 0
+        self.texts: list[str] = []
 
     def write(self, item: Line, scores: Links) -> None:
         """Write a target with the tags of its source."""
         placed = item.place(scores)
-        if self._texts is None:
-            self._out.write(f"{placed.text}\n".encode())
+        if self._options.tags.html_file:
+            self.texts.append(placed.text)
         else:
-            self._texts.append(placed.text)
-        self._count(item.pair.id, placed)
+            self._out.write(f"{placed.text}\n".encode())
+        self._add(item.pair.id, placed)
 
     def write_page(self, text: TaggedText, line: int, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -613,32 +570,30 @@ class Results:
         if text.page is None:
             self._out.write(f"{content}\n".encode())
             report = [placement for placements in translation.report for placement in placements]
-            self._count(line, Placed(content, report, " ".join(segment.text for segment in segments)))
+            self._add(line, Placed(content, report, " ".join(segment.text for segment in segments)))
             return
         self._out.write(content.encode())
         done = zip(translation.texts, translation.report, segments, strict=not translation.skipped)
         for number, (target, placements, segment) in enumerate(done, 1):
-            self._count(number, Placed(target, placements, segment.text))
+            self._add(number, Placed(target, placements, segment.text))
         self._progress.add(len(translation.report) - 1)
 
-    def _count(self, number: int, placed: Placed) -> None:
-        """Count the tags of a line, write their positions to the report, and the line to the list of doubtful ones."""
+    def _add(self, number: int, placed: Placed) -> None:
+        """Count the tags of a line, and list them."""
         rows = [placement.to_dict() for placement in placed.report]
-        failed = REMARKS["unrepaired"] if placed.lists.get("unrepaired") else None
-        doubts = [{"confidence": PART, "remarks": [REPEATED]}] if placed.unsure else []
-        sides = placed.source, placed.text
-        if self._review and (line := review_line(number, [*rows, *doubts], sides, failed)):
-            self._review.write(line.encode())
-        if self._report:
-            more = {name: [*texts] for name, texts in placed.lists.items() if texts}
-            self._report.write(f"{to_json({'id': number, 'tags': rows} | more)}\n".encode())
-        for name, texts in placed.lists.items():
-            self._counts[REMARKS[name]] += len(texts)
+        lists = {name: [*texts] for name, texts in placed.lists.items() if texts}
+        self._reports.add(
+            {"id": number, "tags": rows} | lists,
+            (placed.source, placed.text),
+            failed=REMARKS["unrepaired"] if "unrepaired" in lists else None,
+            doubts=[{"confidence": PART, "remarks": [REPEATED]}] if placed.unsure else [],
+        )
+        self._counts.update({REMARKS[name]: len(texts) for name, texts in lists.items()})
         self._counts[LIKE] += count_lookalikes(placed.tokens)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
-        self._lines += 1
-        if self._lines % self._options.request.run.buffer == 0:
+        self.count += 1
+        if self.count % self._options.request.run.buffer == 0:
             self._out.flush()
 
     def summary(self) -> str:
@@ -646,7 +601,7 @@ class Results:
         remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.tags.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
-        return f"{plural(self._lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
+        return f"{plural(self.count, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -53,7 +53,12 @@ def test_files_of_different_lengths(
         (extract, ("--translate",), b"a\n\xff\n", "x, line 2: not UTF-8"),
         (sweep, (), b"a ||| b\na b\n", "x, line 2: no ||| and no TAB"),
         (transfer, XML, b"<b>a</b> ||| b\n<b>a ||| b\n", "x, line 2: not well-formed XML"),
-        (transfer, SPANS, b'{"text": "a", "labels": [], "target": "b"}\n{"text": "a"}\n', "x, line 2: none of labels"),
+        (
+            transfer,
+            SPANS,
+            b'{"text": "a", "labels": [], "target": "b"}\n{"text": "a"}\n',
+            "x, line 2: expected one of labels",
+        ),
     ],
 )
 def test_bad_lines(
