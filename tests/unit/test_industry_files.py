@@ -463,6 +463,7 @@ def test_placed_tags_and_their_remarks(line: str) -> None:
     """A row for each rule of what is placed where, and of what is doubtful; comments in the table name them."""
     place, tags, source, target, links, expected, report = line.split("\t")
     scores = parse_scored(links)
+    rows: Sequence[Any]
     if place == "document":
         text, rows = Inline(source, target, tags).place(scores)
     else:

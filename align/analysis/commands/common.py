@@ -1,25 +1,27 @@
-"""Common parts of the commands of `extract-align analyse`: the model, the text, and the output."""
+"""Common parts of the commands of `extract-align analyse`: options, the model, the text, and the output."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from align.cli.args import MethodArgs, ModelArgs, RunArgs, TableArgs
-from align.cli.common import open_output, say
-from align.cli.loading import LANGUAGES, Request, load_models
-from align.cli.options import file_prefix, option, read_group
+from align.cli.args import TableArgs
+from align.cli.common import say
+from align.cli.loading import Request, load_models
+from align.cli.options import file_prefix, number_up_to, option, seed_number, whole_number
 from align.cli.parser import Parser
-from align.cli.sweep import need
 from align.core.errors import DataError, KindError, ModelError, plural
-from align.core.types import Part
+from align.core.types import PARTS, Pair, Part, TextWarning
+from align.io.checks import open_text
 from align.io.process import keep_freed_memory
-from align.io.reader import Input
-from align.io.signature import Parts, signature
-from align.view.findings import Finding, draw_figures, write_tables
+from align.io.reader import Input, name_shown
+from align.io.signature import Parts
+from align.view.findings import Finding
 
 if TYPE_CHECKING:
     from align.analysis.maps import Inspected
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align analyse"
 
+FILES = "UTF-8; .gz, .xz and .zst are unpacked; - is stdin"
 
 ATTENTION: Mapping[Part, str] = {
     "encoder": "attention of the encoder",
@@ -34,6 +37,60 @@ ATTENTION: Mapping[Part, str] = {
     "cross": "cross-attention",
 }
 """Names in messages for the attention of each part of a model."""
+
+Answer = tuple[Finding, Parts]
+"""Tables and figures, and parts of the signature."""
+
+T = TypeVar("T")
+
+
+# Options.
+
+
+def number(flag: str, least: int, default: int | None, help: str, limit: int | None = None) -> Any:
+    """Declare the option of a whole number."""
+    return option(flag, type=whole_number(least, limit), default=default, metavar="N", help=help)
+
+
+def seed(help: str, default: int = 1) -> Any:
+    """Declare the seed."""
+    return option("--seed", type=seed_number, default=default, metavar="N", help=help)
+
+
+def file(*flags: str, help: str, required: bool = False) -> Any:
+    """Declare an argument that names a file."""
+    settings: dict[str, Any] = {"required": True} if required else {}
+    return option(*flags, metavar="FILE", help=help, **settings)
+
+
+def attention(default: str) -> Any:
+    """Declare the parts of the model whose attention is read."""
+    help = f"of the model: {', '.join(PARTS)} (default: {default})"
+    return option("--attention", default=(), type=part_names, metavar="PART,PART", help=help)
+
+
+def part_names(names: str) -> tuple[Part, ...]:
+    """Parse one or more parts of a model, with commas between."""
+    words = names.split(",")
+    if unknown := [name for name in words if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
+    return tuple(part for part in PARTS if part in words)
+
+
+def separated(parse: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """Return a parser of one or more values with commas between, each once."""
+    return lambda text: tuple(dict.fromkeys(map(parse, text.split(","))))
+
+
+weight_list = separated(number_up_to(1000))
+seed_list = separated(seed_number)
+
+
+def learning_rate(text: str) -> float:
+    """Parse a number above 0, and at most 1."""
+    if not (rate := number_up_to(1)(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, and at most 1")
+    return rate
 
 
 @dataclass(frozen=True)
@@ -48,115 +105,128 @@ class FindingArgs(TableArgs):
 
 
 @dataclass(frozen=True)
-class Common:
-    """Options of all commands."""
+class Question:
+    """The options of a command, which also answers it.
 
-    request: Request
-    output: FindingArgs
+    The docstring of a subclass is the command's help: a sentence or a question, and command lines.
+    """
+
+    TITLE: ClassVar = f"data and method (files: {FILES})"
+    WITHOUT: ClassVar[tuple[str, ...]] = ()  # options of all commands that this one does not have
+    CHANGES: ClassVar[Mapping[str, Any]] = {}  # settings of inherited options that differ
+
+    def check(self, parser: Parser) -> None:
+        """Reject invalid combinations of options."""
+
+    def answer(self, request: Request) -> Answer:
+        """Compute tables, figures and parts of the signature."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TextQuestion(Question):
+    """A question about a text or its translations."""
+
+    input: Sequence[str] = option(
+        default=(), nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"
+    )
+    source: str | None = file("-s", "--source", help="sentences, one a line")
+    target: str | None = file("-t", "--target", help="their translations")
+    lines: int | None = number("--lines", 1, None, "read the first N lines only")
+
+    def check(self, parser: Parser) -> None:
+        """Check the files of the text."""
+        if self.source is None and self.target is not None:
+            parser.error("-t/--target requires -s/--source")
+        if not self.input and self.source is None:
+            parser.error("give FILEs of both sides, or -s, and -t where there is another side")
+        if self.input and self.source is not None:
+            parser.error("either FILEs of both sides, or -s and -t")
 
     @property
-    def quiet(self) -> bool:
-        """Tell whether to print warnings and errors only."""
-        return self.request.run.quiet
+    def text(self) -> Input:
+        """The files of the text."""
+        files = tuple(self.input) or tuple(name for name in (self.source, self.target) if name is not None)
+        return Input(files, self.target is not None, not self.input and self.target is None)
+
+    def read_pairs(self) -> tuple[list[Pair], str]:
+        """Read all pairs of the text; return them with the names of its files for errors."""
+        if self.text.one_side:
+            raise DataError("a loss needs a text's other side", hint="give ‹target›")
+        with open_text(self.text) as pairs:
+            return list(pairs), " and ".join(map(name_shown, self.text.files))
 
 
-def common_options(args: argparse.Namespace) -> Common:
-    """Read the options of the model and of the output."""
-    method, run = MethodArgs(position="both", reader="none"), read_group(RunArgs, args)
-    return Common(Request(read_group(ModelArgs, args), method, run), read_group(FindingArgs, args))
+@dataclass(frozen=True)
+class AttentionQuestion(TextQuestion):
+    """A question about attention to a text."""
+
+    parts: tuple[Part, ...] = attention("all that it has; without -t the encoder")
+
+    def ask(
+        self,
+        request: Request,
+        question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding],
+        seed: int,
+        **more: Any,
+    ) -> Answer:
+        """Run an analysis, warn about lines that are too long, and sign with the number of lines read."""
+        model, one_side = load_inspected(request), self.text.one_side
+        parts = list(self.parts) or [part for part in model.shape if part == "encoder" or not one_side]
+        for part in parts:
+            if part not in model.shape:
+                there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
+                raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
+            if part != "encoder" and one_side:
+                raise DataError(f"{ATTENTION[part]} needs a text's other side", hint="give ‹target›")
+        with open_text(self.text) as text:
+            finding = question(model, islice(text, self.lines), parts)
+            if model.too_long:
+                message = f"too long for the model, and left out: {plural(model.too_long, 'line')}"
+                warnings.warn(message, TextWarning, stacklevel=2)
+            return finding, {"model": model.name, "n": text.lines - model.left_out, **more, "seed": seed}
 
 
-def text_of(args: argparse.Namespace) -> Input:
-    """Return the files of the text to analyse, after `check_text`."""
-    files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
-    return Input(files, args.target is not None, not args.input and args.target is None)
+def names_of(*files: str | None) -> str:
+    """Join the names of files without their folders, for the signature."""
+    return "+".join(Path(name_shown(name)).name for name in files if name)
 
 
-def parts_of(model: Inspected, parts: Sequence[Part], one_side: bool) -> list[Part]:
-    """Return the parts of the model to read; if none is asked for, all that the text is sufficient for."""
-    parts = parts or [part for part in model.shape if part == "encoder" or not one_side]
-    for part in parts:
-        if part not in model.shape:
-            there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
-            raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
-        if part != "encoder" and one_side:
-            raise need_target(f"{ATTENTION[part]} needs a text's other side")
-    return list(parts)
-
-
-def need_target(text: str) -> DataError:
-    """Return an error whose hint is a target side."""
-    return DataError(text, hint="give ‹target›")
-
-
-def check_text(parser: Parser, args: argparse.Namespace) -> None:
-    """Check the files of a text."""
-    if args.source is None and args.target is not None:
-        parser.error("-t/--target requires -s/--source")
-    if not args.input and args.source is None:
-        parser.error("give FILEs of both sides, or -s, and -t where there is another side")
-    if args.input and args.source is not None:
-        parser.error("either FILEs of both sides, or -s and -t")
-
-
-def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:
-    """Run an analysis, print the tables, and draw the figures.
-
-    Args:
-        work: runs the analysis; returns its result and further parts of the signature.
-    """
-    plots, output = common.output.plots, common.output
-    if plots:
-        need("matplotlib", "figures")
-        plots.parent.mkdir(parents=True, exist_ok=True)
-    finding, parts = work()
-    sign = signature({"name": command, **parts}, "analysis")
-    drawn = draw_figures(finding, plots) if plots else []  # before anything is written to stdout
-    with open_output(None) as stdout:
-        stdout.write(write_tables(finding.tables, sign, format=output.format, wide=output.wide).encode() + b"\n")
-    if not common.quiet:
-        for path in drawn:
-            say(f"{PROGRAM}: {path}")
+def progress_of(request: Request) -> Callable[[str], None]:
+    """Return a callback that reports progress, unless quiet."""
+    return (lambda text: None) if request.run.quiet else lambda text: say(f"{PROGRAM}: {text}")
 
 
 # Models.
 
 
-def load_inspected(common: Common) -> Inspected:
+def load_inspected(request: Request) -> Inspected:
     """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one."""
-    folder = _encoder_folder(common)
-    if folder is None:
-        try:
-            aligner = load_aligner(common)
-        except KindError as error:
-            from align.analysis.models.encoder import KINDS
+    from align.analysis.models.encoder import KINDS, is_encoder, load_encoder
+    from align.analysis.models.translation import TranslationModel
 
+    if not is_encoder(Path(request.name)):
+        try:
+            recorder: Any = load_aligner(request).forward.recorder  # its type depends on the backend
+        except KindError as error:
             hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
             raise ModelError(error.what, file=error.file, hint=hint) from None
-        from align.analysis.models.translation import TranslationModel
-
-        recorder: Any = aligner.forward.recorder  # its type depends on the backend
         return TranslationModel(recorder)
-    keep_freed_memory()
     import torch
 
-    from align.analysis.models.encoder import load_encoder
     from align.models.load import pick_device
 
-    if option := next((name for name in LANGUAGES if getattr(common.request.model, name) is not None), None):
-        hint = f"leave ‹{option}› out"
-        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), hint=hint)
-    if common.request.run.threads:
-        torch.set_num_threads(common.request.run.threads)
-    device = pick_device(common.request.run.device)
-    model = load_encoder(folder, device)
-    if not common.quiet:
-        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
-        say(f"{PROGRAM}: {model.name} on {device}{threads}")
+    keep_freed_memory()
+    if request.run.threads:
+        torch.set_num_threads(request.run.threads)
+    device = pick_device(request.run.device)
+    model = load_encoder(Path(request.name), device)
+    threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
+    progress_of(request)(f"{model.name} on {device}{threads}")
     return model
 
 
-def load_aligner(common: Common, whole: bool = True) -> Aligner:
+def load_aligner(request: Request, whole: bool = True) -> Aligner:
     """Load a translation model, and report its name.
 
     Args:
@@ -165,28 +235,20 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     Raises:
         ModelError: the model is an encoder alone, or heads have been pruned from it.
     """
-    keep_freed_memory()
-    if folder := _encoder_folder(common):
-        raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
-    (aligner,) = load_models(PROGRAM, common.request)
+    from align.analysis.models.encoder import is_encoder
     from align.analysis.pruning import is_pruned
-    from align.models.causal.model import CausalRecorder
     from align.models.fairseq.checkpoint import load_checkpoint
+    from align.models.recorder import ModelRecorder
 
-    recorder: Any = aligner.forward.recorder  # its type depends on the backend
-    if isinstance(recorder, CausalRecorder):
-        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=common.request.name)
+    keep_freed_memory()
+    if is_encoder(Path(request.name)):
+        raise ModelError("an encoder alone: this command needs a translation model", file=request.name)
+    (aligner,) = load_models(PROGRAM, request)
+    recorder = aligner.forward.recorder
+    if not isinstance(recorder, ModelRecorder):
+        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=request.name)
     checked = whole and recorder.backend == "fairseq"
     if checked and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True)):
         message = "heads have been pruned from this model: questions about attention need all of them"
-        raise ModelError(message, file=common.request.name)
+        raise ModelError(message, file=request.name)
     return aligner
-
-
-def _encoder_folder(common: Common) -> Path | None:
-    """Return the model's folder if it contains a BERT-like encoder."""
-    if not (folder := Path(common.request.name)).is_dir():
-        return None
-    from align.analysis.models.encoder import is_encoder
-
-    return folder if is_encoder(folder) else None
