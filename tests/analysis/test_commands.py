@@ -126,7 +126,7 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         ("syntax - --vectors -", "only one of the files can be stdin"),
         (LAYERS, "give --treebank, or --train and --test, or all of them"),
         (f"{LAYERS} --train a", "--train and --test go together"),
-        (f"{LAYERS} --treebank a --examples -", "--examples needs the name of a file: stdout gets the tables"),
+        (f"{LAYERS} --treebank a --examples -", "--examples needs a file of its own"),
         (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
     ],
 )

@@ -247,8 +247,6 @@ class Layers(Question):
             parser.error("--train and --test go together")
         if self.treebank is None and self.train is None:
             parser.error("give --treebank, or --train and --test, or all of them")
-        if self.examples == "-":
-            parser.error("--examples needs the name of a file: stdout gets the tables")
 
     def answer(self, request: Request) -> Answer:
         """See `Question`."""
