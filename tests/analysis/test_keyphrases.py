@@ -71,16 +71,10 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("", "not JSON: ''"),
         ('{"split": "train", "sent', "not JSON: "),
         ("[" * 100_000, "not JSON: "),
-        ("[1]", EXPECTED),
-        ('{"split": "train", "sentences": []}', EXPECTED),
         ('{"split": "all", "sentences": [], "keyphrases": []}', EXPECTED),
-        ('{"split": ["train"], "sentences": [], "keyphrases": []}', EXPECTED),
-        ('{"split": "dev", "sentences": ["a b"], "keyphrases": []}', EXPECTED),
         ('{"split": "dev", "sentences": [["a", 1]], "keyphrases": []}', EXPECTED),
-        ('{"split": "dev", "sentences": [["a", " "]], "keyphrases": []}', EXPECTED),
         ('{"split": "dev", "sentences": [["a"]], "keyphrases": [["a"]]}', EXPECTED),
     ],
 )

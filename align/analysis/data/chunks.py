@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from align.analysis.data import blocks
 from align.core.errors import DataError, LineError, plural, show_value
 from align.core.text import split_words
 from align.io.reader import open_lines, read_lines
@@ -17,7 +18,6 @@ Counts = NDArray[np.int64]
 """Counts of correct, predicted and gold chunks in the last axis `[..., 3]`."""
 
 OUTSIDE = "O"
-TAG = re.compile(r"O|[BI]-\S+")
 
 
 class Sentence(NamedTuple):
@@ -51,26 +51,15 @@ def read_sentences(name: str) -> list[Sentence]:
 
 def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
     """Yield the sentences of a file's lines; see `read_sentences`."""
-    rows: list[Sequence[str]] = []
-    for number, line in enumerate(lines, 1):
-        fields = split_words(line)
-        if fields:
-            _check(fields, name, number)
-            rows.append(fields)
-        elif rows:
-            yield Sentence(*zip(*rows, strict=True))
-            rows = []
-    if rows:
-        yield Sentence(*zip(*rows, strict=True))
-
-
-def _check(fields: Sequence[str], name: str, number: int) -> None:
-    """Raise if a line is not a word with its part of speech and its tag."""
-    if len(fields) != 3:
-        hint = "CoNLL-2000 has a word, its part of speech and its tag on each line"
-        raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, hint=hint)
-    if not TAG.fullmatch(fields[2]):
-        raise LineError(f"{show_value(fields[2])} is no tag such as B-NP, I-NP or O", file=name, line=number)
+    for block in blocks(lines, name):
+        rows = [(number, split_words(line)) for number, line in block]
+        for number, fields in rows:
+            if len(fields) != 3:
+                hint = "CoNLL-2000 has a word, its part of speech and its tag on each line"
+                raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, hint=hint)
+            if not re.fullmatch(r"O|[BI]-\S+", fields[2]):
+                raise LineError(f"{show_value(fields[2])} is no tag such as B-NP, I-NP or O", file=name, line=number)
+        yield Sentence(*zip(*(fields for _, fields in rows), strict=True))
 
 
 def spans(tags: Iterable[str]) -> set[Span]:
@@ -91,8 +80,6 @@ def count_chunks(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     """Count correct, predicted and gold chunks of N sentences `[N, 3]`; the correct have the right ends and kind."""
     rows = []
     for gold_tags, found_tags in zip(gold, predicted, strict=True):
-        if len(gold_tags) != len(found_tags):
-            raise ValueError(f"{len(gold_tags)} and {len(found_tags)} tags of the same sentence")
         a, b = spans(gold_tags), spans(found_tags)
         rows.append((len(a & b), len(b), len(a)))
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -100,8 +87,6 @@ def count_chunks(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
 
 def f1(counts: Counts) -> NDArray[np.float64]:
     """Return F1, 2 correct / (predicted + gold), `[..., 3]` to `[...]`; NaN for 0 / 0."""
-    total = (counts[..., 1] + counts[..., 2]).astype(np.float64)
-    score: NDArray[np.float64] = np.divide(
-        2 * counts[..., 0], total, out=np.full(np.shape(total), np.nan), where=total > 0
-    )
+    with np.errstate(invalid="ignore"):
+        score: NDArray[np.float64] = 2 * counts[..., 0] / (counts[..., 1] + counts[..., 2])
     return score

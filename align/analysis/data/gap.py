@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, pairwise
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from align.core.errors import DataError, LineError, shorten, show_value
 from align.core.text import find_spans, split_words
@@ -15,7 +15,8 @@ from align.io.reader import open_lines, read_lines
 
 COLUMNS = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL"]
 
-TRUTH = {"TRUE": True, "FALSE": False}
+RIGHT = {("TRUE", "FALSE"): 0, ("FALSE", "TRUE"): 1, ("FALSE", "FALSE"): None}
+"""The candidate that a pronoun refers to, by A-coref and B-coref."""
 
 FEMININE, MASCULINE = "feminine", "masculine"
 GENDERS = {
@@ -112,36 +113,23 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
     if len(fields) != len(COLUMNS):
         raise ValueError(f"{len(fields)} columns between TABs, where GAP has {len(COLUMNS)}")
     row = dict(zip(COLUMNS, fields, strict=True))
-    spans = [_span(row["Text"], row[name], row[f"{name}-offset"]) for name in ("Pronoun", "A", "B")]
-    for a, b in combinations(spans, 2):
-        if a[0] < b[1] and b[0] < a[1]:
-            raise ValueError("two mentions overlap")
-    for name in ("A-coref", "B-coref"):
-        if row[name] not in TRUTH:
-            raise ValueError(f"{name} is {show_value(row[name])}, neither TRUE nor FALSE")
-    right = [TRUTH[row[f"{name}-coref"]] for name in "AB"]
-    if all(right):
-        raise ValueError("both A and B are said to be meant")
+    text, spans = row["Text"], []  # begin and end of the mentions in characters
+    for name in ("Pronoun", "A", "B"):
+        mention, offset = row[name], row[f"{name}-offset"]
+        begin = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
+        if begin < 0 or not mention.strip(" ") or text[begin : begin + len(mention)] != mention:
+            raise ValueError(f"{shorten(mention)!r} does not stand at character {shorten(offset, 40)} of the text")
+        spans.append((begin, begin + len(mention)))
+    if any(a[0] < b[1] and b[0] < a[1] for a, b in combinations(spans, 2)):
+        raise ValueError("two mentions overlap")
+    right = row["A-coref"], row["B-coref"]
+    if right not in RIGHT:
+        raise ValueError(
+            f"expected A-coref and B-coref TRUE or FALSE, one TRUE at most; got {shorten(' '.join(right), 40)}"
+        )
     gender = GENDERS.get(row["Pronoun"].lower())
     if gender is None:
         raise ValueError(f"{show_value(row['Pronoun'])} is not one of {', '.join(GENDERS)}")
-    words, (pronoun, a, b) = cut_words(row["Text"], spans)
-    meant = right.index(True) if any(right) else None
-    return Paragraph(words, pronoun, (a, b), meant, gender, _title(row["URL"]), number)
-
-
-def _span(text: str, mention: str, offset: str) -> Span:
-    """Return begin and end of a mention in a text, in characters."""
-    begin = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
-    if begin < 0 or not mention.strip(" ") or text[begin : begin + len(mention)] != mention:
-        raise ValueError(f"{shorten(mention)!r} does not stand at character {shorten(offset, 40)} of the text")
-    return begin, begin + len(mention)
-
-
-def _title(url: str) -> frozenset[str]:
-    """Return the words of a page's title; none if the URL is invalid."""
-    try:
-        path = urlsplit(url).path
-    except ValueError:
-        return frozenset()
-    return frozenset(unquote(path.rpartition("/")[2]).replace("_", " ").split(" ")) - {""}
+    words, (pronoun, a, b) = cut_words(text, spans)
+    title = unquote(row["URL"].rpartition("/")[2]).replace("_", " ").split(" ")
+    return Paragraph(words, pronoun, (a, b), RIGHT[right], gender, frozenset(title) - {""}, number)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.core.errors import DataError, shorten, show_value
+from align.core.errors import DataError, shorten
 from align.io.reader import open_lines, read_lines
 
 Marks = NDArray[np.bool_]
@@ -26,8 +27,6 @@ SPLITS = (TRAIN, DEV, TEST)
 KEYS = ("split", "sentences", "keyphrases")
 EXPECTED = '"split" (train, dev or test), "sentences" (lists of words) and "keyphrases" (texts)'
 """Members of a line."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Document(NamedTuple):
@@ -51,10 +50,8 @@ def read_keyphrases(name: str, label: str) -> list[Document]:
                 documents.append(_parse(line))
             except ValueError as error:
                 raise DataError(str(error), file=label, line=number) from None
-    present = {document.split for document in documents if document.sentences}
-    for split in SPLITS:
-        if split not in present:
-            raise DataError(f'no document has the "split" {show_value(split)}', file=label)
+    if missing := [split for split in SPLITS if not any(each.split == split and each.sentences for each in documents)]:
+        raise DataError(f'no document has the "split" {missing[0]!r}', file=label)
     return documents
 
 
@@ -63,14 +60,11 @@ def _parse(line: str) -> Document:
         record = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError(f"not JSON: {shorten(line, 40)!r}") from None
-    members: list[Any] = [record.get(key) if isinstance(record, dict) else None for key in KEYS]
-    split, sentences, phrases = members
+    split, sentences, phrases = (record.get(key) if isinstance(record, dict) else None for key in KEYS)
     lists = [*sentences, phrases] if isinstance(sentences, list) else [None]
     words: list[Any] = [word for words in lists for word in (words if isinstance(words, list) else [None])]
     if split not in SPLITS or not all(isinstance(word, str) and word.strip() for word in words):
         raise ValueError(f"expected {EXPECTED}; got {shorten(line, 40)!r}")
-    if bad := next((word for word in words if _SURROGATE.search(word)), None):
-        raise ValueError(f"half a character, \\ud800 to \\udfff without its other half: {show_value(bad)}")
     folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
     return Document(split, tuple(tuple(words) for words in sentences if words), tuple(filter(None, folded)))
 
@@ -102,16 +96,11 @@ def runs(document: Document, marks: Marks) -> set[Phrase]:
         marks: which words are marked `[N]`.
     """
     phrases: set[Phrase] = set()
-    start = 0
+    marked = iter(marks)
     for sentence in document.sentences:
-        run: list[str] = []
-        for word, marked in zip((*sentence, ""), (*marks[start : start + len(sentence)], False), strict=True):
-            if marked:
-                run.append(word.casefold())
-            elif run:
-                phrases.add(tuple(run))
-                run = []
-        start += len(sentence)
+        for inside, run in groupby(zip(sentence, marked, strict=False), key=itemgetter(1)):
+            if inside:
+                phrases.add(tuple(word.casefold() for word, _ in run))
     return phrases
 
 

@@ -7,19 +7,17 @@ e.g. line `8.1`, are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from align.analysis.data import blocks
 from align.core.errors import DataError, LineError, shorten
 from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
 ROOT = -1
 """The head of a word without a head."""
-
-_OTHER = re.compile(r"([0-9]{1,9})-([0-9]{1,9})|[0-9]+\.[0-9]+")
-"""The numbers of multiword tokens and of empty nodes."""
 
 
 class Tree(NamedTuple):
@@ -36,35 +34,6 @@ class Tree(NamedTuple):
         return Pair(self.words, (), self.line)
 
 
-_Row = tuple[int, str, str, int, str]
-"""Line, word, tag, head and relation."""
-
-
-def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the sentences of a treebank.
-
-    Raises:
-        LineError: a line is not in CoNLL-U, or heads do not form a tree; names the file and the line.
-        DataError: the file ends within a sentence.
-    """
-    rows: list[_Row] = []
-    number = 0
-    for number, line in enumerate(lines, 1):
-        try:
-            if not line.strip(" \t"):
-                if rows:
-                    yield _tree(rows)
-                rows = []
-            elif row := _row(line, number, len(rows) + 1):
-                rows.append(row)
-        except ValueError as error:
-            at = error.line if isinstance(error, LineError) else number
-            raise LineError(getattr(error, "what", str(error)), file=name, line=at) from None
-    if rows:
-        hint = "each sentence ends with a blank line; is the file complete?"
-        raise DataError("the file ends within a sentence", file=name, line=number, hint=hint)
-
-
 def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
     """Read the sentences of a file; see `read_conllu`."""
     with open_lines(file) as stream:
@@ -74,42 +43,42 @@ def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
     return trees
 
 
-def _row(line: str, number: int, expected: int) -> _Row | None:
-    """Parse a word; return None for a comment, a multiword token or an empty node."""
-    if line.startswith("#"):
-        return None
-    fields = line.split("\t")
-    if len(fields) != 10:
-        raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
-    ordinal, word, _, tag, _, _, head, relation = fields[:8]
-    if skipped := _OTHER.fullmatch(ordinal):
-        if skipped[1] and not int(skipped[1]) == expected <= int(skipped[2]):
-            raise ValueError(f"token {ordinal} does not begin with the word that follows, {expected}")
-        return None
-    if ordinal != str(expected):
-        raise ValueError(f"word {shorten(ordinal, 40)!r} where word {expected} should follow")
-    if not word or not relation or relation == "_":
-        raise ValueError(f"word {ordinal} has no {'relation (DEPREL)' if word else 'form'}")
-    if not re.fullmatch("[0-9]{1,9}", head):
-        raise ValueError(f"the head of word {ordinal} is {shorten(head, 40)!r}, not a number of a word")
-    return number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation
+def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Yield the sentences of a treebank.
 
-
-def _tree(rows: Sequence[_Row]) -> Tree:
-    """Build a tree, and check that every word leads to a root."""
-    lines, words, tags, heads, relations = zip(*rows, strict=True)
-    for n, (line, head) in enumerate(zip(lines, heads, strict=True), 1):
-        if head >= len(rows):
-            raise LineError(f"the head of word {n} is {head + 1}: the sentence has {len(rows)} words", line=line)
-    if ROOT not in heads:
-        raise LineError("the sentence has no root: no word's head is 0", line=lines[0])
-    rooted = {ROOT}
-    for n, line in enumerate(lines):
-        path: set[int] = set()
-        while n not in rooted:
-            if n in path:
-                raise LineError(f"word {n + 1} is its own head, directly or by way of others", line=line)
-            path.add(n)
-            n = heads[n]
-        rooted |= path
-    return Tree(words, tags, heads, relations, lines[0])
+    Raises:
+        LineError: a line is not in CoNLL-U, or heads do not form a tree; names the file and the line.
+        DataError: the file ends within a sentence.
+    """
+    for block in blocks(lines, name, closed=True):
+        rows: list[tuple[int, str, str, int, str]] = []  # line, word, tag, head and relation
+        for number, line in block:
+            if line.startswith("#"):
+                continue
+            fields = line.split("\t")
+            if len(fields) != 10:
+                raise LineError(f"{len(fields)} columns between TABs, where CoNLL-U has 10", file=name, line=number)
+            ordinal, word, _, tag, _, _, head, relation = fields[:8]
+            if re.fullmatch("[0-9]+[-.][0-9]+", ordinal):  # a multiword token, or an empty node
+                continue
+            if ordinal != str(len(rows) + 1):
+                message = f"word {shorten(ordinal, 40)!r} where word {len(rows) + 1} should follow"
+                raise LineError(message, file=name, line=number)
+            if not word or relation in ("", "_") or not re.fullmatch("[0-9]{1,9}", head):
+                got = shorten("\t".join((word, head, relation)), 40)
+                message = (
+                    f"word {ordinal}: expected a form (FORM), the number of its head (HEAD) and DEPREL; got {got!r}"
+                )
+                raise LineError(message, file=name, line=number)
+            rows.append((number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation))
+        if not rows:
+            continue
+        numbers, words, tags, heads, relations = zip(*rows, strict=True)
+        for n, number in enumerate(numbers):
+            node, steps = n, 0
+            while ROOT < node < len(rows) and steps <= len(rows):
+                node, steps = heads[node], steps + 1
+            if node != ROOT:
+                message = f"the heads of word {n + 1} and of those above it do not lead to a root, whose head is 0"
+                raise LineError(message, file=name, line=number)
+        yield Tree(words, tags, heads, relations, numbers[0])
