@@ -60,7 +60,8 @@ def _parse(line: str) -> Document:
         record = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError(f"not JSON: {shorten(line, 40)!r}") from None
-    split, sentences, phrases = (record.get(key) if isinstance(record, dict) else None for key in KEYS)
+    members: list[Any] = [record.get(key) if isinstance(record, dict) else None for key in KEYS]
+    split, sentences, phrases = members
     lists = [*sentences, phrases] if isinstance(sentences, list) else [None]
     words: list[Any] = [word for words in lists for word in (words if isinstance(words, list) else [None])]
     if split not in SPLITS or not all(isinstance(word, str) and word.strip() for word in words):

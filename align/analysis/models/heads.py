@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from align.core.types import Part
-from align.models.engine.forward import Layer, Transformer
+from align.models.engine.forward import Block, Layer, Transformer
 from align.models.engine.linear import Projection
 from align.models.recorder import ModelRecorder
 
@@ -175,35 +175,27 @@ def without_heads(
 
 def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
     """Return a copy of a Transformer with the output of some heads set to zero."""
+
+    def gated(block: Block, closed: Sequence[int], count: int) -> Block:
+        gates = torch.ones(count, block.out.weight().shape[1] // count)
+        gates[closed] = 0
+        return replace(block, out=Gated(block.out, gates.flatten().to(block.out.weight().device)))
+
+    def closed_in(part: Part, number: int) -> list[int]:
+        return [head - 1 for of_part, layer, head in heads if (of_part, layer) == (part, number)]
+
+    def gate(layer: Layer, part: Part, number: int) -> Layer:
+        if closed := closed_in(part, number):
+            layer = replace(layer, attention_block=gated(layer.attention_block, closed, layer.attention.heads))
+        if part == "decoder" and layer.cross and layer.cross_block and (closed := closed_in("cross", number)):
+            out_proj = layer.cross.out_proj.clone()  # [H, d, D]
+            out_proj[closed] = 0
+            block = gated(layer.cross_block, closed, layer.cross.heads)
+            layer = replace(layer, cross=replace(layer.cross, out_proj=out_proj), cross_block=block)
+        return layer
+
     encoder, decoder = transformer.encoder, transformer.decoder
     return Transformer(
-        replace(encoder, layers=[_gate(layer, "encoder", n, heads) for n, layer in enumerate(encoder.layers, 1)]),
-        replace(decoder, layers=[_gate(layer, "decoder", n, heads) for n, layer in enumerate(decoder.layers, 1)]),
+        replace(encoder, layers=[gate(layer, "encoder", n) for n, layer in enumerate(encoder.layers, 1)]),
+        replace(decoder, layers=[gate(layer, "decoder", n) for n, layer in enumerate(decoder.layers, 1)]),
     )
-
-
-def _gate(layer: Layer, part: Part, number: int, heads: Collection[AttentionHead]) -> Layer:
-    """Return a layer with those of the heads that are in it masked."""
-
-    def numbers(which: str) -> list[int]:
-        return [head - 1 for part, layer, head in heads if (part, layer) == (which, number)]
-
-    self_heads, cross_heads = numbers(part), numbers("cross") if part == "decoder" else []
-    if self_heads:
-        block = layer.attention_block
-        layer = replace(layer, attention_block=replace(block, out=_gated(block.out, self_heads, layer.attention.heads)))
-    if cross_heads and layer.cross and layer.cross_block:
-        out_proj = layer.cross.out_proj.clone()  # [H, d, D]
-        out_proj[cross_heads] = 0
-        out = _gated(layer.cross_block.out, cross_heads, layer.cross.heads)
-        layer = replace(
-            layer, cross=replace(layer.cross, out_proj=out_proj), cross_block=replace(layer.cross_block, out=out)
-        )
-    return layer
-
-
-def _gated(projection: Projection, closed: Sequence[int], heads: int) -> Gated:
-    weight = projection.weight()
-    gates = torch.ones(weight.shape[1], device=weight.device)
-    gates.view(heads, -1)[list(closed)] = 0
-    return Gated(projection, gates)

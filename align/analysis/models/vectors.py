@@ -9,7 +9,7 @@ import torch
 
 from align.analysis.maps import Inspected, Numbers, membership
 from align.analysis.models.translation import TranslationModel
-from align.core.errors import DataError, LineError, show_value
+from align.core.errors import DataError, LineError, shorten
 from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
@@ -34,19 +34,17 @@ def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dic
         line = line.rstrip(" ")
         if number == 1 and line.count(" ") == 1:
             continue
-        size = size or line.count(" ")
-        parts = line.rsplit(" ", size) if size else []  # some words of GloVe's have spaces
-        if len(parts) != size + 1 or size < 2:
-            raise LineError(f"no word and {size or 'its'} numbers with spaces between", file=name, line=number)
-        if parts[0] in words:
-            shown = show_value(parts[0])
-            try:
-                vector = np.array(parts[1:], np.float32)
-            except ValueError:
-                raise LineError(f"the vector of {shown} is not all numbers", file=name, line=number) from None
-            if not np.isfinite(vector).all():
-                raise LineError(f"the vector of {shown} is not finite", file=name, line=number)
-            vectors.setdefault(parts[0], vector)
+        size = size or max(2, line.count(" "))
+        word, *numbers = line.rsplit(" ", size)  # some words of GloVe's have spaces
+        try:
+            vector = np.array(numbers, np.float32) if word in words else np.zeros(len(numbers), np.float32)
+        except ValueError:
+            vector = np.zeros(0, np.float32)
+        if len(vector) != size or not np.isfinite(vector).all():
+            message = f"expected a word and {size} numbers with spaces between; got {shorten(line, 40)!r}"
+            raise LineError(message, file=name, line=number)
+        if word in words:
+            vectors.setdefault(word, vector)
     if not vectors:
         raise DataError("no word of the text has a vector", file=name)
     return vectors
