@@ -291,6 +291,21 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
     notes = ["loss: nats per piece of the target, </s> among them, under teacher forcing"]
     if signature:
         notes.append(f"BLEU of the first {len(ablation.references):,}: {signature}")
+    head_notes = ["the head masked alone; I: mean of |dL/dxi| over sentences, nats per piece; p: paired bootstrap"]
+    if whole.counts is not None:
+        head_notes += [
+            "AER: links read where the whole model is read (a masked head that is read by itself has none);",
+            "anew: AER at the layer and head chosen without the head",
+        ]
+    keys = ["loss", "loss_ci", "bleu", "bleu_p", "aer", "aer_p", "anew", "anew_p", "place", "importance", "share"]
+    keys += ["alone", "alone_aer"]
+    # each layer with only its best head, by loss (tables 2 and 3 of the paper)
+    layers = []
+    for (part, layer), group in groupby(range(len(study.heads)), key=lambda n: study.heads[n][:2]):
+        losses_of = {n: changes["alone"][n] for n in group}
+        best = min(losses_of, key=lambda n: losses_of[n])
+        of_best = [changes[key][best] for key in ("alone", "alone_ci", "alone_aer", "alone_aer_p")]
+        layers.append([part, layer, study.heads[best].head, *of_best, max(losses_of.values())])
     pruning = [
         [name, n, 100 * n / len(study.heads), str(head), ablation.loss(measured), _aer(measured)]
         for name, curve in study.curves.items()
@@ -302,8 +317,19 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
             [[len(pieces), int(pieces.sum()), loss, math.exp(loss), score, _aer(whole), place]],
             *notes,
         ),
-        "heads": _head_table(study, changes),
-        "layers": _layer_table(study, changes),
+        "heads": make_table(
+            "part | layer | head | loss: Δ loss .3 | loss_ci: 95 % CI .3 + | bleu: Δ BLEU .1 | bleu_p: p(BLEU) .3 | "
+            "aer: Δ AER .1 | aer_p: p(AER) .3 + | anew .1 | anew_p: p(anew) .3 | place: read at + | importance: I .3 | "
+            "share: I by layer .2 + | alone: Δ loss, layer without others .3 + | alone_aer: Δ AER .1 +",
+            [[*head, *(changes[key][n] for key in keys)] for n, head in enumerate(study.heads)],
+            *head_notes,
+        ),
+        "layers": make_table(
+            "part | layer | head: kept head | loss: Δ loss .3 | loss_ci: 95 % CI .3 | aer: Δ AER .1 | "
+            "aer_p: p .3 | worst .3",
+            layers,
+            "a layer with one head left: that with which the loss is lowest; worst: Δ loss with another one",
+        ),
         "pruning": make_table(
             "order | pruned | share: % of heads .0 | head: last pruned | loss .3 | aer: AER .1",
             pruning,
@@ -324,14 +350,14 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
         "change of BLEU, points": changes["bleu"],
         "importance I, nats per piece": changes["importance"],
     }
-    layers = list(dict.fromkeys(head[:2] for head in study.heads))
-    places = tuple(np.array([(layers.index(head[:2]), head.head - 1) for head in study.heads]).T)
+    rows = list(dict.fromkeys(head[:2] for head in study.heads))
+    places = tuple(np.array([(rows.index(head[:2]), head.head - 1) for head in study.heads]).T)
     grids = {}
     for name, column in panels.items():
         if any(value is not None for value in column):
-            grids[name] = np.full((len(layers), places[1].max() + 1), np.nan)  # NaN: no such head
+            grids[name] = np.full((len(rows), places[1].max() + 1), np.nan)  # NaN: no such head
             grids[name][places] = np.array(column, float)
-    figures = {"heads": head_maps(grids, [f"{part} {layer}" for part, layer in layers])}
+    figures = {"heads": head_maps(grids, [f"{part} {layer}" for part, layer in rows])}
     figures["loss"] = _pruning_figure(study, "loss, nats per piece", ablation.loss)
     if whole.counts is not None:
         figures["aer"] = _pruning_figure(study, "AER, %", _aer)
@@ -348,39 +374,6 @@ def _pruning_figure(study: Study, label: str, value: Callable[[Measured], float 
         values = [value(measured) for measured in (study.whole, *(measured for _, measured in curve))]
         lines[name] = np.stack((np.arange(len(values)), np.array(values, float)), 1)
     return curves(lines, "heads pruned", label, "")
-
-
-def _head_table(study: Study, changes: Changes) -> Table:
-    keys = ["loss", "loss_ci", "bleu", "bleu_p", "aer", "aer_p", "anew", "anew_p", "place", "importance", "share"]
-    keys += ["alone", "alone_aer"]
-    notes = ["the head masked alone; I: mean of |dL/dxi| over sentences, nats per piece; p: paired bootstrap"]
-    if study.whole.counts is not None:
-        notes.append("AER: links read where the whole model is read (a masked head that is read by itself has none);")
-        notes.append("anew: AER at the layer and head chosen without the head")
-    rows = [[*head, *(changes[key][n] for key in keys)] for n, head in enumerate(study.heads)]
-    return make_table(
-        "part | layer | head | loss: Δ loss .3 | loss_ci: 95 % CI .3 + | bleu: Δ BLEU .1 | bleu_p: p(BLEU) .3 | "
-        "aer: Δ AER .1 | aer_p: p(AER) .3 + | anew .1 | anew_p: p(anew) .3 | place: read at + | importance: I .3 | "
-        "share: I by layer .2 + | alone: Δ loss, layer without others .3 + | alone_aer: Δ AER .1 +",
-        rows,
-        *notes,
-    )
-
-
-def _layer_table(study: Study, changes: Changes) -> Table:
-    """Tabulate each layer with only its best head, by loss (tables 2 and 3 of the paper)."""
-    rows = []
-    for (part, layer), group in groupby(range(len(study.heads)), key=lambda n: study.heads[n][:2]):
-        losses = {n: changes["alone"][n] for n in group}
-        best = min(losses, key=lambda n: losses[n])
-        of_best = [changes[key][best] for key in ("alone", "alone_ci", "alone_aer", "alone_aer_p")]
-        rows.append([part, layer, study.heads[best].head, *of_best, max(losses.values())])
-    return make_table(
-        "part | layer | head: kept head | loss: Δ loss .3 | loss_ci: 95 % CI .3 | aer: Δ AER .1 | "
-        "aer_p: p .3 | worst .3",
-        rows,
-        "a layer with one head left: that with which the loss is lowest; worst: Δ loss with another one",
-    )
 
 
 def _agreement_table(study: Study, changes: Changes) -> Table:

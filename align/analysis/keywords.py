@@ -350,47 +350,56 @@ def fine_tune(marker: Marker, corpus: Corpus, plan: Plan) -> tuple[list[tuple[fl
     return epochs, threshold
 
 
-class Tuned(NamedTuple):
-    """Results of fine-tuning, and F1 of the model without some heads."""
+def ablate(
+    model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan
+) -> tuple[tuple[Score, Score], dict[str, Table], Callable[[], Any]]:
+    """Fine-tune a copy of the model's encoder, and mask its heads; `ranked` are its cells, the best first.
 
-    # loss on the training part and F1 on the development part, for each epoch
-    epochs: list[tuple[float, float]]
-    judged: tuple[Score, Score]  # of the best epoch's marks on the test part
-    removed: list[int]  # numbers of masked heads, from none to all
-    # F1 on the test part, in percent, with the worst heads masked first, and with the best first
-    ends: dict[str, list[float]]
-    random: list[list[float]]  # F1 on the test part, with heads masked in R random orders `[R, steps]`
-
-
-def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan) -> Tuned:
-    """Fine-tune a copy of the model's encoder, and mask its heads; `ranked` are its cells, the best first."""
+    Returns:
+        Scores of the best epoch's marks, a table of epochs and one of F1 without some heads, and a figure of that.
+    """
     encoder = own_encoder(model)
     with torch.random.fork_rng():
         torch.manual_seed(plan.seed)
         marker = Marker(encoder)
         epochs, threshold = fine_tune(marker, corpus, plan)
     test, sentences = corpus.within(TEST), read_sentences(corpus, TEST, encoder)
-
-    def marks() -> Marks:
-        return test & (predict(marker, sentences, len(test)) >= threshold)
-
     blocks = [block for block in attention_blocks(encoder.module) if block.part == "encoder"]
     heads = model.shape["encoder"][1]
     order = [AttentionHead("encoder", int(cell) // heads + 1, int(cell) % heads + 1) for cell in ranked]
     removed = sorted({round(len(order) * n / STEPS) for n in range(STEPS + 1)})
 
     @cache
-    def without(heads: frozenset[AttentionHead]) -> float:
+    def marks(heads: frozenset[AttentionHead]) -> Marks:
         with masked(blocks, heads):
-            return 100 * f1_of(marks()[test], corpus.gold[test])
+            return test & (predict(marker, sentences, len(test)) >= threshold)
 
     def curve(order: Sequence[AttentionHead]) -> list[float]:
-        return [without(frozenset(order[:count])) for count in removed]
+        return [100 * f1_of(marks(frozenset(order[:count]))[test], corpus.gold[test]) for count in removed]
 
     numbers = np.random.default_rng(plan.seed)
     random = [curve([order[n] for n in numbers.permutation(len(order))]) for _ in range(plan.orders)]
-    judged = judge_marks(corpus, marks(), plan)
-    return Tuned(epochs, judged, removed, {"worst first": curve(order[::-1]), "best first": curve(order)}, random)
+    curves_of = {"worst first": curve(order[::-1]), "best first": curve(order)}
+    rows: list[list[Any]] = [list(row) for row in zip(removed, *curves_of.values(), strict=True)]
+    for n, row in enumerate(rows):
+        values = [values[n] for values in random]
+        row += [np.mean(values), Interval(min(values), max(values))] if values else [None, None]
+    if random:
+        curves_of["at random"] = np.mean(random, axis=0).tolist()
+    lines = {name: np.stack((np.array(removed, float), values), 1) for name, values in curves_of.items()}
+    tables = {
+        "tuning": make_table(
+            "epoch | loss .4 | f1: F1 on dev .1", [[n, loss, 100 * f1] for n, (loss, f1) in enumerate(epochs, 1)]
+        ),
+        "ablation": make_table(
+            "removed: heads masked | worst: worst first .1 | best: best first .1 | random: at random .1 | "
+            "range: lowest and highest .1",
+            rows,
+            "F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was",
+        ),
+    }
+    judged = judge_marks(corpus, marks(frozenset()), plan)
+    return judged, tables, curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")
 
 
 # The question.
@@ -418,28 +427,7 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     figures = {"heads": head_maps(panels, [f"layer {n}" for n in range(1, shape[0] + 1)])}
     more: dict[str, Table] = {}
     if plan.epochs:
-        tuned = ablate(model, corpus, ranking(sums), plan)
-        found["fine-tuned"] = tuned.judged
-        epochs = [[n, loss, 100 * f1] for n, (loss, f1) in enumerate(tuned.epochs, 1)]
-        more["tuning"] = make_table("epoch | loss .4 | f1: F1 on dev .1", epochs)
-        orders = dict(tuned.ends)
-        drawn: list[Any] = [(None, None)] * len(tuned.removed)
-        if tuned.random:
-            orders["at random"] = np.mean(tuned.random, axis=0).tolist()
-            drawn = [
-                (np.mean(values), Interval(min(values), max(values))) for values in zip(*tuned.random, strict=True)
-            ]
-        more["ablation"] = make_table(
-            "removed: heads masked | worst: worst first .1 | best: best first .1 | random: at random .1 | "
-            "range: lowest and highest .1",
-            [
-                [removed, *ends, *at_random]
-                for removed, *ends, at_random in zip(tuned.removed, *tuned.ends.values(), drawn, strict=True)
-            ],
-            "F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was",
-        )
-        lines = {name: np.stack((np.array(tuned.removed, float), values), 1) for name, values in orders.items()}
-        figures["ablation"] = curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")
+        found["fine-tuned"], more, figures["ablation"] = ablate(model, corpus, ranking(sums), plan)
     tables["found"] = make_table(
         "by | precision: P .1 | recall: R .1 | f1: F1 .1 | interval: 95 % .1 | phrase_f1: phrases .1 | "
         "phrase_interval: 95 % .1",

@@ -301,58 +301,41 @@ def syntax(
         hint = "‹no_probes=True› does without"
         message = f"probes need {FOLDS} sentences: the model can read {len(parsed)}"
         raise DataError(message, file=file, hint=hint)
-    draws = Draws(len(parsed), seed)
-    left_out = len(trees) - len(parsed)
-    note = plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else "")
-    tables = {"relations": _relation_table(relations, total, right, halve(len(parsed), seed), draws, shape, note)}
-    if probes:
-        tables["attachment"] = _attachment_table(model, parsed, draws, vectors, seed)
-        tables["pairs"] = _pair_table(parsed, draws, seed)
-    rows = tables["relations"].rows
-    series = {"best head, a": "weight", "best head, ‖af‖": "norm", "best offset": "offset"}
-    heights = {name: [float(str(row[key])) for row in rows] for name, key in series.items()}
-    ends = {name: [row[f"{key}_interval"] for row in rows] for name, key in series.items()}
-    figure = bars([str(row["relation"]) for row in rows], heights, ends, "heads of words found, %", "syntax")
-    return Finding(tables, {"relations": figure})
-
-
-def _relation_table(
-    relations: Sequence[str],
-    total: Counts,
-    right: Mapping[str, Counts],
-    second: NDArray[np.bool_],
-    draws: Draws,
-    shape: tuple[int, int],
-    note: str,
-) -> Table:
+    draws, second = Draws(len(parsed), seed), halve(len(parsed), seed)
     rows = []
     for r, relation in enumerate(relations):
         words = total[:, r]
         offsets, by_offset = choose(right["offset"][:, r], second)
-        row: list[object] = [relation, int(words.sum())]
-        gains: list[object] = []
+        row: list[Any] = [relation, int(words.sum())]
+        gains: list[Any] = []
         for kind in MEASURES:
             candidates, by_head = choose(right[kind][:, r], second)
             row += [name_candidates(candidates, shape, DIRECTIONS), *draws.share(by_head, words)]
             gains += draws.share(by_head - by_offset, words)
         row.append(" ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in offsets)))
         rows.append([*row, *draws.share(by_offset, words), *gains])
-    of_measures = " | ".join(
-        f"{name}_head: best by {symbol} | {name}: % .1 | {name}_interval: interval by {symbol} .1 +"
-        for name, symbol in MEASURES.items()
-    )
-    gains_of_measures = " | ".join(
-        f"{name}_gain: gain over offset by {symbol} .1 + | {name}_gain_interval: its interval .1 +"
-        for name, symbol in MEASURES.items()
-    )
-    return make_table(
-        f"relation | words | {of_measures} | offset_at: offset | offset: % .1 | "
-        f"offset_interval: interval of offset .1 + | {gains_of_measures}",
+    heads, more = "", ""
+    for name, symbol in MEASURES.items():
+        heads += f"{name}_head: best by {symbol} | {name}: % .1 | {name}_interval: interval by {symbol} .1 + | "
+        more += f" | {name}_gain: gain over offset by {symbol} .1 + | {name}_gain_interval: its interval .1 +"
+    left_out = len(trees) - len(parsed)
+    relation_table = make_table(
+        f"relation | words | {heads}offset_at: offset | offset: % .1 | offset_interval: interval of offset .1 +{more}",
         rows,
         "best: layer-head, and who attends (d: the dependent, h: its head); two where halves chose differently",
         "each half is scored by what is best on the other; intervals: 95 %, bootstrap over sentences",
-        note,
+        plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else ""),
     )
+    tables = {"relations": relation_table}
+    if probes:
+        tables["attachment"] = _attachment_table(model, parsed, draws, vectors, seed)
+        tables["pairs"] = _pair_table(parsed, draws, seed)
+    series = {"best head, a": "weight", "best head, ‖af‖": "norm", "best offset": "offset"}
+    found = relation_table.rows
+    heights = {name: [float(str(row[key])) for row in found] for name, key in series.items()}
+    ends = {name: [row[f"{key}_interval"] for row in found] for name, key in series.items()}
+    figure = bars(relations, heights, ends, "heads of words found, %", "syntax")
+    return Finding(tables, {"relations": figure})
 
 
 def _attachment_table(

@@ -227,20 +227,22 @@ def test_fine_tuning_learns_which_words_are_key_words(
     ranked = ranking(sum_heads(corpus, *read_corpus(model, corpus)))
     drawn = torch.get_rng_state()
     plan = Plan(samples=0, epochs=50, rate=0.01, orders=2)  # a toy BERT spells words by letters
-    tuned = ablate(model, corpus, ranked, plan)
-    assert tuned.epochs[-1][0] < tuned.epochs[0][0] / 2
-    f1 = tuned.judged[0][2]
+    judged, tables, figure = ablate(model, corpus, ranked, plan)
+    f1 = judged[0][2]
+    losses = [float(str(row["loss"])) for row in tables["tuning"].rows]
+    assert losses[-1] < losses[0] / 2
     assert f1 > 85
-    assert tuned.removed == ([0, 2, 4, 6, 8, 10, 12] if kind == "bert" else [0, 1, 3, 4, 5, 7, 8])
-    for line in (*tuned.ends.values(), *tuned.random):
-        assert line[0] == pytest.approx(f1)
-        assert line[-1] == tuned.random[0][-1]
+    rows = tables["ablation"].rows
+    assert [row["removed"] for row in rows] == ([0, 2, 4, 6, 8, 10, 12] if kind == "bert" else [0, 1, 3, 4, 5, 7, 8])
+    assert rows[0]["worst"] == rows[0]["best"] == rows[0]["random"] == pytest.approx(f1)
+    assert rows[-1]["worst"] == rows[-1]["best"] == rows[-1]["random"]
+    assert figure()
     assert torch.equal(torch.get_rng_state(), drawn)
     for name, weight in module.state_dict().items():
         assert torch.equal(weight, before[name]), name
     if kind == "bert":  # which takes long
         return
-    assert ablate(model, corpus, ranked, plan) == tuned
+    assert ablate(model, corpus, ranked, plan)[:2] == (judged, tables)
 
 
 def test_words_that_are_not_read_are_unlikely(toy_recorder: Callable[..., Any]) -> None:

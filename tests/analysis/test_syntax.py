@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import SPECIAL, Maps, Tokens, name_candidates
+from align.analysis.maps import SPECIAL, Maps, Tokens
 from align.analysis.syntax import (
     NONE,
     Sentence,
@@ -104,12 +104,6 @@ def test_relations_that_are_counted() -> None:
     for old, new in ((0, 0), (names.index("det"), others.index("all", 1))):
         assert found[:, new].tolist() == expected[:, old].tolist()
         assert also["norm"][:, new].tolist() == right["norm"][:, old].tolist()
-
-
-def test_names_of_candidates() -> None:
-    names = [name_candidates([n, n], (2, 3), ("to", "of")) for n in (0, 5, 6, 11)]
-    assert names == ["1-1 to", "2-3 to", "1-1 of", "2-3 of"]
-    assert name_candidates([0, 11], (2, 3), ("to", "of")) == "1-1 to 2-3 of"
 
 
 def scored(found: Sequence[Any], sentences: Sequence[Sentence]) -> float:
