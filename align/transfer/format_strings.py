@@ -22,7 +22,8 @@ _C_TYPES = {**dict.fromkeys("iuoxXb", "u"), "i": "d", **dict.fromkeys("eEfFgGaA"
 _C_SIZES = {"L": "ll", "q": "ll", "Z": "z", "MAX": "j"}
 
 _PYTHON_DIRECTIVE = re.compile(
-    r"[-+ #0]*(?P<width>\*|(?:[1-9][0-9]*)?)(?:\.(?P<precision>\*|[0-9]*))?[hlL]?(?P<type>[%csrdiuoxXeEfgG])"
+    r"%(?:\((?P<name>(?:[^()]|\([^()]*\))*)\))?[-+ #0]*"
+    r"(?P<width>\*|(?:[1-9][0-9]*)?)(?:\.(?P<precision>\*|[0-9]*))?[hlL]?(?P<type>[%csrdiuoxXeEfgG])"
 )
 _PYTHON_TYPES = {**dict.fromkeys("iuoxX", "d"), **dict.fromkeys("eEgG", "f"), "r": "s"}
 
@@ -48,14 +49,25 @@ Arguments = dict[int | str, str]
 """Types of arguments by their position, from 1, or by their name."""
 
 
-def c_arguments(text: str) -> Arguments | None:
-    """Return the arguments of a format string of C or Objective-C; None if it is not valid."""
-    found: list[tuple[str, str]] = []  # number of the argument, "" for the next one, and type
-    at = text.find("%")
+def _directives(text: str, mark: str, pattern: re.Pattern[str]) -> list[re.Match[str]] | None:
+    """Return the directives of a text, which begin with a mark; None if one is not valid."""
+    directives = []
+    at = text.find(mark)
     while at >= 0:
-        directive = _C_DIRECTIVE.match(text, at)
+        directive = pattern.match(text, at)
         if not directive:
             return None
+        directives.append(directive)
+        at = text.find(mark, directive.end())
+    return directives
+
+
+def c_arguments(text: str) -> Arguments | None:
+    """Return the arguments of a format string of C or Objective-C; None if it is not valid."""
+    if (directives := _directives(text, "%", _C_DIRECTIVE)) is None:
+        return None
+    found: list[tuple[str, str]] = []  # number of the argument, "" for the next one, and type
+    for directive in directives:
         stars = directive["width"], directive["precision"] or ""
         found += [(star[1:-1], "d") for star in stars if star[:1] == "*"]
         size = directive["bits"] or directive["size"] or ""
@@ -65,7 +77,6 @@ def c_arguments(text: str) -> Arguments | None:
             size = ""
         if kind not in ("%", "m"):
             found.append((directive["number"] or "", size + kind))
-        at = text.find("%", directive.end())
     if not any(number for number, _ in found):
         return {n: kind for n, (_, kind) in enumerate(found, 1)}
     arguments: Arguments = {int(number or 0): kind for number, kind in found}
@@ -75,22 +86,12 @@ def c_arguments(text: str) -> Arguments | None:
 
 def python_arguments(text: str) -> Arguments | None:
     """Return the arguments of a format string of Python's operator `%`; None if it is not valid."""
+    if (directives := _directives(text, "%", _PYTHON_DIRECTIVE)) is None:
+        return None
     named: Arguments = {}
     others: list[str] = []
-    at = text.find("%")
-    while at >= 0:
-        start, name = at + 1, None
-        if text.startswith("(", start):
-            depth = 1
-            for end in range(start + 1, len(text)):
-                depth += {"(": 1, ")": -1}.get(text[end], 0)
-                if not depth:
-                    start, name = end + 1, text[start + 1 : end]
-                    break
-        directive = _PYTHON_DIRECTIVE.match(text, start)
-        if not directive:
-            return None
-        precision = directive["precision"] or ""
+    for directive in directives:
+        name, precision = directive["name"], directive["precision"] or ""
         others += ["d"] * [directive["width"], precision].count("*")
         kind = _PYTHON_TYPES.get(directive["type"], directive["type"])
         if kind == "s" and precision and not precision.strip("0"):
@@ -102,7 +103,6 @@ def python_arguments(text: str) -> Arguments | None:
             named[name] = next(iter(both), _ANY)
         elif kind != "%":
             others.append(kind)
-        at = text.find("%", directive.end())
     if named and others:
         return None
     return named or dict(enumerate(others, 1))
@@ -113,17 +113,14 @@ def brace_arguments(text: str) -> Arguments | None:
 
     They have no types. As to gettext 0.21, `{a}` and `{a:>5}` are two arguments.
     """
+    if (fields := _directives(text, "{", _BRACE_FIELD)) is None:
+        return None
     names: list[str] = []
     positions = 0
-    at = text.find("{")
-    while at >= 0:
-        field = _BRACE_FIELD.match(text, at)
-        if not field:
-            return None
+    for field in fields:
         if field[0] != "{{":
             names.append((field["name"] or str(positions)) + field["form"])
             positions += not field["name"]
-        at = text.find("{", field.end())
     if positions and sum(name[0].isdecimal() for name in names) > positions:
         return None
     return dict.fromkeys(names, "")
@@ -171,13 +168,12 @@ def message_errors(
     """
     if not any(forms[:1]):
         return []
-    errors = ["the message would lack a plural form"] if not all(forms) else []
-    texts = [msgid, *([] if plural is None else [plural]), *forms]
-    if len({text.startswith("\n") for text in texts}) > 1:
-        errors.append(r"the message would begin with \n on one side only")
-    if len({text.endswith("\n") for text in texts}) > 1:
-        errors.append(r"the message would end with \n on one side only")
     source = msgid if plural is None else plural
+    texts = [msgid, source, *forms]
+    errors = ["the message would lack a plural form"] if not all(forms) else []
+    for verb, has_line_end in (("begin", str.startswith), ("end", str.endswith)):
+        if len({has_line_end(text, "\n") for text in texts}) > 1:
+            errors.append(rf"the message would {verb} with \n on one side only")
     is_known = any(flag.endswith("-format") for flag in flags)
     kinds = {_FORMATS[flag] for name in flags if (flag := name.removeprefix("possible-")) in _FORMATS}
     if not kinds and any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags):  # Boost's, Qt's, …

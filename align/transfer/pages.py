@@ -6,7 +6,6 @@ Everything between segments, such as scripts, comments and block tags, stays byt
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from itertools import accumulate
@@ -68,8 +67,8 @@ _KEPT_TEXT = re.compile(
     r"|(?<![\w.+/-])(?:[\w+-][\w.+-]{0,80}/){1,20}[\w+-]{1,80}\.[a-z]\w{0,5}\b"
     r"|\b[A-Za-z]:\\[^\s<>\"|]+"
     r"|\{\{[^{}]{1,200}\}\}|\{%[^%]{1,200}%\}|<%[^%]{1,200}%>|⟦[^⟦⟧]{1,80}⟧"  # of templates
+    r"|(?P<entity>&[A-Za-z_][\w.-]{0,80};)"
 )
-_ENTITY = re.compile(r"&[A-Za-z_][\w.-]{0,80};")
 _AFTER = ".,;:!?)]}'»”’"
 """Marks that end a sentence or a bracket, not an address."""
 
@@ -134,23 +133,18 @@ def _implied_end(tokens: Sequence[Token], start: int) -> int:
 
 def _keep_text(text: str, entities: bool) -> Iterator[Token]:
     """Yield the tokens of a text: what is kept of it, and the text between."""
-    spans = [
-        (match.start(), match.end() if match[0][0] in "{<⟦" else match.start() + len(match[0].rstrip(_AFTER)))
-        for match in _KEPT_TEXT.finditer(text)
-    ]
-    spans = [(start, end) for start, end in spans if end > start + 1]
-    if entities:
-        ends = [end for _, end in spans]
-        for match in _ENTITY.finditer(text):
-            n = bisect_right(ends, match.start())
-            if unescape(match[0]) == match[0] and (n == len(ends) or match.end() <= spans[n][0]):
-                spans.append(match.span())
-        spans.sort()
     at = 0
-    for start, end in spans:
-        yield Token("text", text[at:start])
-        yield Token("point", text[start:end], KEPT)
-        at = end
+    for match in _KEPT_TEXT.finditer(text):
+        start, end = match.span()
+        if match["entity"]:
+            if not entities or unescape(match[0]) != match[0]:
+                continue
+        elif match[0][0] not in "{<⟦":
+            end = start + len(match[0].rstrip(_AFTER))
+        if end > start + 1:
+            yield Token("text", text[at:start])
+            yield Token("point", text[start:end], KEPT)
+            at = end
     yield Token("text", text[at:])
 
 
@@ -233,18 +227,20 @@ class Page:
             self._parts += [part for token, line in run for part in self._divide(token, line)]
             return
         start, end = _inner(tokens)
-        before, core, after = run[:start], run[start:end], run[end:]
-        for token, line in before:
-            self._parts += self._divide(token, line)
-        lead = re.match(r"\s*", core[0][0].text)[0] if core[0][0].kind == "text" else ""  # type: ignore[index]
-        tail = re.search(r"\s*\Z", core[-1][0].text)[0] if core[-1][0].kind == "text" else ""  # type: ignore[index]
-        inside = [token for token, _ in core]
-        inside[0] = inside[0]._replace(text=inside[0].text[len(lead) :])
-        inside[-1] = inside[-1]._replace(text=inside[-1].text[: len(inside[-1].text) - len(tail)])
-        segment = Segment(inside, core[0][1] + lead.count("\n"), self._syntax)
-        self._parts += [lead, self._add(segment, [line for _, line in core]), tail]
-        for token, line in after:
-            self._parts += self._divide(token, line)
+        lead = tail = ""
+        inside, lines = tokens[start:end], [line for _, line in run[start:end]]
+        if inside[0].kind == "text":
+            text = inside[0].text.lstrip()
+            lead = inside[0].text[: len(inside[0].text) - len(text)]
+            inside[0] = inside[0]._replace(text=text)
+        if inside[-1].kind == "text":
+            text = inside[-1].text.rstrip()
+            tail = inside[-1].text[len(text) :]
+            inside[-1] = inside[-1]._replace(text=text)
+        self._parts += [part for token, line in run[:start] for part in self._divide(token, line)]
+        segment = Segment(inside, lines[0] + lead.count("\n"), self._syntax)
+        self._parts += [lead, self._add(segment, lines), tail]
+        self._parts += [part for token, line in run[end:] for part in self._divide(token, line)]
 
     def _add(self, segment: Segment, lines: Sequence[int], depth: int = 0) -> int:
         """Add a segment after those that are inside it, and return its number."""

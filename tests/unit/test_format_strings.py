@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import permutations, product
 from pathlib import Path
 
@@ -105,46 +105,19 @@ def test_forms_that_need_the_number_beside_msgfmt(tmp_path: Path, rule: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments"),
+    ("arguments_of", "text", "arguments"),
     [
-        ("%2$s: %1$ld", {1: "ld", 2: "s"}),
-        ("%*.*f %%", {1: "d", 2: "d", 3: "f"}),
-        ("%<PRId64> %<PRIuMAX> %ju", {1: "64d", 2: "ju", 3: "ju"}),
-        ("%s %1$s", None),
-        ("%2$s", None),
-        ("100 %", None),
+        (c_arguments, "%*.*f %%", {1: "d", 2: "d", 3: "f"}),
+        (c_arguments, "%<PRId64> %<PRIuMAX> %2$ju", None),
+        (c_arguments, "%2$s: %1$ld", {1: "ld", 2: "s"}),
+        (python_arguments, "%(name)s %(n)d %(name)r", {"name": "s", "n": "d"}),
+        (python_arguments, "%(name)s %s", None),
+        (brace_arguments, "{} {name!r:>10} {}", {"0": "", "name!r:>10": "", "1": ""}),
+        (brace_arguments, "{n, plural, one {a} other {b}}", None),
     ],
 )
-def test_arguments_of_c(text: str, arguments: Arguments | None) -> None:
-    assert c_arguments(text) == arguments
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments"),
-    [
-        ("%s %.2f", {1: "s", 2: "f"}),
-        ("%(name)s %(n)d %(name)r", {"name": "s", "n": "d"}),
-        ("%(name)s %s", None),
-        ("%(name", None),
-    ],
-)
-def test_arguments_of_python(text: str, arguments: Arguments | None) -> None:
-    assert python_arguments(text) == arguments
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("{} {name!r:>10} {}", ["0", "name!r:>10", "1"]),
-        ("{0[key].x} {{text}}", ["0[key].x"]),
-        ("{n:{width}}", ["n:{width}"]),
-        ("{0} {}", None),
-        ("{n, plural, one {a} other {b}}", None),
-    ],
-)
-def test_arguments_of_braces(text: str, names: list[str] | None) -> None:
-    arguments = brace_arguments(text)
-    assert (None if arguments is None else list(arguments)) == names
+def test_arguments(arguments_of: Callable[[str], Arguments | None], text: str, arguments: Arguments | None) -> None:
+    assert arguments_of(text) == arguments
 
 
 BEGIN, END = (rf"the message would {verb} with \n on one side only" for verb in ("begin", "end"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -462,11 +463,11 @@ TABLE = (Path(__file__).parent.parent / "golden" / "tags.tsv").read_text(encodin
 def test_placed_tags_and_their_remarks(line: str) -> None:
     """A row for each rule of what is placed where, and of what is doubtful; comments in the table name them."""
     place, tags, source, target, links, expected, report = line.split("\t")
-    scores = parse_scored(links)
-    rows: Sequence[Any]
-    if place == "document":
-        text, rows = Inline(source, target, tags).place(scores)
-    else:
-        text, rows = transfer_markup(source, target, scores, tags=tags)
+    way: Any = (
+        Inline(source, target, tags).place
+        if place == "document"
+        else partial(transfer_markup, source, target, tags=tags)
+    )
+    text, rows = way(parse_scored(links))
     listed = [f"{row.tag} {row.confidence:.2f} {', '.join(row.remarks)}".rstrip() for row in rows]
     assert (text, " | ".join(listed)) == (expected, report)
