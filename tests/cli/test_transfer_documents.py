@@ -277,14 +277,6 @@ def test_a_document_of_several_directions(run: Callable[..., Result], tmp_path: 
     assert (result.code, result.out.decode()) == (0, complete)
 
 
-def test_a_unit_of_a_memory_names_its_own_source(run: Callable[..., Result], tmp_path: Path) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_text(EN_DE_TMX.replace('srclang="en"', 'srclang="de"').replace("<tu>", '<tu srclang="en">'))
-    result = run(path)
-    assert "en-de-fast" in result.err
-    assert 'Das <hi x="1">Haus</hi> ist alt' in result.out.decode()
-
-
 def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text('msgid "a"\nmsgstr "b"\n', encoding="utf-8")
@@ -299,15 +291,9 @@ def test_what_cannot_be_done(run: Callable[..., Result], tmp_path: Path) -> None
     failed(run(path), "a.tmx: translations in 2 languages: de, fr: --target-lang")
     path.write_text("<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", encoding="utf-8")
     failed(run(path), "a.tmx, line 1: a document type with declarations, which are not read")
-    failed(run(tmp_path / "none.xlf"), "none.xlf")
     for option, message in (
-        (("--split",), "--split requires lines, not a document"),
         (("--tags", "spans"), "--tags spans reads lines, not a document"),
-        (("--repair",), "--repair requires lines, not a document"),
-        (("--placeholder", "x"), "--placeholder requires lines, not a document"),
         (("--translate", "--keep", "a"), "--keep requires lines, not a document"),
-        (("--translate", "--attributes", "a"), "--attributes requires lines, not a document"),
-        (("--links", "l"), "--links requires lines, not a document"),
     ):
         result = run(*option, path)
         assert result.code == 2

@@ -322,12 +322,6 @@ def test_the_first_of_several_plural_forms_may_be_for_many_numbers() -> None:
     assert [segment.source for segment in document.segments[1:5]] == ["%d files in %s"] * 2 + ["%d pages"] * 2
 
 
-def test_units_of_xliff_are_whole() -> None:
-    document = read_document(SDL.encode(), "a.sdlxliff")
-    assert document.refused([None, None, 'One <x id="7"/>.', "Two."]) == {}
-    assert document.refused([None, None, None, "Two."]) == {3: "another segment of its unit has no translation"}
-
-
 def _toolkit(name: str, text: str) -> Sequence[str]:
     """The translations, as translate-toolkit reads them."""
     factory: Any = pytest.importorskip("translate.storage.factory")
