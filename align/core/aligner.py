@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import torch
@@ -67,13 +67,6 @@ NumberedBatch = tuple[list[int], list[Pieces]]
 
 LinkResult = tuple[LinkScores, Agreement | None]
 """Links of a pair, and its agreement if they are soft."""
-
-
-class Selection(NamedTuple):
-    """Layer and head of each direction, and warnings about the text."""
-
-    choices: tuple[Choice, ...]
-    doubts: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,11 +283,11 @@ class Aligner:
             encoded = ((pair, encode(pair)) for pair in pairs)
             for chunk in chunks(encoded, self.buffer, lambda item: item[0].memory()):
                 items = [item for _, item in chunk]
-                if not choices and (chosen := self.choose(items)):
-                    choices = chosen.choices
-                    for doubt in chosen.doubts:
+                if not choices:
+                    choices, doubts = self.choose(items)
+                    for doubt in doubts:
                         warnings.warn(doubt, TextWarning, stacklevel=6)  # the caller of the next alignment
-                    if on_choice:
+                    if choices and on_choice:
                         on_choice(choices)
                 yield [pair for pair, _ in chunk], items, (choices,)
 
@@ -405,16 +398,16 @@ class Aligner:
             for n, direction in enumerate(self.directions)
         )
 
-    def choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Selection | None:
-        """Return layer and head for a text that begins with these pairs; None if none has pieces."""
+    def choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> tuple[tuple[Choice, ...], list[str]]:
+        """Return layers and heads for a text by its first pairs, empty if none has pieces, and warnings."""
         if not any(forward.pieces for forward, *_ in encoded):
-            return None
+            return (), []
         choices = self._choices(encoded)
         doubts: list[str] = []
         for n, direction in enumerate(self.directions if self.check else ()):
             of_model = [directions[n] for directions in encoded]
             doubts += self.check.begin(direction, of_model, choices[n], self._names[n]) if self.check else []
-        return Selection(choices, doubts)
+        return choices, doubts
 
     def align_slice(
         self, items: Sequence[Pair | tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None

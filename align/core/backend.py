@@ -28,23 +28,16 @@ class AttentionRecorder(Protocol):
 class Recorder(AttentionRecorder, Protocol):
     """A model with its text processing. Aligners are pickled with theirs, see `align.models.recorder.ModelRecorder`.
 
-    Attributes:
-        languages: codes of source and target language.
-        name: name for the signature, such as "fairseq:de-en@1f3c9a2": key in `align.models.load.BACKENDS`, languages
-            and fingerprint.
-        max_positions: limit of source and target pieces, `</s>` included.
-        unk: id of unknown pieces.
-        text: how the text of each side is prepared, for messages.
-        dtype: precision of matrix products, such as "float32".
-        device: where the tensors are, for messages.
+    Its name is for the signature, such as "fairseq:de-en@1f3c9a2": key in `align.models.load.BACKENDS`,
+    languages and fingerprint.
     """
 
-    languages: tuple[str, str]
-    max_positions: tuple[int, int]
-    unk: int
-    text: str
-    dtype: str
-    device: str
+    languages: tuple[str, str]  # codes of source and target
+    max_positions: tuple[int, int]  # limit of source and target pieces, </s> included
+    unk: int  # id of unknown pieces
+    text: str  # how the text of each side is prepared, for messages
+    dtype: str  # precision of matrix products, such as "float32"
+    device: str  # where the tensors are, for messages
 
     def encode(self, pair: Pair) -> Pieces:
         """Return the model's pieces of a pair; a side may have no pieces except `</s>`.
@@ -64,14 +57,10 @@ class Recorder(AttentionRecorder, Protocol):
 
 
 class Translator(Protocol):
-    """A model that translates.
-
-    Attributes:
-        longest: limit of source pieces, `</s>` included.
-    """
+    """A model that translates."""
 
     search: Search
-    longest: int
+    longest: int  # limit of source pieces, </s> included
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Translate sentences, given as the source pieces of `Recorder.encode`; return the words of each, in order.

@@ -35,11 +35,7 @@ def all_cells(recorder: AttentionRecorder) -> list[Cell]:
 
 
 def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position, list[Cell]]:
-    """Return the cells that the settings allow in each position that is read, in the order of `all_cells`.
-
-    Raises:
-        ModelError: the model does not have the layer or head.
-    """
+    """Return the cells that the settings allow in each position that is read, in the order of `all_cells`."""
     allowed = _allowed(recorder, settings.layer, settings.head)
     if settings.position == "both":
         return {"input": allowed, "output": _allowed(recorder, settings.output_layer, settings.output_head)}
@@ -58,7 +54,7 @@ def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | Non
     allowed = candidates(recorder, settings)
     if settings.position == "auto" or any(len(cells) > 1 for cells in allowed.values()):
         return None
-    return Choice(_place({position: cell for position, (cell,) in allowed.items()}), "as asked")
+    return Choice(Place(**{position: cell for position, (cell,) in allowed.items()}), "as asked")
 
 
 def choose(
@@ -82,7 +78,7 @@ def choose(
     best = {position: float(values.max()) for position, values in consistency.items()}
     if settings.position == "auto":
         best = {position: best[position] for position in leading(best)}
-    place = _place({position: allowed[position][int(consistency[position].argmax())] for position in best})
+    place = Place(**{position: allowed[position][int(consistency[position].argmax())] for position in best})
     return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
 
 
@@ -93,7 +89,7 @@ def stored_choice(recorder: AttentionRecorder, settings: Settings, stored: Calib
         return None
     asked = [position for position, cells in candidates(recorder, settings).items() if len(cells) == 1]
     reason = f"the {asked[0]} position as asked, otherwise " if asked else ""
-    place = _place({position: cell for position, (cell,) in allowed.items()})
+    place = Place(**{position: cell for position, (cell,) in allowed.items()})
     return Choice(place, f"{reason}the model's own calibration")
 
 
@@ -115,11 +111,7 @@ def leading(consistency: Mapping[Position, float]) -> list[Position]:
 def consistency_of(
     reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]], batch_tokens: int = BATCH_TOKENS
 ) -> dict[Position, NDArray[np.float64]]:
-    """Return the lexical consistency of the links of some cells, in their order, for each position.
-
-    Args:
-        cells: cells of each position, in the order of `all_cells`.
-    """
+    """Return the lexical consistency of the links of the cells of each position, in their order."""
     linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}
     for numbers, batch in cut(pairs, batch_tokens):
         words: dict[Position, list[NDArray[np.int64]]] = {position: [] for position in cells}  # [B, C, J] of each layer
@@ -134,16 +126,12 @@ def consistency_of(
 def _default_choice(recorder: AttentionRecorder, allowed: Mapping[Position, Sequence[Cell]]) -> Choice:
     """Return the choice for a text that is too short to choose by."""
     (position, cells), *second = allowed.items()
-    cell = _first_of_layer(max(1, round(recorder.layers / 3)), cells)
+
+    def first_of(layer: int, cells: Sequence[Cell]) -> Cell:
+        return next((cell for cell in cells if cell.layer == layer), cells[0])
+
+    cell = first_of(max(1, round(recorder.layers / 3)), cells)
     place = {position: cell}
     for other, outputs in second:
-        place[other] = _first_of_layer(min(cell.layer + 1, recorder.layers), outputs)
-    return Choice(_place(place), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")
-
-
-def _first_of_layer(layer: int, cells: Sequence[Cell]) -> Cell:
-    return next((cell for cell in cells if cell.layer == layer), cells[0])
-
-
-def _place(cells: Mapping[Position, Cell]) -> Place:
-    return Place(cells.get("input"), cells.get("output"))
+        place[other] = first_of(min(cell.layer + 1, recorder.layers), outputs)
+    return Choice(Place(**place), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")

@@ -66,23 +66,14 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a pair comes from, and what it carries; it comes back with the pair's alignment.
+    """Where a pair comes from, and what it carries; it comes back with the pair's alignment."""
 
-    Attributes:
-        file: name of the file in messages; empty for none.
-        line: line in the file, from 1.
-        error: why the line could not be read and became blank.
-        item: what the pair is a part of, or belongs to: whatever its sender needs with the links.
-        part: number of the pair in its item, from 0.
-        number: number of the item, from 1; 0 for a pair that `align.core.stream.align_items` did not send.
-    """
-
-    file: str = ""
-    line: int = 0
-    error: LineError | None = None
-    item: Any = None
-    part: int = 0
-    number: int = 0
+    file: str = ""  # its name in messages
+    line: int = 0  # in the file, from 1
+    error: LineError | None = None  # why the line could not be read and became blank
+    item: Any = None  # what the pair is a part of, or belongs to: whatever its sender needs with the links
+    part: int = 0  # number of the pair in its item, from 0
+    number: int = 0  # of the item, from 1; 0 for a pair that align.core.stream.align_items did not send
 
 
 NOWHERE = Origin()
@@ -152,22 +143,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class CrossAttention:
-    """Encoder-decoder attention of one decoder layer under teacher forcing.
+    """Encoder-decoder attention of one decoder layer, from 1 (lowest), under teacher forcing.
 
-    Attributes:
-        layer: number of the layer, from 1 (lowest), as in the paper's tables.
-        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece. `[B, H, T, S]` if
-            only the rows of one position are kept.
-        values: value vectors with their bias `[B, H, S, d]`.
-        out_proj: output projection of each head, without its bias `[H, d, D]`.
-        products: `align.core.scores.head_products(out_proj)` in float32, if the model caches it; computing it costs as
-            much as D source pieces.
+    Row 0 of the weights reads `</s>` and predicts the first piece; they are `[B, H, T, S]` if only the rows
+    of one position are kept. `products` are `align.core.scores.head_products(out_proj)` in float32, if the
+    model caches them: computing them costs as much as D source pieces.
     """
 
     layer: int
-    weights: Tensor
-    values: Tensor
-    out_proj: Tensor
+    weights: Tensor  # [B, H, T+1, S]
+    values: Tensor  # value vectors with their bias [B, H, S, d]
+    out_proj: Tensor  # output projection of each head, without its bias [H, d, D]
     products: Sequence[Tensor] | None = None
 
 

@@ -203,10 +203,10 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
 def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
     """Choose where the text of these pairs is read, in each direction; warn if it does not look like the model's."""
     first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
-    chosen = aligner.choose([aligner.encode(pair) for pair in first])
-    if not chosen:
+    choices, doubts = aligner.choose([aligner.encode(pair) for pair in first])
+    if not choices:
         return aligner.fixed().choices
     foreign = aligner.check.add(first) if aligner.check else ""
-    for doubt in (*chosen.doubts, *filter(None, [foreign])):
+    for doubt in (*doubts, *filter(None, [foreign])):
         warnings.warn(doubt, TextWarning, stacklevel=2)
-    return chosen.choices
+    return choices

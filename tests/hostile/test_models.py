@@ -72,7 +72,7 @@ class ArrayOfPointers:
         ("decoder_attention_heads", 3, "its decoder is 16 wide, which cannot be split among 3 heads"),
         ("cross_self_attention", True, "its decoder attends to source and target at once"),
         ("encoder_normalize_before", "yes", "its setting encoder_normalize_before is 'yes', not true or false"),
-        ("tie_adaptive_weights", ArrayOfPointers(), "tie_adaptive_weights is of type Inert, not true or false"),
+        ("tie_adaptive_weights", ArrayOfPointers(), "is of type Inert, not true or false"),
         ("activation_fn", "os.system", "its setting activation_fn is 'os.system', not one of relu"),
         ("adaptive_softmax_cutoff", "[x for x in ()]", "adaptive_softmax_cutoff is '[x for x in ()]'"),
         ("adaptive_softmax_factor", float("nan"), "its setting adaptive_softmax_factor is nan"),
@@ -159,7 +159,7 @@ def test_what_is_asked_to_run_is_named(folder: Path, content: bytes, message: st
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("dict.de.txt", b"a 1\nb 1\n", "dict.de.txt: 6 entries with fairseq's 4 special ones, but the encoder of"),
+        ("dict.de.txt", b"a 1\nb 1\n", "dict.de.txt: 6 entries with fairseq's 4 special ones"),
         ("dict.de.txt", b"a 1\n" * 100, "dict.de.txt: not a fairseq dictionary"),
         ("dict.de.txt", b"\xff" * 100, "dict.de.txt: not a fairseq dictionary"),
         ("checkpoint.pt", b"PK\3\4" + b"\xff" * 26, "it may be cut short or damaged"),
@@ -170,10 +170,10 @@ def test_what_is_asked_to_run_is_named(folder: Path, content: bytes, message: st
         ("model.toml", b"a = " + b"9" * 5000, "a number has too many digits"),
         ("model.toml", b"text = 5", "[text] is 5, not a table"),
         ("model.toml", b'source = ["de"]\ntarget = "en"', "of type list is not a language code such as 'de'"),
-        ("model.toml", b"[text]\ncase = '" + b"a" * 60_000 + b"'", "[text] case is one of lower, keep; not 'aaaa"),
+        ("model.toml", b"[text]\ncase = '" + b"a" * 60_000 + b"'", "[text] case is one of lower, keep; not"),
         ("model.toml", b"[calibration.input]\nnorm = 5", "norm in [calibration.input] is 5, not a table"),
-        ("model.toml", b"[calibration.input]\nnorm = {layer = 0, head = 1}", "a layer or head is 0, not a whole"),
-        ("model.toml", b"[calibration.input]\nnorm = {layer = 3, head = 1}", "layer 3, head 1 is out of range"),
+        ("model.toml", b"[calibration.input]\nnorm = {layer = 0, head = 1}", "a layer or head is 0"),
+        ("model.toml", b"[calibration.input]\nnorm = {layer = 3, head = 1}", "layer 3, head 1 is out of"),
     ],
 )
 def test_other_files_are_checked(folder: Path, name: str, content: bytes, message: str) -> None:
@@ -227,7 +227,7 @@ def test_damaged_bytes_are_read_or_refused(
     content = (folder / file).read_bytes()
 
     @settings(max_examples=40)
-    @given(st.integers(0, 3000) | st.integers(0, len(content) - 1), st.binary(max_size=8), st.integers(0, 100))
+    @given(st.integers(0, 3000) | st.integers(0, len(content)), st.binary(max_size=8), st.integers(0, 100))
     def damaged(start: int, new: bytes, removed: int) -> None:
         (folder / file).write_bytes(content[:start] + new + content[start + removed :])
         message = str(folder)

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Direction, Settings, __version__
+from align import Aligner, Direction, Settings
 from align.core.choice import Calibration
-from align.core.scores import both_positions
 from align.core.types import Cell, Choice, Place
-from align.io.signature import describe, signature
 from tests.conftest import align_and_choose, example_pairs, plain
 
 
@@ -51,11 +49,6 @@ def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[...,
     assert str(choice.place) == "layer 1, head 2; output position: layer 2, all heads"
 
 
-def test_rows_without_scores() -> None:
-    read = torch.tensor([[0.0, 0.0, -1.0], [1.0, 3.0, -1.0]])
-    assert torch.equal(both_positions(read, read), torch.tensor([[0.0, 0.0, 0.0], [0.125, 0.75**1.5, 0.0]]))
-
-
 def test_each_position_is_calibrated_as_apart_and_batches_do_not_matter(recorder: Any) -> None:
     pairs = [pair for pair in example_pairs() if not pair.blank] * 3
     aligner = Aligner(Direction(recorder, Settings(position="both")))
@@ -81,12 +74,3 @@ def test_layer_and_head_are_the_input_positions_and_the_default_is_a_layer_above
     aligner = Aligner(Direction(toy_recorder(), Settings(position="both"), calibration=calibration))
     _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
     assert choice.place == Place(Cell(1, "all"), Cell(2, "all"))
-
-
-def test_signature() -> None:
-    choice = Choice(Place(Cell(1, 3), Cell(2, "all")), "")
-    line = signature(describe("m", Settings(position="both", threshold=0.4), choice, "float32"))
-    assert line == (
-        "align|m|norm|layer:auto(1)|head:auto(3)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
-        f"|threshold:0.4|v:{__version__}"
-    )

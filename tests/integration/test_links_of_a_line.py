@@ -14,9 +14,6 @@ import pytest
 
 from align import Aligner, Alignment, Pair, load, two_way
 from align.cli import main
-from align.compat import eflomal
-from align.compat.machine import ExtractAligner
-from align.compat.simalign import SentenceAligner
 from align.core.types import THRESHOLD, TextWarning
 from align.models.folder import find_model
 from align.models.load import BACKENDS
@@ -25,7 +22,7 @@ from align.service.work import work_of
 from tests import hugging, marian, toy
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
-from tests.conftest import example_pairs, shared_pairs
+from tests.conftest import example_pairs
 from tests.corpora import word_by_word
 from tests.service.asked import asking
 
@@ -145,30 +142,6 @@ def test_in_the_service(both: Aligner, lines: list[Line], alone: dict[Line, dict
     asyncio.run(ask())
 
 
-def test_in_drop_ins(lines: list[Line], alone: dict[Line, dict[Any, float]], tmp_path: Path) -> None:
-    models: dict[str, Any] = {"forward": "de-en", "reverse": "en-de", "device": "cpu"}
-    single, matrices = SentenceAligner(**models), ExtractAligner(**models)
-    whole = eflomal.Aligner(**models)
-
-    def with_scores(line: Line, links: Iterable[Any]) -> dict[Any, float]:
-        return {(i, j): alone[line].get((i, j), 0.0) for i, j in links}
-
-    for file in in_files(lines, 60, len(lines)):
-        source, target = ([line[side] for line in file] for side in (0, 1))
-        whole.align(source, target, links_filename_fwd=str(tmp_path / "links"))
-        rows = (tmp_path / "links").read_text(encoding="utf-8").splitlines()
-        links = {
-            line: [map(int, link.split("-")) for link in row.split()] for line, row in zip(file, rows, strict=True)
-        }
-        assert_same({line: with_scores(line, found) for line, found in links.items()}, alone)
-        batch = matrices.align_batch([(source.split(), target.split()) for source, target in file])
-        for line, matrix in zip(file, batch, strict=True):
-            words = matrix.to_aligned_word_pairs()
-            assert_same({line: with_scores(line, [(w.source_index, w.target_index) for w in words])}, alone)
-    for line in lines[:20]:
-        assert_same({line: with_scores(line, single.get_word_aligns(*line)["itermax"])}, alone)
-
-
 def save_fairseq(folder: Path) -> ModelOptions:
     toy.save_trained_model(folder, 2, 2)
     return ModelOptions()
@@ -257,17 +230,3 @@ def test_the_trained_reader_stays_at_its_cells(settings: dict[str, Any], kept: b
     assert bool(aligner.forward.scorer) == kept
     assert [warning.category for warning in told] == [TextWarning] * (not kept)
     assert all("links come from soft scores" in str(warning.message) for warning in told)
-
-
-def test_the_trained_reader_of_two_models_stays_at_both_cells(run_main: Callable[..., Result]) -> None:
-    models = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu", "--threads", "1")
-    line = "das haus ist alt . ||| the house is old .\n"
-    usual = run_main(main.main, *models, stdin=line)
-    same = run_main(main.main, *models, "--layer", "1,2", "--head", "1,all", stdin=line)
-    assert "|reader:" in usual.err
-    assert "|reader:" in same.err
-    assert "warning" not in same.err
-    other = run_main(main.main, *models, "--layer", "2", stdin=line)
-    assert "|reader:" not in other.err
-    assert other.err.count("warning") == 1
-    assert "links come from soft scores" in other.err

@@ -77,13 +77,6 @@ def test_tokens_that_the_tokeniser_does_not_make(
     assert all(warning.filename == __file__ for warning in caught if issubclass(warning.category, TextWarning))
 
 
-def test_languages_come_from_flags_where_the_checkpoint_names_others(tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path)
-    (tmp_path / "dict.de.txt").rename(tmp_path / "dict.nl.txt")
-    recorder = load_fairseq(find_model(str(checkpoint), ModelOptions(source_lang="nl")))
-    assert recorder.name.startswith("fairseq:nl-en@")
-
-
 def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterable
-from math import nan
 from typing import Any
 
 import pytest
 
 from align import Aligner, Alignment, Direction, Pair, PairError, Settings, load, two_way
-from align.core.types import THRESHOLD, TextWarning
+from align.core.types import TextWarning
 from align.evaluation.dialects import symmetrize
 from align.models.text_check import ModelCheck
 from tests import naive, toy
-from tests.conftest import align_and_choose, plain
+from tests.conftest import plain
 from tests.corpora import turned, with_gaps
 
 pytestmark = pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
@@ -85,16 +84,6 @@ def test_soft_is_naive_loops_on_word_scores(recorders: Any, score: Any, nulls: t
         assert alignment.scores == pytest.approx(soft_by_hand(singles, alignment.pair), abs=1e-5)
 
 
-def test_links_are_the_words_whose_soft_score_is_above_the_threshold(recorders: Any) -> None:
-    singles = [Aligner(Direction(one, FIXED)) for one in recorders]
-    assert (join(singles).method, join(singles).threshold) == ("soft", THRESHOLD)
-    pairs = with_gaps(40)
-    with_all = list(join(singles, threshold=0)(pairs))
-    for threshold in (THRESHOLD, 1):
-        for alignment, of_all in zip(join(singles, threshold=threshold)(pairs), with_all, strict=True):
-            assert alignment.scores == {link: score for link, score in of_all.scores.items() if score > threshold}
-
-
 @pytest.mark.parametrize("method", ["soft", "union"])
 def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any, method: str) -> None:
     pairs = with_gaps(60)
@@ -111,30 +100,6 @@ def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any
     assert scores(pairs, buffer=1) == expected
     order = random.Random(0).sample(range(60), 60)
     assert scores([pairs[n] for n in order]) == [expected[n] for n in order]
-
-
-@pytest.mark.parametrize("buffers", [(2000, 2000), (25, 25), (60, 30)])
-def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int, int]) -> None:
-    """The buffer is the forward aligner's, and one of under 50 pairs decides for the whole run, as in a run apart."""
-    pairs = [*with_gaps(3), Pair((), (), 0), *with_gaps(150)]
-    singles = [Aligner(Direction(one), buffer=buffers[0]) for one in recorders]
-    given = (Aligner(Direction(one), buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True))
-    both, choices = align_and_choose(join(given, "union"), pairs)
-    forward, forward_choice = align_and_choose(singles[0], pairs)
-    reverse, reverse_choice = align_and_choose(singles[1], turned(pairs))
-    assert choices == forward_choice + reverse_choice
-    for alignment, scores in zip(both, by_hand([forward, reverse], "union"), strict=True):
-        assert alignment.scores == pytest.approx(scores, abs=1e-5)
-
-
-def test_one_direction_is_as_it_is(recorders: Any) -> None:
-    pairs = with_gaps(40)
-    for method, recorder in zip(("forward", "reverse"), recorders, strict=True):
-        found = list(join((Aligner(Direction(one, FIXED)) for one in recorders), method)(pairs))
-        alone = Aligner(Direction(recorder, FIXED))(pairs if method == "forward" else turned(pairs))
-        for alignment, single in zip(found, alone, strict=True):
-            links = {link if method == "forward" else link[::-1]: score for link, score in single.scores.items()}
-            assert alignment.scores == pytest.approx(links, abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["soft", "reverse"])
@@ -183,21 +148,6 @@ def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
     assert not any("of the source pieces" in m for m in messages)
 
 
-def test_swapped_text_is_said_of_the_reverse_model_in_the_users_terms(recorder: Any) -> None:
-    with pytest.warns(TextWarning, match="does it translate en to de"):
-        both = two_way(
-            Aligner(Direction(recorder, Settings(layer=1, head=3)), check=CHECK),
-            Aligner(Direction(recorder, Settings(layer=1, head=3))),
-        )
-    pair = ("wir haben heute leider keine zeit , um über den haushaltsplan zu sprechen .",
-            "unfortunately , we do not have time today to speak about the budget .")  # fmt: skip
-    with pytest.warns(TextWarning) as caught:
-        list(both([pair] * 5))
-    (message,) = [str(warning.message) for warning in caught]
-    assert "is the source first, and does the reverse model (fairseq:de-en@" in message
-    assert message.endswith("translate from the target?")
-
-
 def test_languages_that_do_not_go_together_are_warned_about(recorders: Any) -> None:
     forward, reverse = (Aligner(Direction(one, FIXED)) for one in recorders)
     with pytest.warns(
@@ -207,15 +157,3 @@ def test_languages_that_do_not_go_together_are_warned_about(recorders: Any) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         two_way(forward, reverse)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "grow"}, "one of soft, intersection, union, .*, forward, reverse; not 'grow'"),
-        *(({"threshold": wrong}, f"the threshold is a number from 0 to 1; not {wrong}") for wrong in (-0.1, 1.5, nan)),
-    ],
-)
-def test_options_that_are_refused(recorders: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        join((Aligner(Direction(one)) for one in recorders), **options)

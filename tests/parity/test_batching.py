@@ -19,13 +19,6 @@ def aligned(recorder: Any, pairs: list[Pair], **options: Any) -> list[Alignment]
     return list(Aligner(Direction(recorder, FIXED), **options)(pairs))
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 7, "batch_tokens": 100}])
-def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int]) -> None:
-    pairs = example_pairs()
-    found, expected = aligned(recorder, pairs, **options), aligned(recorder, pairs)
-    assert [alignment.links for alignment in found] == [alignment.links for alignment in expected]
-
-
 def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
     pairs = shared_pairs(200)
     aligner, expected = Aligner(Direction(recorder, FIXED)), aligned(recorder, pairs)
@@ -34,13 +27,6 @@ def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
     order = list(range(len(pairs)))
     random.Random(0).shuffle(order)
     assert_same_links(aligner, aligned(recorder, [pairs[n] for n in order]), [expected[n] for n in order])
-
-
-def test_one_comes_out_for_each_in_order_blank_ones_too(recorder: Any) -> None:
-    pairs = [("", ""), ("haus", ""), ("das haus", "the house"), ("", "house")]
-    found = list(Aligner(Direction(recorder, FIXED))(pairs))
-    assert [str(alignment) for alignment in found] == ["", "", "0-0 1-1", ""]
-    assert [alignment.pair.id for alignment in found] == [1, 2, 3, 4]
 
 
 def test_too_long_stops_with_the_line_after_what_came_before(toy_recorder: Callable[..., Any]) -> None:
@@ -95,12 +81,6 @@ def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, posi
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
     asked = Aligner(Direction(recorder, plain(position=position, layer=layer, head=cell.head)), buffer=150)
     assert_same_links(asked, found, asked(pairs))
-
-
-@pytest.mark.parametrize("wrong", [{"buffer": 0}, {"batch_tokens": 0}, {"too_long": "skip"}])
-def test_sizes_and_words_that_make_no_sense_are_refused(recorder: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Aligner(Direction(recorder, FIXED), **wrong)
 
 
 def test_word_scores_are_what_links_are_read_off(recorder: Any) -> None:

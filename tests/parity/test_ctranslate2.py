@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import struct
 import zipfile
@@ -121,7 +120,7 @@ def write_early(source: Path, folder: Path, version: int) -> None:
         (folder / f"{side}_vocabulary.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("version", [2, 5])
 def test_folders_of_early_versions(bundled: Callable[[str], Path], version: int, tmp_path: Path) -> None:
     """They have four heads, sources that end in `</s>` and targets that begin with it, none of which is the default."""
     write_early(bundled(""), tmp_path / "early", version)
@@ -240,39 +239,6 @@ def test_archives_that_are_refused(
     assert not (tmp_path / "cache").exists() or not [*(tmp_path / "cache" / "extract-align" / "argos").iterdir()]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_damaged_archives(method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python raises the errors of each decompressor as they are."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = tmp_path / "a.argosmodel"
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("model/model.bin", bytes(range(256)) * 4)
-    content = path.read_bytes()
-    at = 30 + len("model/model.bin")
-    path.write_bytes(content[:at] + b"\xff" * 9 + content[at + 9 :])
-    with pytest.raises(ModelError, match="not a package that can be unpacked"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"decoder_start_token": None}, "no decoder_start_token is given"),
-        ({"eos_token": "<end>"}, "its vocabulary has no <end>"),
-        ({"unk_token": 3}, "unk_token"),
-        ({"add_source_bos": True, "bos_token": "<begin>"}, "its vocabulary has no <begin>"),
-        ({"layer_norm_epsilon": float("nan")}, "it adds nan to the variance"),
-        ({"layer_norm_epsilon": -1.0}, "it adds -1 to the variance"),
-    ],
-)
-def test_settings_that_do_not_fit(
-    bundled: Callable[[str], Path], change: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    folder = edit(bundled(""), tmp_path / "x", **change)
-    with pytest.raises(ModelError, match=re.escape(message)):
-        load(folder, options=OPTIONS)
-
-
 def test_other_models_are_refused_by_name(bundled: Callable[[str], Path], tmp_path: Path) -> None:
     folder = tmp_path / "x"
     shutil.copytree(bundled("int8"), folder)
@@ -304,38 +270,9 @@ def test_other_models_are_refused_by_name(bundled: Callable[[str], Path], tmp_pa
     rest = content[at + 14 + rows * columns :]
     refused(content[:at] + struct.pack("<BBIb", 0, 1, 1, 1) + rest, "has no scale for each of its rows")
     (folder / "model.bin").write_bytes(content)
-    pieces = json.loads((folder / "target_vocabulary.json").read_text(encoding="utf-8"))
-    (folder / "target_vocabulary.json").write_text(json.dumps([*pieces[:-1], "\ud800"]), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"target_vocabulary.json: not a vocabulary"):
-        load(folder, options=OPTIONS)
-    (folder / "target_vocabulary.json").write_text(
-        json.dumps([f"\u0120{n}" for n in range(len(pieces))]), encoding="utf-8"
-    )
-    with pytest.raises(ModelError, match="its pieces are of bytes, as BART's"):
-        load(folder, options=OPTIONS)
     (folder / "target_vocabulary.json").unlink()
     with pytest.raises(ModelError, match="no vocabulary"):
         load(folder, options=OPTIONS)
-
-
-def test_models_of_transformers(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    from ctranslate2.converters import TransformersConverter
-
-    def fill(kind: str, model: Any) -> None:
-        hugging.randomise(kind, model)
-        model.model.shared.weight.data[model.config.pad_token_id] = (
-            0  # as in all such models; their decoder begins with it
-        )
-
-    source, folder = tmp_path / "hf", tmp_path / "ct2"
-    hugging.save_model("marian", source, fill=fill)
-    TransformersConverter(str(source)).convert(str(folder))
-    for path in source.glob("*.spm"):
-        shutil.copy(path, folder)
-    pairs = [("das haus ist alt .", "the house is old ."), ("ein hund", "a dog")]
-    for a, b in zip(load(source, threshold=None)(pairs), load(folder, threshold=None)(pairs), strict=True):
-        assert a.links == b.links
 
 
 @pytest.mark.parametrize("kind", ["mbart", "mbart-50"])
@@ -405,7 +342,6 @@ def test_models_of_marian(shape: str, tmp_path: Path) -> None:
         *_, last = recorder.record(collate([ids], recorder.pad), [1, 2])
         expected = np.array(theirs.attention[0])[: len(target)]  # the first head of the last layer
         ours = last.weights[0, 0].numpy()[: len(target), : expected.shape[1]]
-        print(np.abs(ours - expected).max(1), ours.shape, last.weights.shape, target)
         assert np.abs(ours - expected).max() < 1e-5
         lengths.add(len(target))
     assert max(lengths) > 1

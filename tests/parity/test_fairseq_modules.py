@@ -69,15 +69,6 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(
             torch.testing.assert_close(output, own["output"][0], rtol=0, atol=1e-5)
 
 
-def test_the_bundled_model_adds_up_too(recorder: Any) -> None:
-    pair = Pair(("Wir", "haben", "heute", "keine", "Zeit."), ("We", "have", "no", "time", "today."), 1)
-    batch = collate([recorder.encode(pair)], recorder.pad)
-    for attention, own in zip(recorder.record(batch, [1, 2, 3]), reference(recorder, pair), strict=True):
-        transformed = torch.einsum("bhsd,hdo->bhso", attention.values, attention.out_proj)
-        output = torch.einsum("bhts,bhso->bto", attention.weights, transformed) + own["bias"]
-        torch.testing.assert_close(output, own["output"], rtol=0, atol=1e-5)
-
-
 def test_nothing_above_the_wanted_attention_is_run(
     toy_recorder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,12 +91,6 @@ def test_nothing_above_the_wanted_attention_is_run(
         assert unneeded not in ran
 
 
-def test_layers_come_lowest_first(toy_recorder: Callable[..., Any]) -> None:
-    recorder = toy_recorder()
-    batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
-    assert [attention.layer for attention in recorder.record(batch, [2, 1])] == [1, 2]
-
-
 def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., Any]) -> None:
     for shape in toy.SHAPES.values():
         recorder = toy_recorder(shape)
@@ -113,11 +98,3 @@ def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., An
         of_memory = attention_of(own_model(recorder), name="toy")
         for own, other in zip(recorder.record(batch, [1]), of_memory.record(batch, [1]), strict=True):
             torch.testing.assert_close(own.weights, other.weights, rtol=0, atol=1e-6)
-
-
-def test_special_symbols_in_the_text_are_unknown_words(toy_recorder: Callable[..., Any]) -> None:
-    recorder = toy_recorder()
-    pieces = recorder.encode(Pair(("<pad>", "</s>", "haus", "<s>"), ("<pad>", "<unk>"), 1))
-    assert pieces.source == [recorder.unk, recorder.unk, 5, recorder.unk, EOS]
-    assert pieces.target == [recorder.unk, recorder.unk]
-    assert recorder.pad not in pieces.source

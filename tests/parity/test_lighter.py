@@ -34,19 +34,6 @@ def test_the_share_that_is_dropped_and_the_scale_of_the_rest(p: float, dtype: to
     assert torch.equal(x.grad, y.detach())  # type: ignore[arg-type]
 
 
-def test_dropout_is_repeated_with_the_seed_and_rests_in_evaluation() -> None:
-    x, dropout = torch.randn(5, 7), FastDropout(0.3)
-    first, again, other = (dropout(x) for seed in (1, 1, 2) if torch.manual_seed(seed))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert dropout.eval()(x) is x
-    assert torch.equal(FastDropout(0.0)(x), x)
-    assert not FastDropout(1.0)(x).any()
-    assert FastDropout(0.3)(torch.empty(0, 4)).shape == (0, 4)
-    dropout.make_generation_fast_("", retain_dropout=True)
-    assert not torch.equal(dropout(x), x)
-
-
 @pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "quantisation noise"])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_steps_are_those_of_the_model_as_it_was(shape: str, narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +64,3 @@ def test_steps_are_those_of_the_model_as_it_was(shape: str, narrow: bool, monkey
     assert torch.equal(found[0][0], found[1][0])
     # gradients of what queries, keys and values share are added up in the narrow type
     torch.testing.assert_close(found[1], found[0], rtol=0.02 if narrow else 0, atol=0.02 if narrow else 0)
-
-
-def test_attention_called_without_names_is_left_alone() -> None:
-    attention = MultiheadAttention(8, 2, self_attention=True)
-    own = copy.deepcopy(attention)
-    lighten(attention)
-    x = torch.randn(3, 2, 8)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(attention(x, x, x)[0], own(x, x, x)[0])

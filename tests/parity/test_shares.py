@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from align import Aligner, Direction, Pair
+from align import Aligner, Direction
 from align.core.choice import all_cells
 from align.core.types import Position
 from align.evaluation.sweep import shares_of_cells
@@ -30,10 +30,3 @@ def test_shares_are_those_of_each_cell_alone(recorder: Any, position: Position) 
             rows = np.array(aligner.word_scores(pair.source, pair.target)).clip(min=0)
             expected = 100 * rows / rows.sum(-1, keepdims=True)
             assert np.abs(shares[s, c] - expected).max() <= 0.501
-
-
-def test_blank_and_too_long_pairs_have_none(recorder: Any) -> None:
-    long = Pair(("haus",) * 3000, ("house",) * 3000, 3)
-    pairs = [Pair((), ("x",), 1), Pair(("haus",), ("house",), 2), long]
-    found = shares_of_cells(Aligner(Direction(recorder)), pairs, "input")
-    assert [len(packed) for packed in found] == [0, 2 * len(all_cells(recorder)) * 2, 0]

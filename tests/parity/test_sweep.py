@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -85,41 +83,6 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
     np.testing.assert_allclose(found.norm, total / pieces, rtol=1e-4)
 
 
-@pytest.mark.parametrize("null", ["mask", "none"])
-def test_hidden_ends_of_sentences_never_win(recorder: Any, null: str) -> None:
-    few = PAIRS[:3]
-    without_gold = sweep(Aligner(Direction(recorder, plain(null=null))), few)
-    assert not without_gold.null.any()
-    assert without_gold.counts is None
-    expected = links_of(recorder, few, null)
-    gold = [make_gold(links) for links in expected[0, 1, 7]]
-    with_gold = sweep(Aligner(Direction(recorder, plain(null=null))), few, gold)
-    assert with_gold.counts is not None
-    assert aer(with_gold.counts.sum(0))[0, 1, 7] == 0
-
-
-def test_blank_and_long_pairs(toy_recorder: Callable[..., Any]) -> None:
-    pairs = [
-        Pair((), ("the",), 1),
-        Pair(("das",) * 50, ("the", "house"), 2),
-        Pair(("das", "haus"), ("the", "house"), 3),
-    ]
-    gold = [make_gold([(0, 0)]), make_gold([(0, 0)]), make_gold([(0, 0), (1, 1)])]
-    found = sweep(Aligner(Direction(toy_recorder()), too_long="blank"), pairs, gold)
-    assert found.counts is not None
-    assert (found.pairs, found.target_words, found.skipped) == (3, 2, 1)
-    assert (found.null <= 2).all()
-    assert found.counts[:2, ..., :3].sum() == 0
-    assert (found.counts[..., 3].sum(0) == 4).all()
-
-
-def test_another_number_of_gold_pairs_is_refused(toy_recorder: Callable[..., Any]) -> None:
-    pairs = [Pair(("das",), ("the",), n) for n in (1, 2)]
-    for gold in ([make_gold([])], [make_gold([])] * 3):
-        with pytest.raises(ValueError, match=f"the text has 2 sentence pairs, the gold {len(gold)}"):
-            sweep(Aligner(Direction(toy_recorder())), pairs, gold)
-
-
 def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tuple[int, int, int], list[Links]]) -> None:
     """The model itself, with its sides exchanged, stands in for a reverse model: any model does for counting."""
     turned = [Pair(pair.target, pair.source, pair.id) for pair in PAIRS]
@@ -145,14 +108,3 @@ def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
     best = chosen["input", "weight", "lexical consistency, heads"]
     assert found.consistency[0, 0, best.cell] == found.consistency[0, 0].max()
     assert not best.gold
-
-
-def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: Sweep) -> None:
-    dice = np.zeros((len(SCORES), 2, 15, 10))
-    dice[:, :, 0, 5] = 0.5
-    dice[:, :, 4, 6] = 0.9
-    reverse = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1, 2, 3, 4)]
-    chosen = list(apply_rules(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
-    assert not any(choice.gold for choice in chosen)
-    agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}
-    assert agreed == {"agreement of directions, layers": (0, 5), "agreement of directions, heads": (4, 6)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
-from align import Aligner, Direction, Pair, PairError, load, translate, two_way
+from align import Aligner, Direction, Pair, PairError, load, translate
 from align.analysis.models.native import load_fairseq
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
@@ -115,46 +114,3 @@ def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
     assert [alignment.skipped for alignment in blank] == ["", "", "too long", ""]
     assert [len(alignment.pair.source) for alignment in blank] == [2, 39, 40, 1]
     assert blank[2].pair.target == ()
-
-
-def test_results_come_a_buffer_at_a_time_and_before_an_error_of_the_input(trained: Any) -> None:
-    read = []
-
-    def broken() -> Iterator[str]:
-        for number in range(12):
-            read.append(number)
-            yield "das haus"
-        raise RuntimeError("file, line 13")
-
-    results = translate(aligner_of(trained, buffer=5), broken())
-    found = [next(results)]
-    assert len(read) == 5
-    with pytest.raises(RuntimeError, match="file, line 13"):
-        found.extend(results)
-    assert [alignment.pair.target for alignment in found] == [("the", "house")] * 12
-
-
-def test_no_translation_has_more_than_the_model_has_positions_for(toy_recorder: Callable[..., Any]) -> None:
-    for shape in ({}, {"decoder_learned_pos": True, "encoder_learned_pos": True}):
-        recorder = toy_recorder(shape)
-        (alignment,) = translate(
-            aligner_of(recorder), ["das haus"], Search(max_len_a=10, max_len_b=1000, allow_unk=True)
-        )
-        assert len(alignment.pair.target) == 39  # a model with random weights goes on for ever
-        (alignment,) = translate(aligner_of(recorder), ["das haus"], Search(max_len_a=1, max_len_b=2, allow_unk=True))
-        assert len(alignment.pair.target) == 3 + 2
-
-
-@pytest.mark.parametrize("beam", [1, 15, 1000])
-def test_beams_wider_than_the_dictionary(trained: Any, beam: int) -> None:
-    (alignment,) = translate(aligner_of(trained), ["wir sehen das haus"], Search(beam=beam))
-    assert " ".join(alignment.pair.target) == "we see the house"
-
-
-def test_in_two_directions(bundled: Any, recwarn: pytest.WarningsRecorder) -> None:
-    """The links of a translation are those of two aligners that read it, whatever the second one is."""
-    both = two_way(Aligner(Direction(bundled, FIXED)), Aligner(Direction(bundled, FIXED)), "union")
-    lines = [" ".join(words) for words in sentences()[:3]]
-    found = list(translate(both, lines))
-    read = [(alignment.pair.source, alignment.pair.target) for alignment in found]
-    assert [alignment.links for alignment in both(read)] == [alignment.links for alignment in found]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf, nan
 from typing import Any, NamedTuple
 
 import pytest
@@ -60,14 +59,6 @@ def test_agreement_equals_naive_loops(words: Words, null: Any, two_models: bool)
         assert max(expected) <= 1 + 1e-5  # the loops cut nothing off: only rounding exceeds 1
 
 
-@given(batches(st.floats(-1, 1, width=32) | st.sampled_from([nan, inf, -inf, 1e-38, 1e-20, 3e38])), NULLS)
-def test_both_numbers_are_from_0_to_1(words: Words, null: Any) -> None:
-    forward, reverse = sharpen(words.forward, null), sharpen(words.reverse, null)
-    for shares in (None, reverse):
-        for pair in agreements_of(forward, shares, words.sizes):
-            assert all(MIN_AGREEMENT * 0.999 <= value <= 1 for value in pair)
-
-
 @given(batches(st.floats(0, 1, width=32)), st.booleans())
 def test_agreement_does_not_depend_on_the_batch(words: Words, two_models: bool) -> None:
     forward = sharpen(words.forward, "none")
@@ -79,14 +70,6 @@ def test_agreement_does_not_depend_on_the_batch(words: Words, two_models: bool) 
         assert agreements_of(f, r, [(sources, targets)]) == [pytest.approx(together[b], rel=1e-5)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 300, 4_000])
-def test_one_source_word_is_shared_by_all_target_words(count: int) -> None:
-    ((of_target, of_source),) = agreements_of(torch.ones(1, count, 1), None, [(1, count)])
-    assert of_target == pytest.approx(max(1 / count, MIN_AGREEMENT), rel=1e-4)
-    assert of_source == pytest.approx(1, rel=1e-4)
-    assert of_source <= 1
-
-
 def test_words_with_only_each_other_agree_and_words_without_partner_do_not() -> None:
     partners = torch.eye(4)
     assert agreements_of(partners[None], None, [(4, 4)]) == [(1, 1)]
@@ -94,9 +77,3 @@ def test_words_with_only_each_other_agree_and_words_without_partner_do_not() -> 
     more = torch.cat((partners, torch.zeros(1, 4)))  # a fifth target word is NULL's
     assert agreements_of(more[None], None, [(4, 5)]) == [(pytest.approx(MIN_AGREEMENT**0.2), 1)]
     assert agreements_of(more.T[None], None, [(5, 4)]) == [(1, pytest.approx(MIN_AGREEMENT**0.2))]
-
-
-def test_rows_that_add_up_to_a_little_more_than_1_give_no_more_than_1() -> None:
-    above = torch.full((1, 3, 1), 1 + 1e-6)
-    assert max(*agreements_of(above, None, [(1, 3)])[0]) <= 1
-    assert max(*agreements_of(above.mT, above, [(3, 1)])[0]) <= 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -71,29 +70,3 @@ def test_no_fault_is_silent(counts: list[int], buffer: int, fault: str) -> None:
     with pytest.raises(LostItemError, match=r"after \d+ items?; what is written ends there"):
         done.extend(align_items(items, pairs_of, faulty))
     assert [item for item, _ in done] == items[: len(done)]
-
-
-def test_closed_with_its_aligner() -> None:
-    closed = []
-
-    def align(pairs: Iterator[Pair]) -> Generator[Alignment, None, None]:
-        try:
-            yield from reading_ahead(2)(pairs)
-        finally:
-            closed.append(True)
-
-    aligned = align_items(items_of([1] * 9), pairs_of, align)
-    assert len(list(islice(aligned, 3))) == 3
-    aligned.close()
-    assert closed == [True]
-
-
-def test_errors_of_reading_come_after_the_results() -> None:
-    def items() -> Iterator[Item]:
-        yield from items_of([1, 0, 2])
-        raise OSError("gone")
-
-    done = []
-    with pytest.raises(OSError, match="gone"):
-        done.extend(align_items(items(), pairs_of, reading_ahead(2)))
-    assert [item for item, _ in done] == items_of([1, 0, 2])

@@ -35,7 +35,7 @@ def test_chunks_end_by_bytes_too_and_begin_anew_at_each_multiple(items: list[int
     assert all(end % size == 0 or sum(chunk) > 60 for end, chunk in zip(ends[:-1], found[:-1], strict=True))
 
 
-@pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError, KeyError, Exception, ZeroDivisionError])
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyError])
 def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception]) -> None:
     def items() -> Iterator[int]:
         yield from range(5)
@@ -46,18 +46,6 @@ def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception
         found.extend(chunks(items(), 3))
     assert raised.type is error
     assert found == [[0, 1, 2], [3, 4]]
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_who_wants_to_stop_waits_for_nothing(stop: type[BaseException]) -> None:
-    def items() -> Iterator[int]:
-        yield from range(5)
-        raise stop
-
-    found: list[list[int]] = []
-    with pytest.raises(stop):
-        found.extend(chunks(items(), 3))
-    assert found == [[0, 1, 2]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50))), st.integers(1, 200))

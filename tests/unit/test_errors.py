@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import align
 from align.cli.common import with_options
 from align.core.errors import DataError, LineError, LinksError, ModelError, PairError, show_value
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning
 
-ALIGN = Path(align.__file__).parent
-
-OUTSIDE = (  # what speaks to fairseq, and what is a program
-    *("analysis/bert", "analysis/commands", "cli", "training", "models/saved.py"),
-)
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 
 
@@ -46,12 +36,6 @@ def test_control_characters_are_escaped(kind: Any) -> None:
     assert str(TextWarning(acting)) == escaped
 
 
-@pytest.mark.parametrize("kind", [PairError, ModelError, LinksError])
-def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
-    assert issubclass(kind, DataError)
-    assert issubclass(kind, ValueError)
-
-
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
@@ -66,45 +50,6 @@ def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
 )
 def test_arguments_as_options(hint: str, expected: str) -> None:
     assert with_options(hint) == expected
-
-
-def _files() -> Iterator[Path]:
-    for path in sorted(ALIGN.rglob("*.py")):
-        name = path.relative_to(ALIGN).as_posix()
-        if not any(name == outside or name.startswith(f"{outside}/") for outside in OUTSIDE):
-            yield path
-
-
-def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every string of a file but those that only describe it, with its line."""
-    described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
-            yield node.lineno, node.value
-
-
-def test_no_message_below_the_command_line_names_an_option() -> None:
-    named = [
-        f"{path.relative_to(ALIGN)}:{line}: {string}"
-        for path in _files()
-        for line, string in _strings(ast.parse(path.read_text(encoding="utf-8")))
-        if re.search(r"--[a-z.]|(?<!\S)-[st](?!\w)", string)
-    ]
-    assert named == []
-
-
-def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
-    """`argparse.Namespace` is for the programs, and for fairseq, whose models are made of one."""
-    allowed = (
-        *("analysis/bert", "analysis/commands", "cli", "training"),
-        *("analysis/models/native", "models/fairseq", "models/saved"),
-    )
-    seen = []
-    for path in sorted(ALIGN.rglob("*.py")):
-        name = path.relative_to(ALIGN).as_posix()
-        if not name.startswith(allowed) and "Namespace" in path.read_text(encoding="utf-8"):
-            seen.append(name)
-    assert seen == []
 
 
 @pytest.mark.parametrize(

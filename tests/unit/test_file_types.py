@@ -51,30 +51,6 @@ def test_other_types_are_named(tmp_path: Path, kind: str, suffix: str) -> None:
         list(read_lines(stream, "some name"))
 
 
-TEXTS = [
-    "",
-    "PK ||| PK\n",
-    "PAR1 ist ein Gen ||| PAR1 is a gene\n",
-    "%PDF-1.4 steht am Anfang ||| %PDF-1.4 comes first\n",
-    "BZhD ||| BZhD\n",
-    "<tmx> ist ||| <tmx> is\n",
-    "<p>A <tmx/> ||| A\n",
-    "\0\0a ||| \0\0b\n",
-    "a\0 ||| b\n",
-    "Grüße ||| greetings\n",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_text_that_resembles_other_types_is_read(text: str) -> None:
-    assert not recognise_file(text.encode())
-
-
-@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
-def test_text_that_begins_with_a_letter_is_text(text: str) -> None:
-    assert not recognise_file(f"x{text}".encode())
-
-
 LETTERS = st.text(st.sampled_from("abcdefgh äöüабвгд\n"), min_size=60)
 
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.errors import printable
 from align.core.formats import FORMATS, format_a3, format_jsonl, format_naacl_links, format_pharaoh, to_json
 from align.core.types import Alignment, Gold, Links, Pair
 from align.evaluation.link_files import read_links, renumber_file
 from align.evaluation.link_formats import (
-    HIGHEST,
     NaaclLink,
     make_gold,
     number,
@@ -96,12 +93,6 @@ def test_a3_keeps_a_carriage_return_that_ends_the_target() -> None:
     )
 
 
-def test_a3_cannot_hold_a_line_feed() -> None:
-    for pair in (Pair(("a\nb",), ("c",), 7), Pair(("a",), ("\n",), 7)):
-        with pytest.raises(ValueError, match="pair 7 has a word with a line feed in it"):
-            format_a3(Alignment(pair, {}))
-
-
 @given(alignments())
 def test_jsonl_reads_what_it_wrote(alignment: Alignment) -> None:
     line = format_jsonl(alignment)
@@ -109,12 +100,6 @@ def test_jsonl_reads_what_it_wrote(alignment: Alignment) -> None:
     assert parse_jsonl(line) == make_gold(alignment.links)
     assert json.loads(line) == alignment.to_dict()
     assert tuple(json.loads(line)["source"]) == alignment.pair.source
-
-
-@given(some_gold)
-def test_jsonl_has_possible_links_too(gold: Gold) -> None:
-    record = {"links": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
-    assert parse_jsonl(json.dumps(record)) == gold
 
 
 # Bytes
@@ -156,24 +141,6 @@ def test_json_keeps_scripts_and_escapes_what_is_not_seen() -> None:
     assert to_json({"a": [1, None]}, indent=1) == '{\n "a": [\n  1,\n  null\n ]\n}'
 
 
-@given(st.text())
-def test_json_with_escapes_is_the_same_value(text: str) -> None:
-    assert json.loads(to_json([text])) == [text]
-
-
-def test_json_leaves_nothing_that_other_output_escapes_but_spaces_and_joiners() -> None:
-    characters = [chr(n) for n in range(0x110000) if chr(n) not in '"\\']
-    raw = set(to_json("".join(characters)).encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass"))
-    left = {c for c in raw if printable(c) != c}
-    assert left == {c for c in characters if unicodedata.category(c) == "Zs" and c != " "} | {"\u200c", "\u200d"}
-
-
-def test_bytes_of_marked_links() -> None:
-    gold = make_gold([(10, 2), (2, 0)], [(2, 0), (0, 1)])
-    assert format_marked(gold) == "0p1 2-0 10-2"
-    assert format_marked(gold, "?") == "0?1 2-0 10-2"
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_pair_without_links_has_its_bytes(name: str) -> None:
     expected = {
@@ -185,27 +152,12 @@ def test_a_pair_without_links_has_its_bytes(name: str) -> None:
     assert FORMATS[name](Alignment(Pair((), (), 7), {}), False) == expected.get(name, "")
 
 
-def test_a_pair_left_out_says_why_in_jsonl() -> None:
-    assert json.loads(format_jsonl(Alignment(PAIR, {}, "too long")))["skipped"] == "too long"
-    assert format_pharaoh(Alignment(PAIR, {}, "too long")) == ""
-
-
 # What is read although nobody here writes it
 
 
 @pytest.mark.parametrize("line", ["0-1 12-0", "12-0 0-1", "  0-1\t\t12-0 ", "0-1 0-1 12-0", "00-1 12-00"])
 def test_order_space_zeros_and_repetition_do_not_matter(line: str) -> None:
     assert parse_pharaoh(line) == {(0, 1), (12, 0)}
-
-
-def test_a_link_that_is_sure_and_possible_is_sure() -> None:
-    assert parse_marked("0p1 0-1 2?2") == make_gold([(0, 1)], [(2, 2)])
-
-
-def test_naacl_without_a_mark_is_sure() -> None:
-    assert parse_naacl("0001 2 3") == NaaclLink(1, (2, 3), True, None)
-    assert parse_naacl(" 1\t2  3 0.5 ") == NaaclLink(1, (2, 3), True, 0.5)
-    assert parse_naacl("1 2 3 P") == NaaclLink(1, (2, 3), False, None)
 
 
 def test_naacl_marks_may_be_lower_case() -> None:
@@ -219,10 +171,6 @@ def test_marks_behind_a_link(marked: str) -> None:
     assert parse_marked(line) == make_gold([(0, 3), (4, 4)], [(2, 1)])
     with pytest.raises(ValueError, match="the link of 2 and 1 is marked as possible"):
         parse_pharaoh(line)
-
-
-def test_giza_leaves_spaces_at_the_end_of_lines() -> None:
-    assert parse_a3(*(line + " " for line in A3)) == (1, {(1, 1), (2, 3)})
 
 
 # Errors
@@ -247,12 +195,6 @@ def test_numbers_have_one_bound_and_messages_an_end(parse: Callable[[str], objec
         parse("0-1000000000")
     with pytest.raises(ValueError, match=r"^'1{79}…' is not .{1,90}$"):
         parse(10**6 * "1")
-
-
-def test_the_highest_number_is_taken_by_every_format() -> None:
-    expected = make_gold([(HIGHEST, 0)])
-    assert parse_marked(f"{HIGHEST}-0") == parse_jsonl(f'{{"links": [[{HIGHEST}, 0]]}}') == expected
-    assert parse_naacl(f"1 {HIGHEST} 0").link == (HIGHEST, 0)
 
 
 @pytest.mark.parametrize("mark", ["p", "?"])
@@ -292,15 +234,10 @@ def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
     "line",
     [
         "",
-        "1 2",
         "1 2 S",
         "1 2 -3",
-        "1 2 3.0",
-        "1 2 ³",
         "1 2 3 x",
-        "1 2 3 S P",
         "1 2 3 0.5 S",
-        "1 2 3 S 0.5 1",
         "1 2 3 S 0.5.1",
     ],
 )
@@ -314,17 +251,11 @@ def test_what_is_no_naacl_line_is_refused(line: str) -> None:
     [
         (0, "# Sentence pair 1", r"is not `# Sentence pair \(1\)"),
         (0, A3[0].replace("source length 2", "source length 3"), "pair 1 does not have the lengths that it states"),
-        (1, "the house", "pair 1 does not have the lengths that it states"),
         (2, "NULL ({ 2 }) das ({ 1 })", "pair 1 does not have the lengths that it states"),
-        (2, "das ({ 1 }) Haus ({ 3 })", "pair 1 does not have the lengths that it states"),
         (2, "NULL ({ 2 }) das ({ 1 }) Haus ({ 4 })", "or has positions beyond them"),
         (2, "NULL ({ 2 }) das ({ 0 }) Haus ({ 3 })", "or has positions beyond them"),
         (2, "NULL ({ 2 }) das ({ 1 }) Haus ({ 3", "word 2 of the source is not followed by"),
-        (2, "NULL ({ 2 }) das Haus ({ 3 })", "word 1 of the source is not followed by"),
-        (2, "NULL ({ 2 }) das ({ x }) Haus ({ 3 })", "word 1 of the source is not followed by"),
         (2, "NULL ({ ² }) das ({ 1 }) Haus ({ 3 })", "word 0 of the source is not followed by"),
-        (2, "NULL", "word 0 of the source is not followed by"),
-        (2, "", "pair 1 does not have the lengths that it states"),
     ],
 )
 def test_damaged_a3_lines_are_refused(at: int, line: str, message: str) -> None:

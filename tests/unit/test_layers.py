@@ -20,16 +20,6 @@ from tests import toy
 SIDES = ("encoder", "decoder")
 
 
-@given(st.integers(1, 100_000))
-def test_round_numbers_are_near(rows: int) -> None:
-    assert rows <= round_up(rows) <= max(rows + 31, rows * 17 / 16)
-    assert round_up(round_up(rows)) == round_up(rows)
-
-
-def test_round_numbers_are_few() -> None:
-    assert len({round_up(rows) for rows in range(1, 4097)}) == 32 + 2 * 16
-
-
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40))
 def test_padding_and_flattening(lengths: list[int]) -> None:
     kept = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -79,28 +77,6 @@ def test_where_the_packed_product_is_of_no_use_the_plain_one_is_taken(
     torch.testing.assert_close(
         layer(numbers(3, 32)), functional.linear(numbers(3, 32), numbers(24, 32), numbers(24)), rtol=0.1, atol=0.1
     )
-
-
-@pytest.mark.usefixtures("tried_anew")
-@pytest.mark.parametrize("kind", [("relu", ""), ("gelu", "none"), ("gelu", "tanh")])
-@pytest.mark.parametrize("broken", ["missing", "wrong"])
-def test_every_activation_of_the_packed_product_is_tried(
-    monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str], broken: str
-) -> None:
-    real = torch.ops.mkldnn
-
-    def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *fused: Any) -> torch.Tensor:
-        if (fused[0], fused[2]) == kind:
-            if broken == "missing":
-                raise RuntimeError(f"attr = {fused[0]} is not supported")
-            fused = ("none", [], "")
-        found: torch.Tensor = real._linear_pointwise(x, weight, bias, *fused)
-        return found
-
-    product.binary = real._linear_pointwise.binary  # type: ignore[attr-defined]
-    fake = SimpleNamespace(_reorder_linear_weight=real._reorder_linear_weight, _linear_pointwise=product)
-    monkeypatch.setattr(linear, "_ops", lambda: SimpleNamespace(mkldnn=fake))
-    assert isinstance(make_linear(numbers(24, 32), None), PlainLinear)
 
 
 @pytest.mark.usefixtures("tried_anew")

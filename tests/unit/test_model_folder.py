@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,6 @@ def test_bundled_model_by_name_and_its_calibration() -> None:
     assert folder.calibration(("de", "en"))["norm", "output"] == Cell(2, "all")
     rules = folder.rules("de", None)
     assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
-
-
-def test_a_bundled_name_is_not_the_folder_of_that_name_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "de-en").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert find_model("de-en", ModelOptions()).checkpoint.is_file()
-    with pytest.raises(ValueError, match="no checkpoint"):
-        find_model("./de-en", ModelOptions())
 
 
 def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
@@ -110,26 +101,9 @@ def test_model_toml_names_subword_files_beside_it(tmp_path: Path) -> None:
     assert files('"bpe.32000"') == [tmp_path / "bpe.32000"]
     assert files('["a.codes", "b.codes"]') == [tmp_path / "a.codes", tmp_path / "b.codes"]
     assert files('"bpe.32000"', subword_files=["other"]) == ["other"]
-    for value in (
-        '"../codes"',
-        '"/etc/passwd"',
-        '""',
-        "3",
-        '["a", "b", "c"]',
-        '["a", "b/c"]',
-        '"a\\u0000"',
-        "[[]]",
-        "[]",
-        "[3]",
-    ):
+    for value in ('"../codes"', '"/etc/passwd"', '""', "3", '["a", "b/c"]', "[]"):
         with pytest.raises(ModelError, match=r"\[text\] subwords_file is .*, not the name of a file in this folder"):
             files(value)
-
-
-def test_subword_files_are_one_or_two() -> None:
-    for files in ((), ("a", "b", "c")):
-        with pytest.raises(ModelError, match=rf"{len(files)} subword files: give one subword_files for both sides"):
-            ModelOptions(subword_files=files)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +115,9 @@ def test_subword_files_are_one_or_two() -> None:
         (TOML.replace('"lower"', "lower"), "Invalid value (at line 4, column 8): text needs quotes"),
         (TOML.replace('"sentencepiece"', '"fastbpe"'), "not 'fastbpe'; fastBPE's codes are subword-nmt"),
         (TOML.replace("case", "casing"), "[text] has casing, but only"),
-        (TOML.replace("[text]", "[txet]"), "the file has txet, but only"),
         (TOML.replace("calibration.input", "calibration.inptu"), "[calibration] has inptu, but only"),
-        (TOML.replace("weight", "wieght"), "[calibration.input] has wieght, but only"),
         (TOML.replace("layer", "leyer"), "norm in [calibration.input] has leyer, but only layer, head mean something"),
-        (TOML.replace('"all"', '"some"'), "model.toml: "),
         (TOML.replace('"de"', '"../secret/de"'), "'../secret/de' is not a language code"),
-        (TOML.replace('"de"', '"de\\"\\nx = \\"y"'), "is not a language code"),
-        (TOML.replace('"de"', '".."'), "'..' is not a language code"),
-        (TOML.replace('"de"', "[1]"), "of type list is not a language code"),
     ],
 )
 def test_a_model_toml_that_makes_no_sense_is_refused(tmp_path: Path, toml: str, message: str) -> None:
@@ -192,29 +160,6 @@ def test_languages_of_binarised_data(tmp_path: Path) -> None:
     assert languages() == (None, None)
 
 
-def test_many_dictionaries_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model.pt").touch()
-    for n in range(50):
-        (tmp_path / f"dict.l{n}.txt").touch()
-    folder, glob = find_model(str(tmp_path), ModelOptions()), Path.glob
-    lists: list[str] = []
-
-    def listed(self: Path, pattern: str) -> Iterable[Path]:
-        lists.append(pattern)
-        return glob(self, pattern)
-
-    monkeypatch.setattr(Path, "glob", listed)
-    assert folder.binarised_languages() == (None, None)
-    assert len(lists) <= 2
-
-
-def test_a_model_toml_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.pt").touch()
-    (tmp_path / "model.toml").symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match=r"model\.toml: is not an ordinary file"):
-        find_model(str(tmp_path), ModelOptions())
-
-
 def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
     files = {"fairseq": ("best.pt", "*.pt"), "other": ("*.other",)}
     for name, backend in (("a.other", "other"), ("b.pt", "fairseq"), ("c", "fairseq")):
@@ -227,24 +172,6 @@ def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.other").unlink()
     with pytest.raises(ModelError, match=r"no checkpoint \(\*\.pt, \*\.other\) in this folder"):
         find_model(str(tmp_path), ModelOptions(), files)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"tokenizer": "mosses"}, ValueError, "^tokenizer is one of moses, .*; not 'mosses'$"),
-        ({"case": "upper"}, ValueError, "^case is one of lower, keep; not 'upper'$"),
-        (
-            {"subwords": "bpe"},
-            ValueError,
-            "^subwords is one of sentencepiece, subword-nmt, subword-nmt-vocabulary, none; not 'bpe'$",
-        ),
-        ({"subword_files": "codes"}, TypeError, "^subword_files is a list of one file or two; not 'codes'$"),
-    ],
-)
-def test_options_refuse_what_they_do_not_know(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        ModelOptions(**wrong)
 
 
 def test_a_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from align.core.errors import ModelError
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
-from align.models.recognise import recognise
-from tests import toy
 from tests.hostile.code import repacked
 
 READ = (
@@ -44,27 +39,6 @@ def test_files(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
     message = str(error.value)
     assert message.startswith(f"{tmp_path / name}: {kind}")
     assert message.endswith(f"; {READ}")
-
-
-def test_a_folder_with_such_a_file_and_a_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").touch()
-    with pytest.raises(ModelError) as error:
-        find_model(str(tmp_path), ModelOptions())
-    assert str(error.value) == f"{tmp_path / 'model.onnx'}: an ONNX file; {READ}"
-    toy.save_model(tmp_path)
-    assert find_model(str(tmp_path), ModelOptions()).checkpoint.name == "checkpoint.pt"
-
-
-HEADS = (b"PK\3\4", b"GGUF", b"version https://git-lfs", b"{", b"\x80\2", b"")
-
-
-@given(st.sampled_from(HEADS), st.binary(max_size=300))
-def test_no_bytes_raise_anything_else(head: bytes, rest: bytes) -> None:
-    with TemporaryDirectory() as folder:
-        for name in ("model.bin", "model.safetensors", "config.json"):
-            (Path(folder) / name).write_bytes(head + rest)
-            found = recognise(Path(folder) / name)
-            assert found is None or found.file.startswith(folder)
 
 
 def test_names_on_the_hugging_face_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,10 @@
 """Cells, rows, NULL and the argmax."""
 
-from dataclasses import replace
-from typing import get_args
-
 import pytest
 import torch
 
-from align.core.scores import CELL_SCORES, best_words, head_products, hide_eos, target_rows
+from align.core.scores import CELL_SCORES, best_words, hide_eos, target_rows
 from align.core.types import CrossAttention, Head, Score
-from align.evaluation.swept import SCORES
 
 
 def attention() -> CrossAttention:
@@ -25,23 +21,6 @@ def test_cells_come_as_asked_whatever_is_asked_beside_them(score: Score, heads: 
     assert scores.shape == (2, len(heads), 4, 5)
     for c, head in enumerate(heads):
         torch.testing.assert_close(scores[:, c], CELL_SCORES[score](recorded, [head])[:, 0])
-
-
-def test_products_that_a_model_keeps_change_no_digit() -> None:
-    recorded = attention()
-    kept = replace(recorded, products=head_products(recorded.out_proj))
-    assert torch.equal(CELL_SCORES["norm"](kept, ["all", 2]), CELL_SCORES["norm"](recorded, ["all", 2]))
-
-
-def test_every_score_has_a_function() -> None:
-    assert set(CELL_SCORES) == set(get_args(Score)) == set(SCORES)
-    assert SCORES[:2] == ("weight", "norm")  # the order of what extract-align sweep prints
-
-
-def test_weight_of_all_heads_is_their_mean() -> None:
-    recorded = attention()
-    torch.testing.assert_close(CELL_SCORES["weight"](recorded, ["all"])[:, 0], recorded.weights.mean(1))
-    torch.testing.assert_close(CELL_SCORES["weight"](recorded, [2])[:, 0], recorded.weights[:, 1])
 
 
 def test_rows_of_a_position() -> None:
@@ -68,22 +47,9 @@ def test_words_without_pieces_win_nothing_and_get_nothing() -> None:
     assert torch.isfinite(best_words(scores, "none")[1]).all()
 
 
-def test_scores_that_are_no_numbers_link_nothing() -> None:
-    assert best_words(torch.tensor([[float("nan"), 0.5, 0.1]]), "eos")[0].tolist() == [-1]
-
-
-def test_of_equals_the_first_word_wins() -> None:
-    assert best_words(torch.tensor([[0.3, 0.3, 0.3]]), "eos")[0].tolist() == [0]
-
-
 def test_hidden_eos_equals_a_mask_before_the_softmax() -> None:
     torch.manual_seed(0)
     logits = torch.randn(1, 2, 3, 4) * 5
     source_words = torch.tensor([[0, 1, 1, -1]])
     masked = logits.masked_fill(source_words[:, None, None, :] < 0, float("-inf")).softmax(-1)
     torch.testing.assert_close(hide_eos(logits.softmax(-1), source_words), masked)
-
-
-def test_hidden_eos_that_had_everything_leaves_zeros() -> None:
-    weights = torch.tensor([[[[0.0, 0.0, 1.0]]]])
-    assert hide_eos(weights, torch.tensor([[0, 1, -1]])).tolist() == [[[[0.0, 0.0, 0.0]]]]

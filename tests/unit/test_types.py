@@ -1,10 +1,8 @@
 """The nouns' own checks, and the signature."""
 
-import pytest
-
 from align import __version__
-from align.core.types import Alignment, Cell, Choice, Gold, Pair, Place, Settings
-from align.io.signature import Parts, describe, describe_reverse, signature
+from align.core.types import Alignment, Cell, Choice, Pair, Place, Settings
+from align.io.signature import describe, describe_reverse, signature
 from tests.conftest import plain
 
 
@@ -36,35 +34,6 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
     for settings, layer, head in ((Settings(), "auto(2)", "auto(all)"), (Settings(output_layer=2), "2", "auto(all)")):
         assert parts.format(layer, head) in signature(describe("fairseq:de-en@1f3c9a2", settings, both, "float32"))
     assert parts.format(2, "auto") in line(Settings(output_layer=2), None)
-
-
-def test_the_signature_of_any_program() -> None:
-    parts: Parts = {
-        "model": ["a", "b"],
-        "merge": "sum/mean",
-        "n": 0,
-        "dtype": "float32",
-        "gold": "talp-0",
-        "skipped": None,
-    }
-    line = f"sweep|a|b|sum/mean|n:0|gold:talp-0|v:{__version__}"
-    assert signature(parts, "sweep") == line
-    assert signature(parts, "sweep", {"torch": "2"}) == f"{line}|torch:2"
-
-
-def test_signature_says_how_two_models_are_joined() -> None:
-    more = describe_reverse("fairseq:en-de@0123abc", plain(head=2), Choice(Place(Cell(3, 2)), ""), "soft:0.4")
-    choice = Choice(Place(Cell(1, 3)), "")
-    assert signature(describe("fairseq:de-en@1f3c9a2", plain(), choice, "float32", more)) == (
-        "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
-        f"|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:{__version__}"
-    )
-
-
-def test_sure_gold_links_are_possible_too() -> None:
-    assert Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})).possible == {(0, 0), (1, 1)}
-    with pytest.raises(ValueError, match="a sure link is not among the possible ones"):
-        Gold(frozenset({(0, 0)}), frozenset({(1, 1)}))
 
 
 def test_another_null_of_the_reverse_model_is_signed() -> None:

@@ -192,7 +192,7 @@ class SelfAttention:
     bias: Callable[..., Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the heads' outputs `[N, D]`; `projected` is `query_key_value(x)`, if it is known `[N, 3 D]`."""
+        """Return the heads' outputs `[N, D]`; `projected` is `query_key_value(x)`, if known `[N, 3 D]`."""
         query, key, value = self._split(self.query_key_value(x) if projected is None else projected, layout)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
@@ -374,7 +374,7 @@ class Layer:
     cross_block: Block | None = None
 
     def attend(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the output of self-attention `[N, D]`; `projected` is for layers whose norm comes after it."""
+        """Return the output of self-attention `[N, D]`; `projected` is for layers with norms after it."""
         block = self.attention_block
         if projected is not None and isinstance(self.attention, SelfAttention):
             return block.leave(self.attention(x, layout, projected), x)

@@ -103,7 +103,7 @@ class BeamSearch:
 
     @torch.inference_mode()
     def __call__(self, sources: Tensor, longest: int) -> list[list[int]]:
-        """Return the best translation of sentences of one length `[B, S]`, of at most so many pieces and `</s>`."""
+        """Return the best translation of sentences of one length `[B, S]`, of at most `longest` pieces."""
         beam = self.search.beam
         ended: list[list[tuple[float, list[int]]]] = [[] for _ in sources]
         numbers = [*range(len(sources))]  # of the sentences that are not finished
