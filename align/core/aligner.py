@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from align.core.stream import (
     BUFFER,
     SHARED_BUFFER,
     SLICE_WORDS,
+    Buffer,
     Encoded,
     OnBatch,
     OnChoice,
@@ -277,10 +278,12 @@ class Aligner:
                 yield from self.stream(pairs, on_choice, on_batch, choices, pool)
             return
 
-        def buffers() -> Iterator[tuple[Sequence[Pair], Sequence[Any], tuple[Any, ...]]]:
+        def prepare(pair: Pair) -> tuple[Pair, Any]:  # what is not needed for choosing is encoded slice by slice
+            return pair, pair if choices else self.encode(pair)
+
+        def buffers() -> Iterator[Buffer]:
             nonlocal choices
-            encode: Callable[[Pair], Any] = (lambda pair: pair) if choices else self.encode
-            encoded = ((pair, encode(pair)) for pair in pairs)
+            encoded = map(prepare, pairs)
             for chunk in chunks(encoded, self.buffer, lambda item: item[0].memory()):
                 items = [item for _, item in chunk]
                 if not choices:
@@ -404,9 +407,10 @@ class Aligner:
             return (), []
         choices = self._choices(encoded)
         doubts: list[str] = []
-        for n, direction in enumerate(self.directions if self.check else ()):
-            of_model = [directions[n] for directions in encoded]
-            doubts += self.check.begin(direction, of_model, choices[n], self._names[n]) if self.check else []
+        if self.check:
+            for n, direction in enumerate(self.directions):
+                of_model = [directions[n] for directions in encoded]
+                doubts += self.check.begin(direction, of_model, choices[n], self._names[n])
         return choices, doubts
 
     def align_slice(

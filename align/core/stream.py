@@ -264,7 +264,6 @@ class Pool:
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
 
-
 Buffer = tuple[Sequence[Pair], Sequence[Any], tuple[Any, ...]]
 """Pairs, the same as far as this process has prepared them, and further arguments of a task."""
 
