@@ -7,7 +7,7 @@ import io
 import os
 import re
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -195,12 +195,20 @@ def _open_sides(stack: ExitStack, folder: Path, name: str, languages: Sequence[s
     return [stack.enter_context(path.open(mode, encoding="utf-8", newline="\n")) for path in paths]
 
 
-def _write(folder: Path, name: str, languages: Sequence[str], pairs: Iterable[tuple[Words, Words]]) -> None:
-    with ExitStack() as stack:
-        outs = _open_sides(stack, folder, name, languages, "w")
-        for pair in pairs:
-            for words, out in zip(pair, outs, strict=True):
-                out.write(" ".join(words) + "\n")
+def _cutter(language: str, text: TextRecipe, pieces: Path | None = None) -> Callable[[Words], list[str]]:
+    """Return a function that cuts words into tokens or, with a file of pieces, into pieces."""
+    known: list[str] = []
+    ids: dict[str, int] = {}
+
+    def index(piece: str) -> int:
+        if piece not in ids:
+            ids[piece] = len(known)
+            known.append(piece)
+        return ids[piece]
+
+    subwords = "sentencepiece" if pieces else "none"
+    preprocess = Preprocessor(TextRules(language, text.case, text.tokenizer, subwords, pieces), index)
+    return lambda words: [known[i] for i in preprocess(words)[0]]
 
 
 def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
@@ -209,54 +217,32 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
     Returns the number of pairs left out, by reason.
     """
     languages = bitext.languages
-    held_out: list[tuple[Words, Words]] = []
+    valid: deque[tuple[Words, Words]] = deque()
     if bitext.valid:
-        held_out = [(source, target) for source, target in read_pairs(*bitext.valid) if source and target]
-    cleaner = Cleaner(recipe.data, held_out)
-    _write(folder, "train", languages, cleaner(read_pairs(*bitext.train)))
-    train_size = cleaner.taken
-    if not bitext.valid:  # the last pairs, which are removed from the training text
-        sides = []
-        for language in languages:
-            path = folder / f"train.{language}"
-            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-            last = recipe.data.valid_lines
-            path.write_text("".join(line + "\n" for line in lines[:-last]), encoding="utf-8", newline="\n")
-            sides.append([split_words(line) for line in lines[-last:]])
-        held_out = list(zip(*sides, strict=True))
-        train_size -= len(held_out)
-    if not (train_size and held_out):
-        left_out = "".join(f"; {count:,} left out: {why}" for why, count in cleaner.dropped.items())
-        raise ValueError(f"{bitext.train[0]}: no pairs left to train on{left_out}")
-    _write(folder, "valid", languages, held_out)
-    for language in languages:
-        write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))
+        valid.extend(pair for pair in read_pairs(*bitext.valid) if all(pair))
+    cleaner = Cleaner(recipe.data, valid)
+    held_out = 0 if bitext.valid else recipe.data.valid_lines  # the last pairs
+    waiting: deque[tuple[Words, Words]] = deque()
+    tokenize = [_cutter(language, recipe.text) for language in languages]
+    train_size = 0
+    with ExitStack() as stack:
+        outs, tokens = (_open_sides(stack, folder, name, languages, "w") for name in ("train", "train.tokens"))
+        for pair in cleaner(read_pairs(*bitext.train)):
+            waiting.append(pair)
+            if len(waiting) > held_out:
+                train_size += 1
+                for words, cut, out, token_out in zip(waiting.popleft(), tokenize, outs, tokens, strict=True):
+                    out.write(" ".join(words) + "\n")
+                    token_out.write(" ".join(cut(words)) + "\n")
+        valid.extend(waiting)
+        if not (train_size and valid):
+            left_out = "".join(f"; {count:,} left out: {why}" for why, count in cleaner.dropped.items())
+            raise ValueError(f"{bitext.train[0]}: no pairs left to train on{left_out}")
+        outs = _open_sides(stack, folder, "valid", languages, "w")
+        for pair in valid:
+            for words, out in zip(pair, outs, strict=True):
+                out.write(" ".join(words) + "\n")
     return dict(cleaner.dropped)
-
-
-def _rules(language: str, text: TextRecipe, pieces: Path | None) -> TextRules:
-    return TextRules(language, text.case, text.tokenizer, "sentencepiece" if pieces else "none", pieces)
-
-
-def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
-    """Write the words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG."""
-    pieces: list[str] = []
-    ids: dict[str, int] = {}
-
-    def index(piece: str) -> int:
-        if piece not in ids:
-            ids[piece] = len(pieces)
-            pieces.append(piece)
-        return ids[piece]
-
-    preprocess = Preprocessor(rules, index)
-    for name in names:
-        with ExitStack() as stack:
-            (lines,) = _open_sides(stack, folder, name, [language])
-            (out,) = _open_sides(stack, folder, f"{name}.{suffix}", [language], "w")
-            for line in lines:
-                sentence, _ = preprocess(split_words(line.removesuffix("\n")))
-                out.write(" ".join(pieces[i] for i in sentence) + "\n")
 
 
 def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> tuple[dict[str, int], int]:
@@ -264,29 +250,23 @@ def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> tuple[di
 
     Returns the numbers of pairs and pieces, by the attributes of `Prepared`, and the number of skipped training pairs.
     """
-    for language in languages:
-        write_pieces(folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm"))
-    train = valid = pieces = unfit = 0
+    cutters = [_cutter(language, text, folder / f"{language}.spm") for language in languages]
+    counts, unfit = {"train": 0, "valid": 0, "pieces": 0}, 0
     for name in ("train", "valid"):
         with ExitStack() as stack:
-            kinds = [*(f"pieces.{language}" for language in languages), *languages]
-            sides = _open_sides(stack, folder, name, kinds)
-            outs = [
-                out for kind in ("cut", "fit") for out in _open_sides(stack, folder, f"{name}.{kind}", languages, "w")
-            ]
+            sides = _open_sides(stack, folder, name, languages)
+            cut_outs, outs = (_open_sides(stack, folder, f"{name}.{kind}", languages, "w") for kind in ("cut", "fit"))
             for lines in zip(*sides, strict=True):
-                sizes = [len(split_words(line.removesuffix("\n"))) for line in lines[:2]]
-                fits = min(sizes) > 0 and max(sizes) < text.max_pieces
-                if fits:
-                    for line, out in zip(lines, outs, strict=True):
+                pieces = [cut(split_words(line.removesuffix("\n"))) for cut, line in zip(cutters, lines, strict=True)]
+                sizes = [len(side) for side in pieces]
+                if min(sizes) > 0 and max(sizes) < text.max_pieces:
+                    counts[name] += 1
+                    counts["pieces"] += sizes[1] if name == "train" else 0
+                    for line, side, cut_out, out in zip(lines, pieces, cut_outs, outs, strict=True):
+                        cut_out.write(" ".join(side) + "\n")
                         out.write(line)
-                if name == "valid":
-                    valid += fits
-                elif fits:
-                    train += 1
-                    pieces += sizes[1]
-                else:
+                elif name == "train":
                     unfit += 1
         for language in languages:
             (folder / f"{name}.fit.{language}").replace(folder / f"{name}.{language}")
-    return {"train": train, "valid": valid, "pieces": pieces}, unfit
+    return counts, unfit
