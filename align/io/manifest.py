@@ -48,14 +48,6 @@ def locked_folder(folder: Path) -> Iterator[None]:
         raise ValueError(f"{folder}: another run is still at work there") from None
 
 
-def load_json(data: bytes) -> Any:
-    """Read JSON."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
 def dump_json(content: Any) -> bytes:
     """Return the bytes of a JSON file."""
     return json.dumps(content, indent=1).encode() + b"\n"

@@ -7,6 +7,7 @@ next to a complete result: by it the same command finds nothing left to do.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 
 from align.core.errors import DataError
 from align.core.types import Choice
-from align.io.manifest import differences, dump_json, load_json
+from align.io.manifest import differences, dump_json
 from align.io.output import open_output, parts_of, record_of, replace_file
 from align.io.signature import read_choice
 
@@ -169,7 +170,7 @@ def _read(path: str) -> dict[str, Any]:
     """Read a record of this package; it is trusted to be one if it is a JSON object."""
     try:
         with open(path, "rb") as file:
-            return dict(load_json(file.read()))
+            return dict(json.loads(file.read()))
     except (ValueError, TypeError):
         raise DataError("is not a record of extract-align", file=path, hint="remove it") from None
 

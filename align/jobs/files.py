@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import fsspec
 
 from align.core.errors import DataError, one_line
-from align.io.manifest import dump_json, load_json
+from align.io.manifest import dump_json
 from align.io.output import cannot_write, packed, replace_file
 
 RUN = "_run"
@@ -156,7 +157,7 @@ def read_record(place: str) -> dict[str, Any] | None:
     if not exists(place):
         return None
     with open_file(place) as stream, cannot_read(place):
-        return dict(load_json(stream.read()))
+        return dict(json.loads(stream.read()))
 
 
 def write_record(place: str, content: Any) -> None:

@@ -11,7 +11,7 @@ import signal
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
@@ -84,11 +84,19 @@ def _cluster() -> Iterator[None]:
             yield
             return
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        # Ray's own code writes to stderr that it will write nothing there, and has its workers search for modules in
+        # the current folder before all others, where anything may lie.
+        folder, stderr = os.getcwd(), os.dup(2)
+        os.chdir(os.path.dirname(os.__file__))
+        os.dup2(nowhere.fileno(), 2)
         try:
-            with _beginning(nowhere):
-                ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
+            ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
         except Exception as error:  # Ray has no separate class for a node that does not start within half a minute
             raise ChildProcessError(f"there is no Ray cluster to work on: {one_line(error)}") from None
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            os.chdir(folder)
         try:
             for number, handler in handlers.items():
                 signal.signal(number, handler)  # in place of Ray's own
@@ -96,21 +104,3 @@ def _cluster() -> Iterator[None]:
         finally:
             with suppress(Exception):  # the cluster may have ended
                 ray.shutdown()
-
-
-@contextmanager
-def _beginning(nowhere: TextIO) -> Iterator[None]:
-    """Silence stderr and change the current folder while Ray starts.
-
-    Ray's own code writes to stderr that it will write nothing there, and has its workers search for modules in the
-    current folder before all others, where anything may lie.
-    """
-    folder, stderr = os.getcwd(), os.dup(2)
-    os.chdir(os.path.dirname(os.__file__))
-    os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.chdir(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from align.core.text import split_words
-from align.io.manifest import digest_of, dump_json, load_json
+from align.io.manifest import digest_of, dump_json
 from align.io.reader import open_lines, read_lines, read_parallel
 from align.models.preprocess import UNSPACED, Preprocessor, TextRules
 from align.training.follow import lines_of
@@ -50,7 +51,6 @@ class Cleaner:
         self._excluded = {self._key(*pair) for pair in exclude}
         self._seen: set[bytes] = set()
         self.dropped: Counter[str] = Counter()
-        self.taken = 0
 
     def __call__(self, pairs: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Words]]:
         """Yield the pairs to train on, in order."""
@@ -58,7 +58,6 @@ class Cleaner:
             if reason := self._reason(source, target):
                 self.dropped[reason] += 1
             else:
-                self.taken += 1
                 yield source, target
 
     def _reason(self, source: Words, target: Words) -> str:
@@ -153,7 +152,7 @@ def prepare(
     made_of = repr((languages, [digest_of(path) for path in files], recipe.data, text))
     if folder.exists():
         try:
-            record = load_json((folder / "prepared.json").read_bytes())
+            record = json.loads((folder / "prepared.json").read_bytes())
         except FileNotFoundError:
             raise ValueError(f"{folder}: exists and was not made by this program; move it") from None
         if record["made_of"] != made_of:

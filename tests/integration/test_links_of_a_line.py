@@ -22,7 +22,7 @@ from align.service.work import work_of
 from tests import hugging, marian, toy
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
-from tests.conftest import example_pairs
+from tests.conftest import example_pairs, shared_pairs
 from tests.corpora import word_by_word
 from tests.service.asked import asking
 

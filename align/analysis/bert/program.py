@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -14,7 +15,7 @@ from align.analysis.bert.settings import Settings
 from align.cli.common import run, say
 from align.cli.options import add_group, new_parser, read_group, whole_number
 from align.cli.parser import Parser
-from align.io.manifest import differences, dump_json, load_json, locked_folder
+from align.io.manifest import differences, dump_json, locked_folder
 from align.io.output import open_output
 from align.io.process import keep_freed_memory
 from align.io.reader import open_lines, read_lines
@@ -80,7 +81,7 @@ def train(args: Namespace, settings: Settings, command: str) -> None:
             run.learn_tokenizer(iter(lines), settings).save_pretrained(pieces)
             with open_output(str(made)) as out:
                 out.write(dump_json(made_of))
-        elif differences(load_json(made.read_bytes()), made_of):
+        elif differences(json.loads(made.read_bytes()), made_of):
             raise ValueError(f"{folder}: begun with another text or other settings; name another folder")
         tokenizer = hf.BertTokenizer.from_pretrained(pieces)
         size = f"{len(lines) - settings.valid:,} lines"
