@@ -109,16 +109,10 @@ def calculate_priors(
     fwd_alignments: Iterable[str],
     rev_alignments: Iterable[str],
 ) -> tuple[Counter[Any], ...]:
-    """Return priors of eflomal's five kinds, all empty: a translation model needs none.
-
-    Args:
-        src_sentences: lines, such as an open file, which are counted and not kept.
-        trg_sentences: as many lines.
-        fwd_alignments: as many lines.
-        rev_alignments: as many lines.
+    """Return priors of eflomal's five kinds, all empty: a translation model needs none. Lines are counted only.
 
     Raises:
-        ValueError: one of them has fewer lines.
+        ValueError: an argument has fewer lines than another.
     """
     for number, lines in enumerate(zip_longest(src_sentences, trg_sentences, fwd_alignments, rev_alignments)):
         if None in lines:
@@ -138,14 +132,6 @@ def write_priors(
     """Write what `calculate_priors` returns: nothing, which leaves a file empty.
 
     `Aligner.align` and eflomal itself accept an empty file as `priors_input`.
-
-    Args:
-        priorsf: file to write.
-        priors_list: priors of word pairs, as the others empty.
-        hmmf_priors: of jumps, forward.
-        hmmr_priors: of jumps, reverse.
-        ferf_priors: of fertilities, forward.
-        ferr_priors: of fertilities, reverse.
 
     Raises:
         ValueError: there are priors, which another program must have calculated.

@@ -25,7 +25,9 @@ TIMEOUT = 30
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address, at a port that the system chooses if it is 0."""
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # `::` means all addresses of both versions
+        return socket.create_server((host, port), family=family, dualstack_ipv6=both)
     except (socket.gaierror, UnicodeError) as error:
         raise DataError(f"{host}: {getattr(error, 'strerror', None) or 'no name of a host'}") from None
     except OSError as error:
