@@ -24,8 +24,6 @@ from align.cli.train import main
 from align.io.manifest import locked_folder
 from align.io.process import module
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.training.prepare import Bitext, prepare
-from align.training.recipe import read_recipe
 from tests.cli.conftest import Result, failed
 from tests.cli.test_current_folder import ALL, plant
 from tests.conftest import example_pairs
@@ -186,17 +184,6 @@ def test_nothing_is_imported_when_a_training_is_interrupted(command: list[str]) 
     imported = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
     needed = {f"align.training.{name}" for name in ("begin", "card", "export")} | {"align.models.fairseq.checkpoint"}
     assert needed <= {*imported}
-
-
-def test_another_recipe_for_the_same_folder_is_refused(command: list[str], tmp_path: Path) -> None:
-    recipe = tmp_path / "tiny.toml"
-    bitext = Bitext(("de", "en"), (tmp_path / "text.de", tmp_path / "text.en"))
-    first = prepare(bitext, read_recipe(recipe), tmp_path / "work", print)
-    assert first.dropped["a side has no piece, or 200 and more"] == 1
-    assert prepare(bitext, read_recipe(recipe), tmp_path / "work", print) == first
-    recipe.write_text(tiny_recipe(2).replace("120", "121"), encoding="utf-8")
-    with pytest.raises(ValueError, match="prepared from another text, recipe or model; name another folder"):
-        prepare(bitext, read_recipe(recipe), tmp_path / "work", print)
 
 
 @pytest.mark.parametrize(

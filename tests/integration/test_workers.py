@@ -140,16 +140,6 @@ def test_a_worker_that_is_killed_or_fails_ends_the_call() -> None:
     assert len(found) == 400
 
 
-def align_here(aligner: Aligner) -> list[str]:
-    return [str(alignment) for alignment in aligner(numbers(200))]
-
-
-def test_a_process_that_may_have_no_children_does_it_all_itself() -> None:
-    aligner = Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2))
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(align_here, (aligner,)) == align_here(aligner)
-
-
 def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "METHOD", "spawn")
     toy.save_trained_model(tmp_path / "toy")

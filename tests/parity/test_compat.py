@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import pickle
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.saved import Inert
 from tests import toy
-from tests.conftest import ROOT, example_pairs
+from tests.conftest import example_pairs
 
 
 class Malicious:
@@ -113,28 +111,6 @@ def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -
 
 def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("fairseq", "fairseq is not installed. These two commands install it:"),
-        ("omegaconf", "fairseq needs omegaconf, which is not installed."),
-    ],
-)
-def test_what_installs_fairseq_and_its_requirements_is_printed(missing: str, message: str) -> None:
-    hide = "from importlib.machinery import PathFinder; real = PathFinder.find_spec\n"
-    hide += f"PathFinder.find_spec = lambda name, *rest: None if name == {missing!r} else real(name, *rest)\n"
-    hide += "import sys; sys.argv = ['fairseq_cli', 'train']\n"
-    hide += "from align.fairseq_cli import main; sys.exit(main())"
-    result = python("-c", hide)
-    assert (result.returncode, message in result.stderr) == (1, True)
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    extra = shlex.join(setup["options.extras_require"]["fairseq"].split())
-    assert f"  pip install {extra}\n" in result.stderr
-    assert ("pip install --no-deps fairseq==0.12.2" in result.stderr) == (missing == "fairseq")
-    assert "Traceback" not in result.stderr
 
 
 def test_stock_programs_preprocess_train_validate_and_generate(tmp_path: Path) -> None:

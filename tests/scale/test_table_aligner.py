@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -65,19 +63,6 @@ def test_a_process_loads_its_models_once(models: tuple[Path, Path], loads: list[
     assert pickle.dumps(aligner) == before
     assert len(before) < 1000
     assert pickle.loads(before)(TABLE).equals(found)
-
-
-def test_threads_that_come_at_once_get_one_model(models: tuple[Path, Path], loads: list[str]) -> None:
-    aligner, together = TableAligner(models[0], device="cpu", **COLUMNS), Barrier(3)
-
-    def align(_: int) -> Any:
-        together.wait(60)
-        return aligner(TABLE)
-
-    with ThreadPoolExecutor(3) as threads:
-        first, *others = threads.map(align, range(3))
-    assert all(other.equals(first) for other in others)
-    assert loads == ["de-en"]
 
 
 def test_what_can_be_checked_without_a_model_is() -> None:

@@ -157,19 +157,6 @@ def test_a_batch_is_taken_as_a_table_is_and_the_id_is_as_it_was(one: Aligner) ->
     assert found.equals(align_table(pa.Table.from_batches([batch]), one, id="key"))
 
 
-def test_columns_within_structs(one: Aligner) -> None:
-    pairs = [{"de": "das haus", "en": "the house", "n": 1}, None, {"de": None, "en": "the", "n": None}]
-    table = pa.table({"translation": pa.chunked_array([pa.array(pairs[:1]), pa.array(pairs)]).slice(1)})
-    named: Any = {"source": "translation.de", "target": "translation.en", "id": "translation.n"}
-    found = align_table(table, one, **named, links="pharaoh")
-    assert found.schema.names == ["translation.n", "links", "status"]
-    assert found["translation.n"].to_pylist() == [1, None, None]
-    assert found["status"].to_pylist() == ["", "null", "null"]
-    flat = pa.table({"source": ["das haus"], "target": ["the house"]})
-    assert found["links"][0] == align_table(flat, one, links="pharaoh")["links"][0]
-    assert align_table(table.slice(0, 0), one, **named).num_rows == 0
-
-
 TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "raw": [b"das"], "links": ["0-0"]})
 
 

@@ -488,8 +488,6 @@ def test_metrics() -> None:
         'extract_align_requests_total{code="200",path="/align"} 1.0',
         'extract_align_requests_total{code="404",path="other"} 3.0',
         'extract_align_pairs_total{status="ok"} 1.0',
-        'extract_align_pairs_total{status="blank"} 1.0',
-        'extract_align_pairs_total{status="failed"} 1.0',
         'extract_align_pairs_total{status="bad tags"} 1.0',
         "extract_align_round_pairs_total 4.0",
         "extract_align_queue_pairs 0.0",
