@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from align.cli.options import (
     MAX_THREADS,
+    argument,
     column_numbers,
     language_code,
     number_or,
@@ -21,9 +22,9 @@ from align.core.formats import OUTPUT_FORMATS, WITH_LINES
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
-from align.core.types import CUTS, DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
+from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
 from align.io.reader import Input
-from align.models.defaults import ALIGNING_MODEL, ALIGNING_REVERSE, AUTO, DEFAULT_MODEL
+from align.models.defaults import AUTO, DEFAULT_MODEL
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
 """What helps where memory runs out once a model is loaded."""
@@ -35,46 +36,35 @@ class TextArgs:
 
     TITLE: ClassVar = "input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
 
-    input: Sequence[str] = option(
+    input: Sequence[str] = argument(
         default=(),
         nargs="*",
         metavar="FILE",
         short="files to read (default: stdin)",
         help="lines `source ||| target` or `source TAB target`; several are one text (default: stdin)",
     )
-    source: str | None = option(
-        "-s", "--source", metavar="FILE", short="source sentences", help="source sentences; requires -t"
-    )
-    target: str | None = option(
-        "-t", "--target", metavar="FILE", short="target sentences", help="target sentences; requires -s"
-    )
+    source: str | None = option("-s", metavar="FILE", short="source sentences", help="source sentences; requires -t")
+    target: str | None = option("-t", metavar="FILE", short="target sentences", help="target sentences; requires -s")
     columns: tuple[int, ...] = option(
-        "--columns",
         default=(),
         type=column_numbers,
         metavar="N,N",
         help="columns of source and target, counted from 1, in a FILE with more columns between TABs",
     )
     bad_lines: Literal["stop", "blank"] = option(
-        "--bad-lines",
         default="stop",
         choices=("stop", "blank"),
-        help="at a line that has not two fields, is not UTF-8, or is longer than the model takes: stop, or read a "
-        "blank line in its place",
+        help="on malformed lines (wrong number of fields, invalid UTF-8, too long): stop, or treat them as blank",
     )
 
 
-ALIGNING_DEFAULT = (
-    f"{ALIGNING_MODEL}; {DEFAULT_MODEL} to translate, with another --reverse-model than {ALIGNING_REVERSE}, and with "
-    f"options of scores, layers, heads, null or a position; from en to de {ALIGNING_REVERSE} or en-de"
-)
+ALIGNING_DEFAULT = "a bundled model for the language pair, see `extract-align models`"
 """Which model a program that aligns takes, for its help."""
 
 
 def model_help(default: str) -> str:
     """Return the help of `--model`, which has this default."""
-    text = "a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name"
-    return f"{text} (default: {default}); `extract-align models describe` stores what its files do not say"
+    return f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {default})"
 
 
 @dataclass(frozen=True)
@@ -84,34 +74,24 @@ class ModelArgs:
     TITLE: ClassVar = "model"
 
     model: str | None = option(
-        "-m",
-        "--model",
-        metavar="MODEL",
-        short="bundled model, folder, checkpoint or hub name",
-        help=model_help(DEFAULT_MODEL),
+        "-m", metavar="MODEL", short="bundled model, folder, checkpoint or hub name", help=model_help(DEFAULT_MODEL)
     )
     source_lang: str | None = option(
-        "--source-lang",
         metavar="LANG",
         type=language_code,
         help="source language, as in dict.LANG.txt, or the Hugging Face model's own code, such as deu_Latn",
     )
-    target_lang: str | None = option("--target-lang", metavar="LANG", type=language_code, help="target language")
+    target_lang: str | None = option(metavar="LANG", type=language_code, help="target language")
     template: str | None = option(
-        "--template",
         metavar="TEMPLATE",
         help="prompt of a decoder-only model: chat, tower, alma, x-alma, eurollm, translategemma, or a text with "
-        "{source}, {source_lang}, {target_lang} and, if it is no message for the model's chat template, {target} at "
-        "its end (default: chat)",
+        "{source}, {source_lang}, {target_lang} and, if it is not a chat message, {target} at its end (default: chat)",
     )
     reverse_model: str | None = option(
-        "--reverse-model",
         metavar="MODEL",
         short="align in both directions, and symmetrise",
-        help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
-        "a checkpoint with its model.toml, or a Hugging Face name. A model of many languages may be given for both "
-        "directions: it is loaded once, and --source-lang and --target-lang are swapped. It is read at the layers and "
-        "heads that it stores, or else chooses",
+        help="model that translates target to source: align with both models and symmetrise. A multilingual model may "
+        "be given for both directions",
     )
 
 
@@ -121,31 +101,21 @@ class MethodArgs:
 
     TITLE: ClassVar = "method (Kobayashi et al., EMNLP 2020)"
 
-    score: Score = option(
-        "--score",
-        default="norm",
-        choices=get_args(Score),
-        help="attention weight, or norm of the attention-weighted vector",
-    )
+    score: Score = option(default="norm", help="attention weight, or norm of the attention-weighted vector")
     position: PositionChoice | None = option(
-        "--position",
-        choices=get_args(PositionChoice),
         short="input, output or both",
-        help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
-        "which is more accurate; input is the fastest; auto reads one alone if its links are clearly more consistent "
-        "(default: auto for decoder-only models, input for distilled ones, both for others)",
+        help="decoder step that stands for a target word: input (reads it; fastest), output (predicts it), both (most "
+        "accurate), auto (default: auto for decoder-only models, input for distilled ones, both for others)",
     )
     layer: tuple[int | Literal["auto"], ...] = option(
-        "--layer",
         default=("auto",),
         type=one_or_two(number_or("auto")),
         metavar="N[,N]",
         short="decoder layer (1 is the lowest), or auto",
-        help="decoder layer (1 is the lowest); 1,2 sets those of the input and the output position; auto: what the "
-        "model stores, or else chosen by lexical consistency on the first buffer of lines",
+        help="decoder layer (1 is the lowest), or two for the input and the output position; auto: as stored with the "
+        "model, else chosen by lexical consistency on the first lines",
     )
     head: tuple[Head | Literal["auto"], ...] = option(
-        "--head",
         default=("auto",),
         type=one_or_two(number_or("auto", "all")),
         metavar="N[,N]",
@@ -153,30 +123,22 @@ class MethodArgs:
         help="attention head (1 is the first), or all heads together; 1,all as for --layer",
     )
     null: Null | None = option(
-        "--null",
-        choices=get_args(Null),
-        help="eos: words that attend to the source's </s> most stay unaligned; mask: hide </s> from attention; "
-        "none: leave </s> out of the choice; with decoder-only models all but the source counts as </s> (default: mask "
-        "for these, else eos)",
+        help="eos: words that attend most to </s> stay unaligned; mask: hide </s> from attention; none: never align to "
+        "</s>. In decoder-only models everything outside the source counts as </s> (default: mask for these, else eos)"
     )
     threshold: float | None = option(
-        "--threshold",
         default=THRESHOLD,
         type=number_up_to(1, "none"),
         metavar="T",
-        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
-        "target word with its best source word",
+        help="link words with a soft score above T, from 0 to 1; none: link each target word to its best source word",
     )
     reader: str = option(
-        "--reader",
         default=AUTO,
         metavar="READER",
-        help="trained reader, which gives links their scores: a file (`extract-align train reader`), or a bundled "
-        "model, whose reader suits other models, too; none: soft scores; auto: reader.safetensors next to the model, "
-        "as bundled models have it, if the model is read as usual",
+        help="network that scores links: a file (`extract-align train reader`), the name of a bundled model, none, or "
+        "auto: reader.safetensors next to the model, unless other options say how the model is read",
     )
     symmetrize: str = option(
-        "--symmetrize",
         default=SOFT,
         choices=(SOFT, *METHODS, *DIRECTIONS),
         metavar="HOW",
@@ -197,16 +159,14 @@ class TranslateArgs:
     TITLE: ClassVar = "translation (by the model itself, which then aligns what it has written)"
 
     translate: bool = option(
-        "--translate",
         default=False,
         short="read source sentences and translate them",
         help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
     )
     beam: int = option(
-        "--beam", default=Search().beam, type=whole_number(1, MAX_BEAM), metavar="N", help="width of the beam search"
+        default=Search().beam, type=whole_number(1, MAX_BEAM), metavar="N", help="width of the beam search"
     )
     allow_unk: bool = option(
-        "--allow-unk",
         default=False,
         help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
     )
@@ -225,27 +185,21 @@ class OutputArgs:
 
     output: str | None = option(
         "-o",
-        "--output",
         metavar="FILE",
         short="write to FILE (default: stdout)",
         help="written whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
     )
     bad_lines_file: str | None = option(
-        "--bad-lines-file",
-        metavar="LIST",
-        help="with --bad-lines blank: list those lines, as file, line number and reason between TABs",
+        metavar="LIST", help="with --bad-lines blank: list those lines, as file, line number and reason between TABs"
     )
     resume: bool = option(
-        "--resume",
         default=False,
         short="resume an interrupted run",
-        help="with -o FILE: resume an interrupted run; the result is the same, byte for byte. Finished blocks are in "
-        "FILE.parts until the run is complete; remove this folder to start over. FILE.run.json records the run: "
-        "repeating the same command does nothing, and another existing FILE is refused",
+        help="with -o FILE: resume an interrupted run, to the same bytes. FILE.parts has the finished blocks; remove "
+        "this folder to start over. FILE.run.json records a complete run, which is not repeated",
     )
     format: str = option(
         "-f",
-        "--format",
         default="pharaoh",
         choices=OUTPUT_FORMATS,
         metavar="FORMAT",
@@ -260,12 +214,10 @@ class OutputArgs:
         help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
     words: str = option(
-        "--words",
         default="spaces",
         choices=CUTS,
-        help="unit of links: words between spaces; segmented: the same, but the model does not see the spaces next to "
-        "Chinese, Japanese or Thai; in text without spaces each character, each piece of the model, or a word of "
-        "ICU's dictionaries",
+        help="what counts as a word. spaces: what stands between spaces; segmented: the same, but hide spaces next to "
+        "Chinese, Japanese and Thai from the model; characters; pieces (subwords); icu (words of its dictionaries)",
     )
 
 
@@ -275,42 +227,36 @@ class RunArgs:
 
     TITLE: ClassVar = "running"
 
-    device: str = option("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to run the model")
+    device: str = option(default="auto", choices=("auto", "cpu", "cuda"), help="where to run the model")
     dtype: Dtype = option(
-        "--dtype",
         default="float32",
-        choices=DTYPES,
         help="precision of matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
     )
     threads: int | None = option(
-        "--threads",
         type=whole_number(1, MAX_THREADS),
         metavar="N",
         short="CPU threads",
         help="CPU threads in all (default: all cores, or as many as a container's CPU quota allows)",
     )
     batch_tokens: int | None = option(
-        "--batch-tokens",
         type=whole_number(1),
         metavar="N",
         help=f"pieces in a batch, padding included (default: {BATCH_TOKENS}, on a GPU {GPU_BATCH_TOKENS})",
     )
     buffer: int = option(
-        "--buffer",
         default=BUFFER,
         type=whole_number(1),
         metavar="N",
         help="lines read ahead and sorted by length; 1: every line at once",
     )
     workers: int | None = option(
-        "--workers",
         default=1,
         type=whole_number(1, MAX_THREADS),
         metavar="N",
         help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
         f"as many as threads; 1 on a GPU, at a keyboard, and with a --buffer under {SHARED_BUFFER})",
     )
-    quiet: bool = option("-q", "--quiet", default=False, help="nothing on stderr but warnings and errors")
+    quiet: bool = option("-q", default=False, help="nothing on stderr but warnings and errors")
 
 
 TABLES = ("text", "json", "tsv", "latex")
@@ -325,7 +271,6 @@ class TableArgs:
 
     format: str = option(
         "-f",
-        "--format",
         default="text",
         choices=TABLES,
         metavar="FORMAT",

@@ -13,7 +13,7 @@ from align.baselines.tools import TOOLS, describe_tool, open_run
 from align.cli.args import MethodArgs, ModelArgs, OutputArgs, RunArgs, TextArgs, read_input, with_lines
 from align.cli.common import Progress, open_output, run, write_alignments
 from align.cli.loading import Request, load_models
-from align.cli.options import add_group, new_parser, option, read_group
+from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.formats import WITH_WORDS
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
@@ -39,21 +39,19 @@ class BaselineArgs:
 
     TITLE: ClassVar = "tool"
 
-    tool: str = option(
+    tool: str = argument(
         choices=tuple(TOOLS),
         metavar="TOOL",
         help=f"{', '.join(TOOLS)}: run in both directions (giza is GIZA++ or MGIZA)",
     )
-    train_source: str | None = option("--train-source", metavar="FILE", help="train on this text, not on the input")
-    train_target: str | None = option("--train-target", metavar="FILE", help="requires --train-source")
+    train_source: str | None = option(metavar="FILE", help="train on this text, not on the input")
+    train_target: str | None = option(metavar="FILE", help="requires --train-source")
     pieces: str | None = option(
-        "--pieces",
         metavar="MODEL",
         help="cut both texts into the pieces that this translation model reads, instead of words; two words are linked "
         "if any of their pieces are. MODEL is a bundled model, a folder, a fairseq checkpoint or a Hugging Face name",
     )
     symmetrize: str = option(
-        "--symmetrize",
         default=DEFAULT_METHOD,
         choices=(*ALL_METHODS, MEAN, *DIRECTIONS),
         metavar="HOW",

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from align.cli.args import OutputArgs, RunArgs
 from align.cli.common import Progress, open_output, run, write_alignments
-from align.cli.options import add_group, new_parser, number_up_to, option, read_group
+from align.cli.options import add_group, argument, new_parser, number_up_to, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import show_value
 from align.core.symmetrize import DEFAULT_METHOD
@@ -52,7 +52,7 @@ class CombineArgs:
 
     TITLE: ClassVar = "links (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
 
-    files: Sequence[str] = option(
+    files: Sequence[str] = argument(
         default=(),
         nargs="+",
         metavar="FILE",
@@ -60,10 +60,9 @@ class CombineArgs:
         "symmetrised: forward links, then reverse links",
     )
     reverse_swapped: bool = option(
-        "--reverse-swapped", default=False, help="the second file has the target side first, as lilt's .reverse files"
+        default=False, help="the second file has the target side first, as lilt's .reverse files"
     )
     symmetrize: str = option(
-        "--symmetrize",
         default=DEFAULT_METHOD,
         choices=(*ALL_METHODS, MEAN),
         metavar="HOW",
@@ -72,14 +71,10 @@ class CombineArgs:
         "score count 1, and a file without links in a line does not count there",
     )
     threshold: float | None = option(
-        "--threshold", type=number_up_to(1), metavar="T", help=f"of the mean, from 0 to 1 (default: {THRESHOLD})"
+        type=number_up_to(1), metavar="T", help=f"of the mean, from 0 to 1 (default: {THRESHOLD})"
     )
     weights: tuple[float, ...] = option(
-        "--weights",
-        default=(),
-        type=read_weights,
-        metavar="W,W",
-        help="weight of each file in the mean (default: equal)",
+        default=(), type=read_weights, metavar="W,W", help="weight of each file in the mean (default: equal)"
     )
 
 

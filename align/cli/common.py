@@ -73,7 +73,7 @@ def run(
         return INTERRUPTED
     except BrokenPipeError:
         return CLOSED_PIPE
-    except (OSError, ValueError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
+    except (OSError, ValueError, ImportError, MemoryError, RuntimeError) as error:
         if (message := message_of(error, advice)) is None:
             raise
         say_error(program, message, error)
@@ -89,7 +89,7 @@ def message_of(error: Exception, advice: str) -> str | None:
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
     if isinstance(error, DataError):
         return error.told(with_options)
-    if isinstance(error, ValueError | ModuleNotFoundError):
+    if isinstance(error, ValueError | ImportError):
         return shorten(str(error), LONGEST_MESSAGE)
     return f"out of memory{advice and '; '}{advice}" if lacks_memory(error) else None
 

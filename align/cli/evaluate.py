@@ -6,12 +6,12 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from align.cli.args import TableArgs, TextArgs
 from align.cli.common import open_output, run, with_options
 from align.cli.gold_args import GoldArgs, LinkArgs
-from align.cli.options import add_group, new_parser, option, read_group, whole_number
+from align.cli.options import add_group, argument, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, TextWarning
@@ -50,40 +50,29 @@ class EvalArgs:
 
     TITLE: ClassVar = "evaluation"
 
-    hypotheses: Sequence[str] = option(
+    hypotheses: Sequence[str] = argument(
         default=(), nargs="+", metavar="HYP", help="links to judge, a file for each system"
     )
     without_gold: bool = option(
-        "--without-gold",
         default=False,
         help="compare with fast_align's links of -s and -t instead of gold, trained on these: a text of a thousand "
         "lines and more. The order of systems is similar to that of their error rates",
     )
     paired: Test | None = option(
-        "--paired",
-        choices=get_args(Test),
-        short="test all systems against the first",
-        help="test every system against the first one",
+        short="test all systems against the first", help="test every system against the first one"
     )
     samples: int = option(
-        "--samples",
-        default=SAMPLES,
-        type=whole_number(0),
-        metavar="N",
-        help="of the bootstrap or permutations; 0: none",
+        default=SAMPLES, type=whole_number(0), metavar="N", help="of the bootstrap or permutations; 0: none"
     )
-    seed: int = option("--seed", default=SEED, type=whole_number(0), metavar="N", help="of the samples")
-    per_sentence: bool = option(
-        "--per-sentence", default=False, help="a row for each sentence and system instead of the summary"
-    )
+    seed: int = option(default=SEED, type=whole_number(0), metavar="N", help="of the samples")
+    per_sentence: bool = option(default=False, help="a row for each sentence and system instead of the summary")
     errors: int | None = option(
-        "--errors",
         type=whole_number(1),
         metavar="N",
         short="show the N worst sentences of each system",
         help="the N sentences with the most errors of each system instead of the summary",
     )
-    brief: bool = option("-b", "--brief", default=False, help="the AER alone, a line for each system")
+    brief: bool = option("-b", default=False, help="the AER alone, a line for each system")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,6 @@ class EnsembleArgs:
     TITLE: ClassVar = "ensemble"
 
     ensemble: Sequence[str] = option(
-        "--ensemble",
         default=(),
         action="append",
         metavar="WITH",
@@ -100,7 +99,7 @@ SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Word alignments of translated sentences, out of a translation model's attention."
+    description = "Extract word alignments from the attention of a translation model."
     parser = new_parser(PROGRAM, description, EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs)

@@ -45,11 +45,10 @@ class GoldArgs:
     TITLE: ClassVar = "gold"
 
     gold: str | None = option(
-        "-g", "--gold", metavar="FILE", short="gold links", help="gold links; .gz, .xz and .zst are unpacked"
+        "-g", metavar="FILE", short="gold links", help="gold links; .gz, .xz and .zst are unpacked"
     )
-    gold_format: LinkOptions | None = option("--gold-format", type=link_options, metavar="FORMAT", help=FORMAT_HELP)
+    gold_format: LinkOptions | None = option(type=link_options, metavar="FORMAT", help=FORMAT_HELP)
     out_of_range: OutOfRange = option(
-        "--out-of-range",
         default="stop",
         choices=("stop", "ignore"),
         help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
@@ -68,9 +67,4 @@ class LinkArgs:
 
     TITLE: ClassVar = "links"
 
-    hyp_format: LinkOptions | None = option(
-        "--hyp-format",
-        type=link_options,
-        metavar="FORMAT",
-        help="of the links, as --gold-format",
-    )
+    hyp_format: LinkOptions | None = option(type=link_options, metavar="FORMAT", help="of the links, as --gold-format")

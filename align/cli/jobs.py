@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import FAILED, Progress, message_of, run, say_error
 from align.cli.loading import Request, describe_choices, first_step, load_aligner, read_request, settings_of
-from align.cli.options import add_group, new_parser, option, read_group
+from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
 from align.core.types import Choice
@@ -71,14 +71,13 @@ class FileArgs:
 
     TITLE: ClassVar = "files"
 
-    input: Sequence[str] = option(
+    input: Sequence[str] = argument(
         nargs="+",
         metavar="FILE",
         help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
         "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
     )
     columns: tuple[str, ...] = option(
-        "--columns",
         default=(),
         type=column_names,
         metavar="NAME,NAME[,ID]",
@@ -88,30 +87,26 @@ class FileArgs:
     )
     output: str = option(
         "-o",
-        "--output",
         required=True,
         metavar="DIR",
         short="folder for the results",
         help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
     )
     links: str = option(
-        "--links",
         default=LINKS[0],
         choices=LINKS,
         help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
     )
     bad_lines: str = option(
-        "--bad-lines",
         default="stop",
         choices=("stop", "blank"),
         help="at a line or row that cannot be read: leave its file undone and continue with the next, or list it in "
         "DIR/_run/FILE.bad.jsonl and write no links",
     )
     part: tuple[int, int] | None = option(
-        "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
+        type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
     )
     engine: str = option(
-        "--engine",
         default=ENGINES[0],
         choices=ENGINES,
         help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "

@@ -163,19 +163,10 @@ def _load(
             too_long=request.too_long,
             workers=workers,
         )
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:  # such as a library that does not fit into memory
-        text = " ".join(str(error).split())
-        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
         raise ValueError(f"{shown}: out of memory while loading it: it needs more than is free") from None
-    except OSError as error:
-        if error.filename:
-            raise
-        raise ValueError(f"{shown}: cannot be read: {error.strerror or error}") from None
     if not run.quiet:
         recorder = aligner.forward.recorder
         reason = f" for {request.reason}" if request.reason else ""

@@ -12,7 +12,7 @@ from typing import ClassVar, get_args
 from align.cli.about import list_models
 from align.cli.args import ModelArgs
 from align.cli.common import open_output, run, say
-from align.cli.options import add_group, new_parser, option, read_group
+from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
@@ -43,16 +43,14 @@ class DescriptionArgs:
 
     TITLE: ClassVar = "description"
 
-    model: str = option(metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
-    case: str | None = option("--case", choices=CASES, help="whether the model reads lower-case text (default: keep)")
+    model: str = argument(metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
+    case: str | None = option(choices=CASES, help="whether the model reads lower-case text (default: keep)")
     tokenizer: str | None = option(
-        "--tokenizer",
         choices=tuple(TOKENIZERS),
         metavar="NAME",
         help=f"tokeniser of the training text: {', '.join(TOKENIZERS)} (default: none)",
     )
     subwords: str | None = option(
-        "--subwords",
         choices=tuple(SUBWORDS),
         help="how words are split; subword-nmt-vocabulary: pieces that the dictionary lacks are split further, as with "
         "subword-nmt's --vocabulary; none: lines consist of the model's pieces (default: by the files found)",
@@ -66,23 +64,20 @@ class DescriptionArgs:
         "copied into the model's folder",
     )
     dictionaries: Path | None = option(
-        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
+        metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
     )
     source_prefix: str | None = option(
-        "--source-prefix",
         metavar="TEXT",
         help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
     )
     source: str | None = option(
         "-s",
-        "--source",
         metavar="FILE",
         help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
         "by lexical consistency; every text is then read there, in a multilingual model every text of these languages",
     )
-    target: str | None = option("-t", "--target", metavar="FILE", help="target sentences")
+    target: str | None = option("-t", metavar="FILE", help="target sentences")
     heads: str | None = option(
-        "--heads",
         metavar="FILE",
         help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
         ".json: their token alignment scores for simultaneous translation, counted from 0",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from align.cli.parser import Parser
 from align.core.errors import shorten
@@ -21,18 +21,23 @@ MAX_THREADS = 1024
 
 
 def option(*flags: str, default: Any = None, short: str = "", **settings: Any) -> Any:
-    """Declare a field of a group, and the option that sets it.
+    """Declare a field of a group, and the option that sets it: `source_lang` is set by `--source-lang`.
 
     Args:
-        flags: names such as "-o" and "--output"; none for a positional argument.
+        flags: further names, such as "-o"; with a long one among them, the name of the field is none.
         default: value where the option is not given, and where a command does not offer it. A default of False makes
             it a switch.
         short: what `-h` says of it.
-        settings: arguments of argparse's `add_argument`.
+        settings: arguments of argparse's `add_argument`; the values of a Literal are its choices.
     """
     if default is False:
         settings["action"] = "store_true"
     return field(default=default, metadata={"flags": flags, "short": short, **settings})
+
+
+def argument(*, default: Any = None, **settings: Any) -> Any:
+    """Declare a field of a group, and the positional argument that sets it; see `option`."""
+    return field(default=default, metadata={"flags": None, "short": "", **settings})
 
 
 def add_group(
@@ -52,6 +57,7 @@ def add_group(
         without: names of fields not to offer.
         changes: by the names of fields: settings that differ in this command, such as `output={"required": True}`.
     """
+    hints = get_type_hints(kind)
     group = parser.add_argument_group(title or getattr(kind, "TITLE", ""))
     offered = [each for each in fields(kind) if each.metadata]
     if unknown := {*only, *without, *changes} - {each.name for each in offered}:
@@ -61,11 +67,17 @@ def add_group(
     for each in offered:
         default = [] if (each.metadata.get("action"), each.default) == ("append", ()) else each.default
         settings = {**each.metadata, "default": default, **changes.get(each.name, {})}
-        flags = settings.pop("flags")
         parser.short_texts[each.name] = settings.pop("short")
-        if flags:
-            settings["dest"] = each.name
-        group.add_argument(*(flags or [each.name]), **settings)
+        flags = settings.pop("flags")
+        if flags is None:
+            group.add_argument(each.name, **settings)
+            continue
+        if not any(flag.startswith("--") for flag in flags):
+            flags = (*flags, "--" + each.name.replace("_", "-"))
+        literals = [part for part in (hints[each.name], *get_args(hints[each.name])) if get_origin(part) is Literal]
+        if literals and "type" not in settings:
+            settings.setdefault("choices", get_args(literals[0]))
+        group.add_argument(*flags, dest=each.name, **settings)
 
 
 def read_group(kind: type[T], args: argparse.Namespace, **values: Any) -> T:

@@ -60,10 +60,9 @@ class ServiceArgs:
     TITLE: ClassVar = "service"
 
     host: str = option(
-        "--host", default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
+        default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
     )
     port: int = option(
-        "--port",
         default=8000,
         type=whole_number(0, 65_535),
         metavar="N",
@@ -71,13 +70,11 @@ class ServiceArgs:
         help="0: one that the system chooses",
     )
     token_file: str | None = option(
-        "--token-file",
         metavar="FILE",
         short="file with the token of requests",
         help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
     )
     allow_origin: Sequence[str] = option(
-        "--allow-origin",
         default=(),
         action="append",
         type=origin,
@@ -85,14 +82,12 @@ class ServiceArgs:
         help="a site whose pages may ask from a browser, as http://localhost:3000; may be given several times",
     )
     request_pairs: int = option(
-        "--request-pairs",
         default=1000,
         type=whole_number(1, MAX_PAIRS),
         metavar="N",
         help="the most pairs in a request; more is answered with status 413",
     )
     queue_pairs: int = option(
-        "--queue-pairs",
         default=4000,
         type=whole_number(1, MAX_PAIRS),
         metavar="N",

@@ -43,15 +43,11 @@ class SweepArgs:
     TITLE: ClassVar = "output"
 
     output: str | None = option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        short="file of integer counts",
-        help="integer counts of all settings, .tsv or .parquet",
+        "-o", metavar="FILE", short="file of integer counts", help="integer counts of all settings, .tsv or .parquet"
     )
-    per_sentence: bool = option("--per-sentence", default=False, help="with -o: a row for each sentence and setting")
+    per_sentence: bool = option(default=False, help="with -o: a row for each sentence and setting")
     plots: Path | None = option(
-        "--plots", metavar="PREFIX", type=file_prefix, help="draw heat maps: PREFIX.layers.png, .pdf and so on"
+        metavar="PREFIX", type=file_prefix, help="draw heat maps: PREFIX.layers.png, .pdf and so on"
     )
 
 

@@ -15,7 +15,16 @@ from typing import ClassVar
 
 from align.cli.args import RunArgs
 from align.cli.common import StatusLine, run, say
-from align.cli.options import add_group, language_code, new_parser, option, read_group, seed_number, whole_number
+from align.cli.options import (
+    add_group,
+    argument,
+    language_code,
+    new_parser,
+    option,
+    read_group,
+    seed_number,
+    whole_number,
+)
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
 from align.training.compat import check_installed
@@ -61,34 +70,29 @@ class TrainArgs:
 
     TITLE: ClassVar = "model"
 
-    folder: Path = option(
+    folder: Path = argument(
         metavar="FOLDER",
         type=Path,
         help="gets the model; with several seeds FOLDER/SEED; `extract-align train reader` trains something else, so a "
         "folder of this name is ./reader",
     )
     recipe: str = option(
-        "--recipe",
         default=DEFAULT_RECIPE,
         metavar="RECIPE",
         help=f"{' or '.join(sorted(bundled_recipes()))}, which are bundled, or a TOML file",
     )
     finetune_from: str | None = option(
-        "--finetune-from",
         metavar="MODEL",
         help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
         "another language, and gets new pieces",
     )
     minutes: int | None = option(
-        "--minutes",
         type=whole_number(1),
         metavar="N",
         help="train each model for at most N minutes: with all updates of the recipe, or a half, a quarter or less, "
         "as the recipe says how long they take; preparing the text and scoring the model come on top",
     )
-    seed: int | None = option(
-        "--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)"
-    )
+    seed: int | None = option(type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,14 @@ class BitextArgs:
 
     TITLE: ClassVar = "text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)"
 
-    source: Path = option("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
-    target: Path = option("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
-    source_lang: str = option("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")
-    target_lang: str = option("--target-lang", metavar="LANG", type=language_code, required=True, help="such as en")
+    source: Path = option("-s", metavar="FILE", type=Path, required=True, help="source sentences")
+    target: Path = option("-t", metavar="FILE", type=Path, required=True, help="their translations")
+    source_lang: str = option(metavar="LANG", type=language_code, required=True, help="such as de")
+    target_lang: str = option(metavar="LANG", type=language_code, required=True, help="such as en")
     valid_source: Path | None = option(
-        "--valid-source", metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
+        metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
     )
-    valid_target: Path | None = option("--valid-target", metavar="FILE", type=Path, help="requires --valid-source")
+    valid_target: Path | None = option(metavar="FILE", type=Path, help="requires --valid-source")
 
 
 def build_parser() -> Parser:
@@ -126,22 +130,8 @@ def build_command(name: str) -> Parser:
     return parser
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of `extract-align train`.
-
-    Attributes:
-        command: the command line, for the card.
-    """
-
-    args: TrainArgs
-    bitext: Bitext
-    run: RunArgs
-    command: str
-
-
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Parse and check the command line; invalid combinations of options exit with code 2."""
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[TrainArgs, Bitext, RunArgs, str]:
+    """Parse and check the command line, which is returned too, for the card."""
     args = parser.parse_command(arguments)
     if (args.valid_source is None) != (args.valid_target is None):
         parser.error("--valid-source and --valid-target go together")
@@ -153,7 +143,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         valid=(args.valid_source, args.valid_target) if args.valid_source else None,
     )
     command = shlex.join([*PROGRAM.split(), *parser.words])
-    return Options(read_group(TrainArgs, args), bitext, read_group(RunArgs, args), command)
+    return read_group(TrainArgs, args), bitext, read_group(RunArgs, args), command
 
 
 def tell(message: str) -> None:
@@ -161,56 +151,52 @@ def tell(message: str) -> None:
     say(f"{PROGRAM}: {message}")
 
 
-def train_all(options: Options) -> None:
-    """Train a model for each seed."""
+def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) -> None:
+    """Prepare the text once, then train a model for each seed."""
     from align.models.load import pick_device
 
     for module in NEEDED:  # before there is anything to say: a signal during an import ends the program at once
         import_module(module)
     check_installed()
-    recipe = read_recipe(options.args.recipe)
-    machine = Machine(pick_device(options.run.device), options.run.threads or os.cpu_count() or 1)
-    seeds = recipe.seeds if options.args.seed is None else (options.args.seed,)
-    folders = {
-        seed: options.args.folder / str(seed) if len(recipe.seeds) > 1 else options.args.folder for seed in seeds
-    }
-    with locked_folder(options.args.folder):
-        if not (options.args.folder / "work").exists():
+    recipe = read_recipe(args.recipe)
+    machine = Machine(pick_device(run_args.device), run_args.threads or os.cpu_count() or 1)
+    seeds = recipe.seeds if args.seed is None else (args.seed,)
+    folders = {seed: args.folder / str(seed) if len(recipe.seeds) > 1 else args.folder for seed in seeds}
+    with locked_folder(args.folder):
+        if not (args.folder / "work").exists():
             names = [CHECKPOINT, "README.md", "model.toml", "training.tsv"]
-            names += [name for lang in options.bitext.languages for name in (f"dict.{lang}.txt", f"{lang}.spm")]
+            names += [name for lang in bitext.languages for name in (f"dict.{lang}.txt", f"{lang}.spm")]
             for folder in folders.values():
                 refuse_files(folder, names)
-        prepare_and_train(options, recipe, machine, folders)
+        prepare_and_train(args, bitext, command, recipe, machine, folders)
 
 
-def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, folders: Mapping[int, Path]) -> None:
-    """Prepare the text once, then train a model for each seed."""
+def prepare_and_train(
+    args: TrainArgs, bitext: Bitext, command: str, recipe: Recipe, machine: Machine, folders: Mapping[int, Path]
+) -> None:
+    """Prepare the text and train; `folders` are those of each seed's model."""
     from align.training.begin import find_start
 
-    languages, work = options.bitext.languages, options.args.folder / "work"
-    if options.args.minutes:
-        updates = updates_within(recipe, options.args.minutes, machine)
-        tell(
-            f"{options.args.minutes} min: {updates:,} of {read_count(recipe.fairseq, 'max-update'):,.0f} updates of "
-            f"recipe {recipe.name}"
-        )
-        recipe = shorten_recipe(recipe, updates, options.args.minutes)
-    start = find_start(options.args.finetune_from, languages, recipe.text) if options.args.finetune_from else None
+    languages, work = bitext.languages, args.folder / "work"
+    if args.minutes:
+        updates = updates_within(recipe, args.minutes, machine)
+        of_recipe = f"{read_count(recipe.fairseq, 'max-update'):,.0f} updates of recipe {recipe.name}"
+        tell(f"{args.minutes} min: {updates:,} of {of_recipe}")
+        recipe = shorten_recipe(recipe, updates, args.minutes)
+    start = find_start(args.finetune_from, languages, recipe.text) if args.finetune_from else None
     for old, language in zip(start.languages if start else languages, languages, strict=True):
         if old != language:
-            tell(f"{options.args.finetune_from} has {old}, not {language}, which gets new pieces and word vectors")
-    prepared = prepare(options.bitext, recipe, work, tell, start)
-    tell(
-        f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
-        + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
-    )
+            tell(f"{args.finetune_from} has {old}, not {language}, which gets new pieces and word vectors")
+    prepared = prepare(bitext, recipe, work, tell, start)
+    dropped = ", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items()))
+    tell(f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: {dropped or 'none'}")
     for seed, folder in folders.items():
         run_folder = work / f"seed{seed}"
         with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
             train(work / "bin", languages, recipe, seed, run_folder, machine, tell, status.show, start)
         if not is_current(folder / CHECKPOINT, run_folder / "checkpoint_last.pt"):
             about = start.describe() if start else ""
-            finish(folder, run_folder, prepared, languages, recipe, seed, machine, options.command, about)
+            finish(folder, run_folder, prepared, languages, recipe, seed, machine, command, about)
         tell(f"{folder} is ready: extract-align -m {folder}")
 
 
@@ -257,6 +243,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = read_options(build_parser(), words)
     return run(
         PROGRAM,
-        lambda: train_all(options),
+        lambda: train_all(*options),
         so_far=lambda error: "" if isinstance(error, Exception) else "; the same command goes on",
     )

@@ -43,15 +43,10 @@ class TrainingArgs:
     TITLE: ClassVar = "training"
 
     links: str = option(
-        "--links",
-        metavar="FILE",
-        required=True,
-        help="links to learn from, a line for each pair: 0-0:0.93 1-2:0.08, or 0-0 1-2",
+        metavar="FILE", required=True, help="links to learn from, a line for each pair: 0-0:0.93 1-2:0.08, or 0-0 1-2"
     )
-    output: str | None = option(
-        "-o", "--output", metavar="FILE", help=f"the reader (default: {READER} next to the model)"
-    )
-    seed: int = option("--seed", default=1, type=whole_number(0), metavar="N", help="of weights and order")
+    output: str | None = option("-o", metavar="FILE", help=f"the reader (default: {READER} next to the model)")
+    seed: int = option(default=1, type=whole_number(0), metavar="N", help="of weights and order")
 
 
 def build_parser() -> Parser:

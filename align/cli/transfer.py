@@ -123,7 +123,6 @@ class TransferArgs:
     """Tags or labels, what to do with them, where the source and the links are, and lists of tags."""
 
     tags: str | None = option(
-        "--tags",
         choices=TAGS,
         metavar="KIND",
         short="xml, html, placeholders, bio, conll or spans",
@@ -133,33 +132,27 @@ class TransferArgs:
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     placeholder: re.Pattern[str] | None = option(
-        "--placeholder",
         type=_pattern,
         metavar="REGEX",
         help="what else is a placeholder, as a regular expression of Python: r'\\[id[0-9]+\\]'",
     )
     repair: bool = option(
-        "--repair",
         default=False,
         help="the target comes from a translator that loses or damages tags: remove those that the source does not "
         "have, write damaged ones as in the source, and put in the missing ones",
     )
     split: bool = option(
-        "--split",
-        default=False,
-        help="a tag may come more than once, around all words that are linked to its own",
+        default=False, help="a tag may come more than once, around all words that are linked to its own"
     )
     column: str = option(
-        "--column",
         default=ENTITY,
         type=_column,
         metavar="NAME",
         help="column of CoNLL-U: NER, which is labels B-X, I-X and O of the key NER in MISC (default); or LEMMA, UPOS, "
         "XPOS, FEATS, DEPREL or MISC:KEY, which have one label for each word",
     )
-    strip: bool = option("--strip", default=False, help="write the source without tags; read no target")
+    strip: bool = option(default=False, help="write the source without tags; read no target")
     keep: tuple[str, ...] = option(
-        "--keep",
         default=KEEP,
         type=_names,
         metavar="NAMES",
@@ -167,34 +160,27 @@ class TransferArgs:
         'class="notranslate", addresses, paths and placeholders of templates',
     )
     attributes: tuple[str, ...] = option(
-        "--attributes",
         default=(),
         type=_names,
         metavar="NAMES",
         help="attributes whose values are text, such as alt,title,placeholder (default: none)",
     )
     html_file: str | None = option(
-        "--html-file",
         metavar="FILE",
         help="a whole page in place of -s: the text of each block is a sentence or several. --strip writes a line for "
         "each block, and -t reads such lines",
     )
     links: str | None = option(
-        "--links",
         metavar="FILE",
         short="use these links instead of a model",
         help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with "
         "--print-scores. Without it a model aligns the lines",
     )
     report: str | None = option(
-        "--report",
-        metavar="FILE",
-        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
+        metavar="FILE", help="a JSON line for each line: where each tag was put, how surely, and what is odd"
     )
     review: str | None = option(
-        "--review",
-        metavar="FILE",
-        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
+        metavar="FILE", help="doubtful lines, with TABs between number, confidence, remarks, source and output"
     )
 
 

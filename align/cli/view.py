@@ -12,7 +12,7 @@ from align.cli.common import open_output, run, say
 from align.cli.evaluate import short_names
 from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.loading import Request, load_models
-from align.cli.options import add_group, new_parser, option, read_group
+from align.cli.options import add_group, argument, new_parser, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, Position
@@ -39,7 +39,7 @@ class ViewArgs:
 
     TITLE: ClassVar = "links"
 
-    hypotheses: Sequence[str] = option(
+    hypotheses: Sequence[str] = argument(
         default=(), nargs="+", metavar="LINKS", help="links to show, a file for each system"
     )
 

@@ -59,8 +59,8 @@ def read_scored(lines: Iterable[str], name: str) -> Iterator[MeanScores]:
     for number, line in enumerate(lines, 1):
         try:
             scores = parse_scored(line)
+            if any(score > 1 for score in scores.values()):
+                raise ValueError("a score above 1")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=number) from None
-        if any(score > 1 for score in scores.values()):
-            raise LinksError("a score above 1", file=name, line=number)
         yield scores

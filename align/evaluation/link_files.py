@@ -214,11 +214,9 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
-    """Return all links of a file as (source, target) from 0."""
-    renumbered = []
-    for line, pair in zip(file.lines, file.pairs, strict=True):
-        try:
-            renumbered.append(Gold(*(renumber(links, base, swapped) for links in (pair.sure, pair.possible))))
-        except ValueError as error:
-            raise LinksError(str(error), file=file.name, line=line) from None
-    return renumbered
+    """Return all links of a file as (source, target) from 0; an index below the base is an error with its line."""
+
+    def renumbered(pair: Gold) -> Gold:
+        return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
+
+    return [at_line(file.name, line, renumbered, pair) for line, pair in zip(file.lines, file.pairs, strict=True)]

@@ -83,7 +83,13 @@ def sweep(
     aligner: Aligner, pairs: Iterable[Pair], gold: Sequence[Gold] | None = None, reverse: Aligner | None = None
 ) -> Sweep:
     """Link a text in every setting, in one pass, and count."""
-    tally = _Tally(aligner, gold, reverse)
+    cells, reverse_cells = all_cells(aligner.forward.recorder), all_cells(reverse.forward.recorder) if reverse else []
+    shape = (len(SCORES), len(POSITIONS), len(cells))
+    counts: list[NDArray[np.int64]] = []
+    null, norms, pieces = np.zeros(shape, dtype=np.int64), np.zeros(shape[1:]), 0
+    words = LinkedWords(shape)
+    agreement = _Agreement(len(cells), len(reverse_cells))
+    number = skipped = target_words = choosing = 0
     checked = False
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
         encoded = _encode(aligner, chunk, check=not checked)
@@ -92,57 +98,36 @@ def sweep(
         linked_back = link_all(reverse, _encode(reverse, swapped, check=not checked)) if reverse else None
         checked = checked or any(item.pieces for item in encoded)
         for pair, links in zip(chunk, linked, strict=True):
-            tally.add(pair, links, next(linked_back) if linked_back else None)
-    return tally.result()
-
-
-class _Tally:
-    """Accumulates sums over a text for all settings; see `Sweep`."""
-
-    def __init__(self, aligner: Aligner, gold: Sequence[Gold] | None, reverse: Aligner | None) -> None:
-        self._cells = all_cells(aligner.forward.recorder)
-        self._reverse_cells = all_cells(reverse.forward.recorder) if reverse else []
-        self._gold = gold
-        self._shape = (len(SCORES), len(POSITIONS), len(self._cells))
-        self._counts: list[NDArray[np.int64]] = []
-        self._null = np.zeros(self._shape, dtype=np.int64)
-        self._norms, self._pieces = np.zeros(self._shape[1:]), 0
-        self._words = LinkedWords(self._shape)
-        self._agreement = _Agreement(len(self._cells), len(self._reverse_cells))
-        self._pairs = self._skipped = self._target_words = self._choosing = 0
-
-    def add(self, pair: Pair, links: CellLinks | None, reverse: CellLinks | None) -> None:
-        if self._gold is not None and self._pairs < len(self._gold):
-            self._counts.append(_count(links, self._gold[self._pairs], self._shape))
-        self._pairs += 1
-        if links is None:
-            self._skipped += not pair.blank
-            return
-        self._target_words += len(pair.target)
-        self._null += (links.words < 0).sum(-1)
-        self._norms += links.norms
-        self._pieces += links.pieces
-        if self._choosing < CHOOSING_PAIRS:
-            self._words.add(pair, links.words)
-            self._choosing += 1
-        if reverse is not None:
-            self._agreement.add(links, reverse)
-
-    def result(self) -> Sweep:
-        if self._gold is not None and self._pairs != len(self._gold):
-            raise ValueError(f"the text has {self._pairs:,} sentence pairs, the gold {len(self._gold):,}")
-        return Sweep(
-            cells=self._cells,
-            reverse_cells=self._reverse_cells,
-            counts=None if self._gold is None else np.array(self._counts).reshape(-1, *self._shape, 4),
-            target_words=self._target_words,
-            null=self._null,
-            norm=self._norms / max(1, self._pieces),
-            consistency=self._words.consistency(),
-            dice=self._agreement.dice(),
-            pairs=self._pairs,
-            skipped=self._skipped,
-        )
+            back = next(linked_back) if linked_back else None
+            if gold is not None and number < len(gold):
+                counts.append(_count(links, gold[number], shape))
+            number += 1
+            if links is None:
+                skipped += not pair.blank
+                continue
+            target_words += len(pair.target)
+            null += (links.words < 0).sum(-1)
+            norms += links.norms
+            pieces += links.pieces
+            if choosing < CHOOSING_PAIRS:
+                words.add(pair, links.words)
+                choosing += 1
+            if back is not None:
+                agreement.add(links, back)
+    if gold is not None and number != len(gold):
+        raise ValueError(f"the text has {number:,} sentence pairs, the gold {len(gold):,}")
+    return Sweep(
+        cells=cells,
+        reverse_cells=reverse_cells,
+        counts=None if gold is None else np.array(counts).reshape(-1, *shape, 4),
+        target_words=target_words,
+        null=null,
+        norm=norms / max(1, pieces),
+        consistency=words.consistency(),
+        dice=agreement.dice(),
+        pairs=number,
+        skipped=skipped,
+    )
 
 
 def _count(links: CellLinks | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -74,16 +74,6 @@ def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable
     return marked
 
 
-class _Style(NamedTuple):
-    """Style of values in a format: text, the minus sign, the separator of an interval's ends, and the best."""
-
-    escape: Callable[[str], str]
-    minus: str
-    to: str
-    best: str
-    thousands: bool = True
-
-
 LATEX_SIGNS: dict[str, str | int | None] = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
@@ -96,9 +86,10 @@ def _escape_latex(text: str) -> str:
     return text.translate(str.maketrans(LATEX_SIGNS)).replace("--", "-{}-")
 
 
-TEXT = _Style(str, "-", "–", "*{}")
-TSV = _Style(str, "-", " to ", "{}", thousands=False)
-LATEX = _Style(_escape_latex, "$-$", "--", r"\textbf{{{}}}")
+TO = {"text": "–", "tsv": " to ", "latex": "--"}
+"""Between the ends of an interval, by format."""
+
+BEST = {"text": "*{}", "tsv": "{}", "latex": r"\textbf{{{}}}"}
 
 
 def _rounded(value: Value, column: Column) -> Any:
@@ -109,42 +100,30 @@ def _rounded(value: Value, column: Column) -> Any:
     return round(float(value), column.digits) + 0.0
 
 
-def _write(value: Value, column: Column, style: _Style) -> str:
+def _write(value: Value, column: Column, format: str) -> str:
+    """Return a value as text, TSV or LaTeX has it."""
     if value is None or value != value:
         return "n/a"
     if isinstance(value, str):
-        return style.escape(printable(value))
+        return _escape_latex(printable(value)) if format == "latex" else printable(value)
     if isinstance(value, Best):
-        return style.best.format(_write(value.value, column, style))
+        return BEST[format].format(_write(value.value, column, format))
     if isinstance(value, Interval):
-        return style.to.join(_write(end, column, style) for end in value)
+        return TO[format].join(_write(end, column, format) for end in value)
     if column.digits is not None:
         written = f"{_rounded(value, column):.{column.digits}f}"
     else:
-        written = f"{value:,}" if isinstance(value, int) and style.thousands else str(value)
-    return written.replace("-", style.minus)
+        written = f"{value:,}" if isinstance(value, int) and format != "tsv" else str(value)
+    return written.replace("-", "$-$") if format == "latex" else written
 
 
-def _cells(columns: Sequence[Column], rows: Rows, style: _Style) -> list[list[str]]:
-    return [[_write(row[column.key], column, style) for column in columns] for row in rows]
+def _cells(columns: Sequence[Column], rows: Rows, format: str) -> list[list[str]]:
+    return [[_write(row[column.key], column, format) for column in columns] for row in rows]
 
 
 def _are_words(columns: Sequence[Column], rows: Rows) -> list[bool]:
     """Tell which columns are left-aligned and may be folded; numbers are right-aligned."""
     return [all(isinstance(row[column.key], str) for row in rows) for column in columns]
-
-
-def _tabulate(lines: Sequence[Sequence[str]], words: Sequence[bool], style: Any, **more: Any) -> str:
-    from tabulate import tabulate
-
-    table: str = tabulate(
-        lines,
-        tablefmt=style,
-        disable_numparse=True,
-        colalign=["left" if left else "right" for left in words],
-        **more,
-    )
-    return table
 
 
 def as_text(
@@ -154,13 +133,20 @@ def as_text(
 
     Unless `wide` is set, the table fits a terminal: columns that are not essential are omitted, and words folded.
     """
+    from tabulate import tabulate
+
     columns = [column for column in columns if wide or not column.wide]
     words = _are_words(columns, rows)
-    lines = [[column.head for column in columns], *_cells(columns, rows, TEXT)]
+    lines = [[column.head for column in columns], *_cells(columns, rows, "text")]
     if not wide:
         lines = _fold(lines, words)
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    table = _tabulate([lines[0], ["-" * width for width in widths], *lines[1:]], words, "plain")
+    table = tabulate(
+        [lines[0], ["-" * width for width in widths], *lines[1:]],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["left" if left else "right" for left in words],
+    )
     return "\n".join((table, *notes, *([signature] if signature else [])))
 
 
@@ -205,35 +191,18 @@ def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequen
 
 def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
     """Return the signature and notes after `#`, a line of keys, and the rows; undefined values are `n/a`."""
-    lines = [[column.key for column in columns], *_cells(columns, rows, TSV)]
+    lines = [[column.key for column in columns], *_cells(columns, rows, "tsv")]
     return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
-
-
-def _booktabs() -> Any:
-    """Return the lines of the booktabs package, as tabulate describes them."""
-    from tabulate import DataRow, Line, TableFormat
-
-    row = DataRow("", "&", "\\\\")
-    return TableFormat(
-        lineabove=Line("\\toprule", "", "", ""),
-        linebelowheader=Line("\\midrule", "", "", ""),
-        linebetweenrows=None,
-        linebelow=Line("\\bottomrule", "", "", ""),
-        headerrow=row,
-        datarow=row,
-        padding=1,
-        with_header_hide=None,
-    )
 
 
 def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
     """Return a `tabular` for the booktabs package, the best numbers in bold, signature and notes as comments."""
-    words = _are_words(columns, rows)
-    heads = [_escape_latex(column.head) for column in columns]
     comments = [f"% {comment}" for comment in (signature, *notes, "needs \\usepackage{booktabs}")]
-    begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in words)}}}"
-    table = _tabulate(_cells(columns, rows, LATEX), words, _booktabs(), headers=heads)
-    return "\n".join((*comments, begin, table, "\\end{tabular}"))
+    begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in _are_words(columns, rows))}}}"
+    heads = [_escape_latex(column.head) for column in columns]
+    head, *lines = (" & ".join(cells) + r" \\" for cells in (heads, *_cells(columns, rows, "latex")))
+    lines = [begin, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
+    return "\n".join((*comments, *lines))
 
 
 TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -78,35 +76,41 @@ def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
 def rule_table(
     swept: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
 ) -> tuple[list[Column], Rows]:
-    """Return the choice of each rule, whether it used gold, and its AER."""
+    """Return the choice of each rule, whether it used gold, and its AER.
+
+    The ends of an interval have a column each for programs (`in_columns`), and share one for people.
+    """
     gold, back = swept.counts is not None, bool(swept.reverse_cells)
     columns = [Column(key, key, wide=key == "chosen") for key in ("position", "score", "rule", "chosen")]
     columns += [Column("layer", "layer"), Column("head", "head")]
     columns.append(Column("consistency", "consistency", 2, wide=gold or back))
-    if back:
-        columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3, wide=gold)]
+    columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3, wide=gold)] if back else []
     if gold:
-        columns.append(Column("aer", "AER", 2))
-    if gold and in_columns:
-        columns += [Column("aer_low", "", 2), Column("aer_high", "", 2)]
-    elif gold:
-        columns.append(Column("interval", "95 % CI", 2, wide=back))
+        ends = [Column("aer_low", "", 2), Column("aer_high", "", 2)]
+        columns += [Column("aer", "AER", 2), *(ends if in_columns else [Column("interval", "95 % CI", 2, wide=back)])]
     rows = []
     for choice in apply_rules(swept):
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
         cell = swept.cells[choice.cell]
-        row: dict[str, Value] = {"position": choice.position, "score": choice.score}
-        row |= {"rule": choice.rule, "chosen": "with gold" if choice.gold else "without gold"}
-        row |= {"layer": cell.layer, "head": str(cell.head), "reverse": "", "dice": None}
-        row["consistency"] = float(swept.consistency[s, p, choice.cell])
+        row: dict[str, Value] = {
+            "position": choice.position,
+            "score": choice.score,
+            "rule": choice.rule,
+            "chosen": "with gold" if choice.gold else "without gold",
+            "layer": cell.layer,
+            "head": str(cell.head),
+            "consistency": float(swept.consistency[s, p, choice.cell]),
+            "reverse": "",
+            "dice": None,
+        }
         if choice.reverse_cell is not None:
             reverse = swept.reverse_cells[choice.reverse_cell]
-            row |= {"reverse": f"{reverse.layer}, {reverse.head}"}
-            row |= {"dice": float(swept.dice[s, p, choice.cell, choice.reverse_cell])}
+            row["reverse"] = f"{reverse.layer}, {reverse.head}"
+            row["dice"] = float(swept.dice[s, p, choice.cell, choice.reverse_cell])
         if swept.counts is not None:
-            rate = estimate(swept.counts[:, s, p, choice.cell], samples=samples, seed=seed)
-            row |= dict(zip(("aer", "aer_low", "aer_high"), map(percent, rate), strict=True))
-            row["interval"] = interval(*map(percent, rate[1:]))
+            rate = list(map(percent, estimate(swept.counts[:, s, p, choice.cell], samples=samples, seed=seed)))
+            row |= dict(zip(("aer", "aer_low", "aer_high"), rate, strict=True))
+            row["interval"] = interval(*rate[1:])
         rows.append(row)
     return columns, rows
 
@@ -157,12 +161,8 @@ def write_counts(swept: Sweep, out: BinaryIO, path: str, per_sentence: bool, sig
         table = pyarrow.Table.from_pylist(rows)
         pyarrow.parquet.write_table(table.replace_schema_metadata({"signature": sign}), out)
         return
-    text = io.StringIO()
-    print(f"# {sign}", file=text)
-    writer = csv.DictWriter(text, list(rows[0]), delimiter="\t", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    out.write(text.getvalue().encode())
+    lines = [f"# {sign}", "\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+    out.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def report(
@@ -175,25 +175,10 @@ def report(
     seed: int = SEED,
     write: Callable[[str], str] = with_arguments,
 ) -> str:
-    """Return all tables, followed by the best settings and the signature."""
+    """Return all tables, followed by the best settings and the signature; `wide` text does not fit a terminal."""
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
-    tables = {
-        "cells": cell_table(swept, complete, named=for_programs),
-        "norms": norm_table(swept, complete),
-        "rules": rule_table(swept, samples, seed, in_columns=for_programs),
-    }
+    mark = {"text": "*", "tsv": "best"}.get(format, "bold")
     best = list(best_of_all(swept, write))
-    notes = _notes(swept, {"text": "*", "tsv": "best"}.get(format, "bold"))
-    if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
-        notes["cells"].append(f"each head by itself: {write('‹wide›')}")
-    notes["rules"] += best
-    noted = {name: Table(*table, notes.get(name, ())) for name, table in tables.items()}
-    return write_tables(noted, sign, format=format, wide=wide, more={"best": best})
-
-
-def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
-    """Return the notes of each table; `mark` describes how the best cells are marked."""
-    null = "NULL: target words for which </s> wins, by all heads together"
     rules = ["layers: all heads of each together; heads: single heads too"]
     if swept.pairs - swept.skipped < MIN_PAIRS:
         rules.append(f"under {MIN_PAIRS} pairs: too few to choose by; aligners take the model's own calibration")
@@ -204,7 +189,15 @@ def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
     else:
         cells = [f"AER; {mark}: the lowest of its position and score, chosen WITH gold"]
         rules.append("AER: of this direction's links; what has the lowest is chosen WITH gold")
-    return {"cells": [*cells, null], "norms": ["mean norm, </s> included"], "rules": rules}
+    cells.append("NULL: target words for which </s> wins, by all heads together")
+    if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
+        cells.append(f"each head by itself: {write('‹wide›')}")
+    tables = {
+        "cells": Table(*cell_table(swept, complete, named=for_programs), cells),
+        "norms": Table(*norm_table(swept, complete), ["mean norm, </s> included"]),
+        "rules": Table(*rule_table(swept, samples, seed, in_columns=for_programs), [*rules, *best]),
+    }
+    return write_tables(tables, sign, format=format, wide=wide, more={"best": best})
 
 
 def values_of(swept: Sweep) -> tuple[NDArray[np.float64], str]:

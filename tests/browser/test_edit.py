@@ -9,7 +9,7 @@ import pytest
 
 from align.cli import evaluate
 from align.view.page import make_page
-from tests.browser.toy_page import ONE, TEXT, TWO, Visit, numbers, system
+from tests.browser.toy_page import ONE, TEXT, TWO, Visit, system
 
 SIGNS = """nodes => Object.fromEntries(nodes.flatMap(node => {
     const sign = node.querySelector('.sign');
@@ -75,25 +75,6 @@ def test_keys(page: Any) -> None:
     assert page.inner_text("#progress").startswith("3 of 3 sentences looked at. There are changes")
     press(page, "e")
     assert focused(page) == "pair-3"
-
-
-def test_undo(page: Any) -> None:
-    before = cells(page)
-    assert page.is_disabled("#undo")
-    press(page, "Delete", "s", "p", "Enter", "p")
-    page.fill("#find", "Tag")  # the changed sentences are out of sight
-    press(page, "Escape", "Control+z")
-    assert page.inner_text("#edited h2") == "2"
-    assert numbers(page) == ["1", "2", "3"]
-    assert cells(page) == {"0-0": "sure", "1-2": "sure"}
-    page.click("#undo")
-    assert (cells(page)["1-2"], page.inner_text("#edited h2"), focused(page)) == ("sure", "1", "1-2")
-    press(page, "u")
-    assert "1-2" not in cells(page)
-    press(page, "u", "u")
-    assert cells(page) == before
-    assert page.is_disabled("#undo")
-    assert not asks_before_leaving(page)
 
 
 def test_possible_links_of_a_system_stay_possible(visit: Visit) -> None:

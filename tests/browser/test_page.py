@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from align.core.types import Cell, Pair
-from align.evaluation.link_formats import make_gold, parse_pharaoh
+from align.core.types import Cell
 from align.view.page import Attention, make_page
-from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, system, words
+from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers
 
 
 @pytest.fixture
@@ -34,21 +32,6 @@ def test_the_first_screen_has_links(visit: Visit) -> None:
     page = visit(make_page(TEXT, [ONE, TWO], GOLD))
     assert [[*panel] for panel in lines(page, 3)] == [["0-0", "1-1"]] * 3
     assert page.locator("#pair-3 .curve").first.is_visible()
-
-
-def test_pointing_at_a_word_draws_its_links_in_every_panel(page: Any) -> None:
-    assert lines(page, 1) == [{}, {}, {}]
-    words(page, 1, 1).nth(1).hover()  # Haus
-    assert lines(page, 1) == [{"1-1": "sure"}, {"1-1": "found", "1-2": "wrong"}, {"1-1": "found"}]
-    words(page, 1, 2).nth(4 + 2).hover()  # is
-    assert lines(page, 1) == [
-        {"2-2": "sure", "3-2": "maybe"},
-        {"1-2": "wrong", "2-2": "missing", "3-2": "left"},
-        {"2-2": "found", "3-2": "left"},
-    ]
-    assert page.locator("#pair-1 .panel").nth(1).locator(".linked").all_inner_texts() == ["Haus", "ist", "alt"]
-    page.mouse.move(5, 5)
-    assert lines(page, 1) == [{}, {}, {}]
 
 
 def test_filters_and_order(page: Any) -> None:
@@ -123,20 +106,6 @@ def test_keys(page: Any) -> None:
     assert not page.locator("#help").is_visible()
 
 
-def test_a_matrix_shows_what_each_cell_is(page: Any) -> None:
-    page.check("#matrix")
-    assert page.locator("#pair-1 .sentence").all_inner_texts() == ["Das Haus ist alt", "The house is old"]
-    table = page.locator("#pair-1 .panel").nth(1).locator(".grid")
-    read = "nodes => Object.fromEntries(nodes.map(node => [node.closest('td').dataset.cell, node.classList[1]]))"
-    assert table.locator(".sign").evaluate_all(read) == {
-        **{"0-0": "found", "1-1": "found", "1-2": "wrong", "3-3": "possible", "2-2": "missing", "3-2": "left"}
-    }
-    table.locator('td[data-cell="1-1"]').hover()
-    readings = page.locator("#pair-1 .reading")
-    assert readings.all_inner_texts() == ["Haus – house sure, in gold", "Haus – house found 0.75", "Haus – house found"]
-    assert table.locator("th.active").all_inner_texts() == ["house", "Haus"]
-
-
 def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     """Shares count on in each pair, so that a number out of place is another number."""
     cells = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1)]
@@ -167,21 +136,3 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     assert page.inner_text("#about") == "3 sentence pairs · attention of toy, output position"
     page.uncheck("#attention")
     assert page.locator(".attention").count() == 0
-
-
-def test_2000_sentences_open_at_once(visit: Visit) -> None:
-    """Only what is near the window is drawn. The time is shown by `pytest -s`; a loaded machine may take any."""
-    text = [Pair(tuple(f"s{n}" for n in range(25)), tuple(f"t{n}" for n in range(25)), m) for m in range(1, 2001)]
-    links = " ".join(f"{n}-{n}" for n in range(25))
-    systems = [system(name, *[links] * 2000) for name in ("one", "two", "three")]
-    html = make_page(text, systems, [make_gold(parse_pharaoh(links))] * 2000)
-    start = time.monotonic()
-    page = visit(html)
-    page.locator("#pair-1 .word").first.wait_for()
-    seconds = time.monotonic() - start
-    print(f"2,000 sentences, {len(html) / 1e6:.1f} MB: {seconds:.2f} s")
-    assert page.locator(".card").count() == 2000
-    assert page.locator(".card .panels").count() < 50
-    page.keyboard.press("End")
-    page.locator("#pair-2000 .word").first.wait_for()
-    assert page.locator(".card .panels").count() < 200

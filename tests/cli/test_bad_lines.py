@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -103,71 +99,7 @@ def test_two_files_stay_in_step(run: Callable[..., Result], write: Callable[...,
     )
 
 
-def test_translations(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(de=b"das haus\n\xff\n" + b"das " * 40 + b"\nund\n")
-    result = run("de", "--translate", "--beam", 1, *BLANK, "--bad-lines-file", "bad")
-    lines = result.out.split(b"\n")
-    assert [bool(line) for line in lines] == [True, False, False, True, False]
-    assert "4 lines, 0 blank, 2 bad (1 not UTF-8, 1 too long), " in result.err
-    assert Path("bad").read_bytes() == b"de\t2\tnot UTF-8 (byte 0xff at position 1)\nde\t3\ttoo long\n"
-
-
-def test_a_coprocess_survives(tmp_path: Path) -> None:
-    """Each line is answered before the next is sent, through pipes."""
-    model = toy.save_model(tmp_path)
-    command = [sys.executable, "-m", "align", "-q", *map(str, MODEL[2:]), "-m", str(model), "--buffer", "1"]
-    with subprocess.Popen([*command, *BLANK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin
-        assert process.stdout
-        for line in [GOOD, *(line + b"\n" for line, *_ in BAD), GOOD]:
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert (process.stdout.readline() == b"\n") == (line != GOOD)
-        process.stdin.close()
-        assert process.wait(60) == 0
-
-
 # Bad lines and --resume
-
-
-def test_a_run_that_goes_on_lists_the_same(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(extract, "BUFFERS", 1)
-    lines = [GOOD if n % 4 else BAD[n // 4 % 6][0] + b"\n" for n in range(40)]
-    write(text=b"".join(lines))
-    some: tuple[object, ...] = ("text", *BLANK, "--buffer", 3)
-    assert run(*some, "-o", "plain", "--bad-lines-file", "plain.bad").code == 0
-    before = set(os.listdir())
-    some = (*some, "-o", "links", "--resume", "--bad-lines-file", "bad.tsv")
-    real = extract.Results.write
-    for at in (14, 33):
-
-        def stopped(self: extract.Results, alignment: object, at: int = at) -> str:
-            if alignment.pair.id == at:  # type: ignore[attr-defined]
-                raise KeyboardInterrupt
-            return real(self, alignment)  # type: ignore[arg-type]
-
-        with monkeypatch.context() as patch:
-            patch.setattr(extract.Results, "write", stopped)
-            result = run("-q", *some)
-        saved = (at - 1) // 3 * 3
-        message = (
-            rf"extract-align: interrupted after \d+ lines; {saved} of them are kept \(3 at a time\); the same .* on\n"
-        )
-        assert result.code == 130
-        assert re.fullmatch(message, result.err)
-        assert set(os.listdir()) - before == {"links.parts"}
-    result = run(*some)
-    assert f"extract-align: {saved} lines are done in links.parts\n" in result.err
-    assert "40 lines, 0 blank, 10 bad (1 not UTF-8, 1 too long, 8 wrong fields), " in result.err
-    assert set(os.listdir()) - before == {"links", "links.run.json", "bad.tsv"}
-    assert Path("links").read_bytes() == Path("plain").read_bytes()
-    assert Path("bad.tsv").read_bytes() == Path("plain.bad").read_bytes()
-    assert run("-q", *some) == (0, b"", "")
-    os.unlink("bad.tsv")
-    failed(run("-q", *some), "links: exists, but bad.tsv is missing: ")
-    failed(run("-q", *some[:-2]), "links: was made with other settings (bad-lines-file: bad.tsv → None")
 
 
 # Columns

@@ -26,12 +26,6 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
 # Odd files that are fine
 
 
-def test_a_system_without_links(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(nothing="\n\n\n")
-    (line,) = run("-g", "gold", "nothing", "-f", "tsv").out.decode().splitlines()[3:]
-    assert line == "\t".join(["nothing", *["100.00"] * 3, *["n/a"] * 3, *["0.00"] * 3, *["n/a"] * 3, "0", "0", "0"])
-
-
 def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
     run: Callable[..., Result], write: Callable[..., None]
 ) -> None:
@@ -71,17 +65,6 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result], write: Calla
     assert b"hyp:pharaoh-0-swapped" in run("-g", "gold", "one", "--hyp-format", "swapped").out
 
 
-def test_swapped_sides_are_refused_where_the_text_shows_it(
-    run: Callable[..., Result], write: Callable[..., None]
-) -> None:
-    write(gold="0-0 0-1 0-2\n", one="0-0 2-0 3-0\n", source="a\n", target="x y z u\n")
-    text = ("-s", "source", "-t", "target")
-    failed(
-        run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-format swapped, or with"
-    )
-    printed(run("-g", "gold", "-b", "one", *text, "--hyp-format", "swapped"), "33.33")
-
-
 # What is refused: nothing on stdout, and why on stderr
 
 
@@ -103,14 +86,6 @@ def test_files_that_do_not_fit(
     result = run("-g", "gold", "one", "two")
     failed(result, *parts)
     assert result.out == b""
-
-
-def test_text_of_another_length(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(longer=SOURCE + "h\n")
-    failed(run("-g", "gold", "one", "-s", "longer", "-t", "target"), "longer has 4 lines, target has 3")
-    failed(run("-g", "gold", "one", "-s", "longer", "-t", "longer"), "gold has 3 sentence pairs, the text 4")
-    write(one="1 1 1\n4 1 1\n")
-    failed(run("-g", "gold", "one", "-s", "source", "-t", "target"), "one has 4 sentence pairs, the text 3")
 
 
 def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -158,13 +133,3 @@ def test_published_error_rates(run: Callable[..., Result], name: str, published:
     arguments += ["--hyp-format", "swapped"] if "reverse" in name else []
     printed(run(*arguments), published)
     printed(run(*arguments, "-s", hansards("test.e"), "-t", hansards("test.f")), published)
-
-
-def test_a_published_file_taken_the_wrong_way(run: Callable[..., Result]) -> None:
-    arguments = ["-g", hansards("test.wa.nonullalign"), hansards("lilt-baselines/giza/test.enfr.reverse.talp"), "-b"]
-    result = run(*arguments)
-    assert (result.code, result.out) == (0, b"73.19\n")
-    assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-format or --gold-format" in result.err
-    text = ("-s", hansards("test.e"), "-t", hansards("test.f"))
-    failed(run(*arguments, *text), "is it source first (else --hyp-format swapped)?")
-    failed(run(*arguments, *text, "--hyp-format", "0-based"), "with --hyp-format swapped, or with -s and -t exchanged")

@@ -20,13 +20,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 
 import align
 from align.cli import common, extract
 from align.cli.loading import read_request
 from align.io.compression import import_zstd
-from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
@@ -111,35 +109,6 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
     assert links("-s", tmp_path / "de", "-t", "-", stdin=b"\n".join(sides[1])) == LINKS
 
 
-def test_output_is_packed_by_its_name(run: Callable[..., Result], tmp_path: Path) -> None:
-    for suffix, unpack in ((".gz", gzip.decompress), (".xz", lzma.decompress), (".zst", zstd.decompress)):
-        links = tmp_path / f"links{suffix}"
-        assert run("-q", *TOY, "-o", links).code == 0
-        assert unpack(links.read_bytes()) == LINKS
-    failed(
-        run("-q", stdin=lzma.compress(b"a ||| b\n")),
-        "stdin: the file is compressed data: extract-align reads UTF-8 text",
-    )
-
-
-def test_output_may_be_a_device_or_a_pipe_and_keeps_its_mode(run: Callable[..., Result], tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
-        assert run("-q", "-o", pipe, *TOY).code == 0
-        assert reader.communicate()[0] == LINKS
-    links = GOLDEN / "toy.pharaoh"
-    command = f"{' '.join(COMBINE)} -q --symmetrize union -o /dev/stdout {links} {links} | cat"
-    assert subprocess.run(command, shell=True, capture_output=True).stdout == LINKS
-    private = tmp_path / "private"
-    private.touch(0o600)
-    link = tmp_path / "link"
-    link.symlink_to(private)
-    assert run("-q", "-o", link, *TOY).code == 0
-    assert private.read_bytes() == LINKS
-    assert (private.stat().st_mode & 0o777, link.is_symlink()) == (0o600, True)
-
-
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
     text = r"de \(lower case, moses tokens, sentencepiece pieces\), en .*"
@@ -221,13 +190,6 @@ def test_progress_without_a_terminal(
     assert re.search(progress % (133, r" \(88%\)", ", 0:00:0. left"), told)
 
 
-def test_bfloat16_is_signed_and_close(run: Callable[..., Result]) -> None:
-    result = run(*TOY, "--dtype", "bfloat16")
-    assert "|dtype:bfloat16|" in result.err
-    ours, plain = ([set(line.split()) for line in text.splitlines()] for text in (result.out, LINKS))
-    assert sum(len(a & b) for a, b in zip(ours, plain, strict=True)) > 0.9 * sum(map(len, plain))
-
-
 # Odd input that is fine: a line out for each line in, indices of the user's own words
 
 
@@ -256,12 +218,6 @@ def test_odd_lines_keep_their_place(run: Callable[..., Result]) -> None:
         assert all(i < words[0] and j < words[1] for i, j in record["links"])
 
 
-def test_text_in_pieces_and_a_model_without_toml(run: Callable[..., Result], toy_model: Path) -> None:
-    result = run("-m", toy_model, "-f", "jsonl", "--null", "none", stdin="das ha@@ us ist ||| the house\n")
-    assert json.loads(result.out)["source"] == ["das", "ha@@", "us", "ist"]
-    assert "de (as it is: no tokenizer, no subwords)" in result.err
-
-
 # Bad input: exit 1, file and line, and what came before is not lost
 
 
@@ -287,17 +243,6 @@ def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_
     failed(run("-m", toy_model, EXAMPLES), "subwords for one side, but none for de: ", "describe MODEL --subwords-file")
 
 
-def test_missing_dictionaries_are_asked_for(run: Callable[..., Result], toy_model: Path) -> None:
-    folder, data = toy_model.parent, toy_model.parent / "data-bin"
-    state = load_checkpoint(toy_model)
-    state["cfg"]["task"] = {"_name": "translation", "data": "data-bin/{te}"}
-    torch.save(state, toy_model)
-    data.mkdir()
-    for language in ("de", "en"):
-        (folder / f"dict.{language}.txt").rename(data / f"dict.{language}.txt")
-    failed(run("-m", toy_model, EXAMPLES), f"{folder}: no dictionaries", "'data-bin/{te}'", "--dictionaries")
-
-
 def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
     for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
 
@@ -314,17 +259,6 @@ def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> No
 
     with pytest.raises(RuntimeError, match="a bug"):
         common.run("x", other)
-
-
-@pytest.mark.parametrize(("closed", "code"), [("<&-", 1), (">&-", 1), ("2>&-", 0)])
-def test_closed_streams_are_no_tracebacks(tmp_path: Path, closed: str, code: int) -> None:
-    """Of any command: all run by `common.run`, and extract-align combine starts fastest."""
-    (tmp_path / "links").write_bytes(b"0-0\n")
-    command = f"{' '.join(COMBINE)} -q {'-' if closed == '<&-' else 'links'} links {closed}"
-    result = subprocess.run(command, shell=True, capture_output=True, cwd=tmp_path)
-    assert result.returncode == code
-    assert b"Traceback" not in result.stderr
-    assert result.stdout == (b"0-0\n" if closed == "2>&-" else b"")
 
 
 # A process of its own

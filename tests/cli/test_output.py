@@ -17,7 +17,7 @@ import pytest
 import align.models.load
 from align.cli import extract
 from align.io import process
-from align.io.output import open_output, temporary_name
+from align.io.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -109,14 +109,6 @@ def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch
 
 
 # What a killed run leaves, and runs at the same time
-
-
-def test_what_a_killed_run_left_is_used_up(tmp_path: Path) -> None:
-    Path(temporary_name(str(tmp_path / "links"))).write_bytes(b"half a line, longer than what comes now")
-    with open_output(str(tmp_path / "links")) as out:
-        out.write(b"links")
-    assert (tmp_path / "links").read_bytes() == b"links"
-    assert os.listdir(tmp_path) == ["links"]
 
 
 def test_two_runs_do_not_mix(tmp_path: Path) -> None:

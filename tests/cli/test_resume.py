@@ -101,27 +101,6 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     assert sign == plain.err.splitlines()[-1]
 
 
-def test_a_full_disk_is_resumed_from(
-    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run("-q", "text", "-o", "plain").code == 0
-    for at in (1, 3, 4, 15, 16):  # the last ones are those of the joined shards and of the record
-        calls: list[int] = []
-
-        def full(descriptor: int, at: int = at, calls: list[int] = calls) -> None:
-            calls.append(descriptor)
-            if len(calls) == at:
-                raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", full)
-            failed(run("-q", "text", "-o", "links", "--resume"), "error: links", ": cannot write: No space left")
-        assert not (tmp_path / "links").exists()
-        assert run("-q", "text", "-o", "links", "--resume").code == 0
-        assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-        os.unlink("links")
-
-
 def test_only_a_shard_with_a_marker_is_finished(run: Callable[..., Result], tmp_path: Path) -> None:
     run("-q", "text", "-o", "plain")
     stop(run, 95, "text", "-o", "links")

@@ -14,7 +14,7 @@ from align.cli import sweep
 from align.evaluation.swept import SCORES
 from tests import toy
 from tests.cli.conftest import Result
-from tests.conftest import EXAMPLES, ROOT, SHARED
+from tests.conftest import ROOT, SHARED
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -71,24 +71,6 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     assert latex.count("\\begin{tabular}") == 3
     assert latex.count("\\textbf{") == 2 * len(SCORES)  # the best of each
     assert "% AER; bold: the lowest of its position and score, chosen WITH gold" in latex
-
-
-def test_counts_by_sentence_and_as_parquet(
-    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    pyarrow = pytest.importorskip("pyarrow.parquet")
-    model, text, gold = toy_text
-    files = tmp_path / "c.parquet", tmp_path / "s.tsv"
-    assert run("-q", "-m", model, text, "-g", gold, "-o", files[0])[0] == 0
-    assert run("-q", "-m", model, text, "-g", gold, "-o", files[1], "--per-sentence")[0] == 0
-    table = pyarrow.read_table(files[0])
-    assert table.schema.metadata[b"signature"].startswith(b"sweep|fairseq:de-en@")
-    lines = [line.split("\t") for line in files[1].read_text(encoding="utf-8").splitlines()[1:]]
-    rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
-    assert len(rows) == 3 * len(table) == 3 * 20 * len(SCORES)
-    for n, whole in enumerate(table.to_pylist()):
-        for key in ("in_sure", "in_possible", "links", "sure"):
-            assert whole[key] == sum(int(row[key]) for row in rows[3 * n : 3 * n + 3])
 
 
 def test_pictures_are_drawn_the_same_each_time(
@@ -149,16 +131,3 @@ def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]
     for score in ("weight", "norm"):
         chosen, oracle = (rules["input", score, rule] for rule in ("lexical consistency, heads", "lowest AER, heads"))
         assert (chosen["layer"], chosen["head"]) == (oracle["layer"], oracle["head"])
-
-
-def test_text_and_gold_that_look_wrong_are_warned_about(run: Callable[..., Any], tmp_path: Path) -> None:
-    turned = tmp_path / "turned"
-    lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
-    turned.write_text("".join(" ||| ".join(line.split(" ||| ")[::-1]) + "\n" for line in lines), encoding="utf-8")
-    assert "with its sides swapped" in run("-q", turned)[2]
-    shifted = tmp_path / "gold"
-    wrong = "".join(
-        " ".join(f"{i}-{(int(i) * 7 + 3) % 5}" for i in range(5)) + "\n" if line else "\n" for line in lines
-    )
-    shifted.write_text(wrong, encoding="utf-8")
-    assert "the lowest AER of all settings is" in run("-q", EXAMPLES, "-g", shifted, "--out-of-range", "ignore")[2]

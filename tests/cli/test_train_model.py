@@ -178,7 +178,7 @@ def test_nothing_is_imported_when_a_training_is_interrupted(command: list[str]) 
     script = (
         "import sys\nfrom align.cli import train\n"
         "train.prepare_and_train = lambda *_: print(*sys.modules)\n"
-        "train.train_all(train.read_options(train.build_parser(), sys.argv[1:]))\n"
+        "train.train_all(*train.read_options(train.build_parser(), sys.argv[1:]))\n"
     )
     program = [sys.executable, "-c", script, *command]
     imported = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()

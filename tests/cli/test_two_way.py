@@ -79,31 +79,6 @@ def test_soft_is_the_default_and_what_the_library_does(run: Callable[..., Result
         assert all(0.5 < score <= 1 for score in record["scores"])
 
 
-def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Result]) -> None:
-    err = run(*BOTH, "text", "--threads", 1, "--device", "cpu").err
-    lines = [line for line in err.splitlines() if "warning" not in line]
-    assert "fairseq:de-en@" in lines[0]
-    assert "fairseq:en-de@" in lines[1]
-    parts = []
-    for line, name in zip(lines[2:4], lines[:2], strict=True):
-        model = re.escape(name.split()[1])
-        assert re.fullmatch(f"extract-align: choosing layer and head of {model} on 127 pairs", line)
-    for line, name in zip(lines[4:6], ("forward", "reverse"), strict=True):
-        place = r"layer (\d), (?:head )?(\w+)(?: heads)?"
-        reason = r"\(by lexical consistency over 127 pairs, -?\d\.\d\d\); `extract-align models describe .*"
-        found = re.fullmatch(rf"extract-align: {name}: {place}; output position: {place} {reason}", line)
-        assert found
-        prefix = "" if name == "forward" else "reverse-"
-        keys = ("layer", "head", "output-layer", "output-head")
-        shown = [f"{prefix}{key}:auto({value})" for key, value in zip(keys, found.groups(), strict=True)]
-        parts.append("|".join([*shown[:2], *(["both"] if not prefix else []), *shown[2:]]))
-    assert lines[6].startswith("extract-align: 130 lines, 3 blank, 0 bad, ")
-    names = [line.split()[1] for line in lines[:2]]
-    assert lines[7] == (
-        f"align|{names[0]}|norm|{parts[0]}|sum/mean|null:eos|reverse:{names[1]}|{parts[1]}|soft:0.5|v:{align.__version__}"
-    )
-
-
 def signed(result: Result) -> str:
     """Return the signature, without the layers and heads that were chosen."""
     return re.sub(r"auto\(\w+\)", "auto", result.err.splitlines()[-1])

@@ -18,12 +18,12 @@ import pytest
 import torch
 
 from align import Search
-from align.cli import common, extract, loading
+from align.cli import extract, loading
 from align.core import stream
 from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
@@ -94,17 +94,6 @@ def test_the_same_bytes(
             path.unlink()
     assert found[0] == found[1]
     assert sum(map(len, found[0][0].values())) > 1000
-
-
-@pytest.mark.parametrize(("at", "bad"), [(1100, "\udcff"), (300, "das " * 50 + "||| the")])
-def test_lines_before_a_bad_one_come_out(run: Callable[..., Result], at: int, bad: str) -> None:
-    lines = random_lines(1300)
-    lines[at - 1] = bad
-    put(lines)
-    one, two = (run("text", "-q", "--workers", count) for count in (1, 2))
-    failed(two, f"text, line {at}: ")
-    assert two == one
-    assert two.out.count(b"\n") == at - 1
 
 
 @pytest.mark.parametrize(
@@ -194,21 +183,3 @@ def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
     assert b"extract-align: error: a worker process was killed (SIGKILL); if memory is short, fewer workers" in errors
     assert b"Traceback" not in errors
     assert not (tmp_path / "links").exists()
-
-
-@linux
-@pytest.mark.parametrize(
-    ("number", "code", "group"), [(signal.SIGINT, common.INTERRUPTED, True), (signal.SIGTERM, 143, False)]
-)
-def test_signals_end_all_processes(tmp_path: Path, number: int, code: int, group: bool) -> None:
-    with working(tmp_path, "-o", "links") as (process, _):
-        if group:  # as a terminal does it
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
-        assert process.wait(60) == code
-        assert process.stderr
-        errors = process.stderr.read()
-    assert b"Traceback" not in errors
-    assert errors.splitlines()[-1].startswith(b"extract-align: interrupted")
-    assert sorted(os.listdir(tmp_path)) == ["text", "toy"]

@@ -41,17 +41,6 @@ def test_gold_with_possible_links(file: Callable[..., Path]) -> None:
     assert (gold.kind, gold.has_possible_links) == ("talp-0", True)
 
 
-def test_what_the_file_leaves_open_is_told(file: Callable[..., Path]) -> None:
-    path = file("1-2 2-2\n2-1\n")
-    with refused("give base=1 (or base=0 if it does count from 0)"):
-        read_gold(path)
-    gold = read_gold(path, base=1, swapped=True)
-    assert gold.links == [{(1, 0), (1, 1)}, {(0, 1)}]
-    assert gold.kind == "pharaoh-1-swapped"
-    assert read_gold(path, text=TEXT).base == 1  # 2-1 is at the length of its sentence
-    assert read_hypotheses(str(path), format="pharaoh", base=0).kind == "pharaoh-0"
-
-
 def test_out_of_range(file: Callable[..., Path]) -> None:
     path = file("0-0 7p8\n1-1\n")
     where = "links, line 1: link 7-8 (counted from 0), where the sentences have 3 and 3 words: is it of this text"
@@ -66,18 +55,6 @@ def test_out_of_range(file: Callable[..., Path]) -> None:
         kept = read_hypotheses(path, text=TEXT, out_of_range="ignore")
     assert kept.links[0] == {(0, 0), (7, 8)}
     assert kept.kind == "talp-0"
-
-
-def test_sides_exchanged(file: Callable[..., Path]) -> None:
-    text = [Pair(("a",), ("x", "y", "z"), 1)]
-    path = file("0-0 2-0\n")
-    advice = "with {}, or with {} and {} exchanged, all links would be in range"
-    with refused(advice.format("swapped=True", "source", "target")) as caught:
-        read_hypotheses(path, text=text)
-    assert caught.value.told(with_options).endswith(advice.format("--hyp-format swapped", "-s", "-t"))
-    path = file("0-0 0-2\n")
-    with refused("without swapped=True, or with source and target exchanged"):
-        read_gold(path, text=text, swapped=True)
 
 
 def test_the_number_of_pairs(file: Callable[..., Path]) -> None:

@@ -3,7 +3,6 @@
 import gzip
 import io
 import lzma
-import warnings
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
 from align.io.compression import import_zstd
-from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
+from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel
 
 zstd = import_zstd()
 
@@ -85,24 +84,6 @@ def test_bitext_lines_that_are_none_name_file_and_line(line: str, message: str) 
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected", "bad"),
-    [
-        (["a ||| b\tc", "d\te", "f ||| g\th", "i ||| j"], [("d", "e")], {1: "both", 3: "both", 4: "expected TAB"}),
-        (["a\tb\tc", "d ||| e", "f\tg"], [("d", "e")], {1: "expected two fields", 3: "expected |||"}),
-        (["", "a ||| b", "c|||d"], [("a", "b"), ("c", "d")], {}),
-    ],
-)  # fmt: skip
-def test_the_first_separator_is_that_of_the_file(
-    lines: list[str], expected: list[tuple[str, str]], bad: dict[int, str]
-) -> None:
-    errors: list[LineError] = []
-    pairs = [pair for pair in read_bitext(lines, "f", None, errors.append) if not pair.blank]
-    assert [(" ".join(pair.source), " ".join(pair.target)) for pair in pairs] == expected
-    assert {error.line: error.what for error in errors}.keys() == bad.keys()
-    assert all(error.what.startswith(bad[error.line]) for error in errors)
-
-
 @pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 1)])
 def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int) -> None:
     with pytest.raises(ValueError, match=f"^s has {sources} lines, t has {targets}: line {min(sources, targets) + 1} "):
@@ -165,14 +146,3 @@ def test_columns_of_source_and_target() -> None:
         ("x, line 3: no column 3: cut at TAB the line has 2", "wrong fields")
     ]
     assert str(bad[0].in_file("y")) == "y, line 3: no column 3: cut at TAB the line has 2"
-
-
-@pytest.mark.parametrize(
-    ("line", "what"), [("a ||| b", "||| in it"), ("a\tb", "a TAB in it"), (" a\t", ""), ("a\tb\tc", "")]
-)
-def test_source_sentences_that_look_like_bitext_cause_one_warning(line: str, what: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert len(list(read_sources([line, line], "f"))) == 2
-    assert [str(warning.message).partition(",")[0] for warning in caught] == ["f"] * bool(what)
-    assert all(f"line 1: {what}" in str(warning.message) for warning in caught)

@@ -124,10 +124,6 @@ def test_naacl_leaves_out_sentences_without_links() -> None:
     assert list(file.lines) == [0, 2, 0, 1]
 
 
-def test_naacl_may_leave_out_many_but_not_any_number() -> None:
-    assert len(read(f"{MAX_SILENT + 1} 1 1\n").pairs) == MAX_SILENT + 1
-
-
 # Where counting starts
 
 

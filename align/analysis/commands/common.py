@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from align.cli.args import TableArgs
 from align.cli.common import say
 from align.cli.loading import Request, load_models
-from align.cli.options import file_prefix, number_up_to, option, seed_number, whole_number
+from align.cli.options import argument, file_prefix, number_up_to, option, seed_number, whole_number
 from align.cli.parser import Parser
 from align.core.errors import DataError, KindError, ModelError, plural
 from align.core.types import PARTS, Pair, Part, TextWarning
@@ -127,7 +127,7 @@ class Question:
 class TextQuestion(Question):
     """A question about a text or its translations."""
 
-    input: Sequence[str] = option(
+    input: Sequence[str] = argument(
         default=(), nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"
     )
     source: str | None = file("-s", "--source", help="sentences, one a line")

@@ -31,7 +31,7 @@ from align.cli.args import MAX_BEAM, ModelArgs
 from align.cli.common import open_output
 from align.cli.gold_args import GoldArgs
 from align.cli.loading import LANGUAGES, Request
-from align.cli.options import number_up_to, option, whole_number
+from align.cli.options import argument, number_up_to, option, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.core.errors import DataError, ModelError
@@ -131,7 +131,7 @@ class Syntax(Question):
     extract-align analyse syntax en.conllu -m en-de --no-probes   single heads only, which is quick
     """
 
-    input: str = option(metavar="TREEBANK", help="sentences with their trees, in CoNLL-U")
+    input: str = argument(metavar="TREEBANK", help="sentences with their trees, in CoNLL-U")
     sentences: int | None = number("--sentences", 1, None, "read the first N sentences only")
     fewest: int = number("--fewest", 1, 20, "words of a relation that gets a row")
     no_probes: bool = option("--no-probes", default=False, help="train none, which takes most of the time")
@@ -167,7 +167,7 @@ class Coreference(Question):
     extract-align analyse coreference gap-test.tsv -m en-de
     """
 
-    input: str = file(help="paragraphs with a pronoun and two names, as GAP's .tsv files")
+    input: str = argument(metavar="FILE", help="paragraphs with a pronoun and two names, as GAP's .tsv files")
     paragraphs: int | None = number("--paragraphs", 1, None, "read the first N paragraphs only")
     seed: int = seed("of halves and draws")
 
