@@ -93,23 +93,6 @@ def test_files_that_do_not_fit(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["forward", "reverse"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "the following arguments are required: FILE"),
-        (("-", "-"), "only one of the files can be stdin"),
-        ((*BOTH, "-f", "jsonl"), "invalid choice: 'jsonl' (choose from 'pharaoh', 'talp')"),
-        ((*BOTH, "--symmetrize", "forward"), "invalid choice: 'forward'"),
-        ((*BOTH, "-o", "forward"), "-o would replace the input forward"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("extract-align combine --help lists all options\n")
-    assert message.replace("'", "") in result.err.replace("'", "")  # which later Pythons leave out
-
-
 def test_files_that_do_not_go_together(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(forward=100 * "0-3 1-4 2-5\n", reverse=100 * "3-0 4-1 5-2\n")
     result = run(*BOTH, "-q")

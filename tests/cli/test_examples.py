@@ -8,48 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scipy.stats import chi2_contingency
-
 from tests.conftest import ROOT
 
 UTF_8 = os.environ | {"PYTHONUTF8": "1"}
-
-
-def lexicon(*pairs: dict[str, object], options: tuple[str, ...] = ()) -> list[list[str]]:
-    lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
-    command = [sys.executable, "examples/lexicon.py", *options]
-    result = subprocess.run(
-        command, cwd=ROOT, input=lines, capture_output=True, encoding="utf-8", env=UTF_8, check=True
-    )
-    return [line.split("\t") for line in result.stdout.splitlines()]
-
-
-def pair(source: str, target: str, *links: tuple[int, int]) -> dict[str, object]:
-    return {"source": source.split(" "), "target": target.split(" "), "links": links}
-
-
-def test_measures_of_a_lexicon_are_those_of_its_counts() -> None:
-    """Twelve units: x-a five times, x-b, y-a, x alone, b alone twice, and y-b twice."""
-    pairs = [pair("x", "a", (0, 0))] * 5 + [
-        pair("x", "b", (0, 0)),
-        pair("y", "a", (0, 0)),
-        pair("x", "b"),
-        pair("", "b"),
-    ]
-    pairs += [pair("y y", "b b", (0, 0), (1, 1))]
-    tables = {("x", "a"): [[5, 2], [1, 4]], ("x", "b"): [[1, 6], [4, 1]], ("y", "a"): [[1, 2], [5, 4]]}
-    tables["y", "b"] = [[2, 1], [3, 6]]
-    rows = {(row[5], row[6]): row[:5] for row in lexicon(*pairs, options=("--least", "1"))}
-    assert rows.keys() == tables.keys()
-    for words, ((both, only_source), (only_target, neither)) in tables.items():
-        of_source, of_target = both + only_source, both + only_target
-        table = [[both, only_source], [only_target, neither]]
-        ratio = chi2_contingency(table, correction=False, lambda_="log-likelihood").statistic
-        ratio *= 1 if both * 12 >= of_source * of_target else -1
-        expected = both, ratio, 2 * both / (of_source + of_target), both / of_source, both / of_target
-        assert rows[words] == [
-            format(n, places) for n, places in zip(expected, ("d", ".1f", *[".2f"] * 3), strict=True)
-        ]
 
 
 def check_terms(glossary: Path, *pairs: dict[str, object]) -> subprocess.CompletedProcess[str]:

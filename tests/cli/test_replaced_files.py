@@ -86,14 +86,3 @@ def test_they_are_refused(
     result = run_main(main, *arguments.split())
     assert (result.code, message in result.err) == (2, True), result.err
     assert {path: path.read_bytes() for path in Path().glob("**/*") if path.is_file()} == before
-
-
-@pytest.mark.usefixtures("model")
-def test_results_beside_a_model_may_be_written_again(run_main: Callable[..., Result]) -> None:
-    Path("text").write_text("das haus ||| the house\n")
-    for _ in range(2):
-        result = run_main(extract.main, "-q", "-m", "toy", "text", "-o", "toy/links")
-        assert (result.code, result.err) == (0, "")
-        languages = ("--source-lang", "de", "--target-lang", "en", "--device", "cpu")
-        assert run_main(extract.main, "-q", "-m", "toy", "text", "-o", "en", *languages).code == 0
-        assert run_main(extract.main, "-q", "-m", "toy", "text", "-o", "cpu", *languages).code == 0

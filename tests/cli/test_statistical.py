@@ -53,17 +53,3 @@ def test_directions_and_formats(run: Callable[..., Result]) -> None:
     assert len(giza) == 3 * 4
     assert giza[7:9] == ["we see the", "NULL ({ }) wir ({ 1 }) SEHEN ({ 2 }) das ({ 3 })"]
     assert b'"target": ["we", "see", "the"]' in run(*APART, "-f", "jsonl").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
-        (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
-    ],
-)
-def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("extract-align baseline --help lists all options\n")
-    assert part in result.err

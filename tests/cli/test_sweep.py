@@ -101,21 +101,6 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     assert (code, out, "has no sentence pairs" in err) == (1, "", True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (("-s", "a"), "go together"),
-        (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
-        (("a", "--plots", "."), "beginning of file names"),
-        (("a", "--plots", "figures/"), "beginning of file names"),
-        (("-", "-g", "-"), "only one of the files can be stdin"),
-    ],
-)
-def test_wrong_usage(run: Callable[..., Any], arguments: tuple[str, ...], part: str) -> None:
-    code, out, err = run(*arguments)
-    assert (code, out, part in err) == (2, "", True)
-
-
 def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]) -> None:
     """On 84 real sentences: input before output, and lexical consistency takes the oracle's cell in the input."""
     folder = SHARED / "gold" / "deen-dev84"

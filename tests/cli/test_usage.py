@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from align.cli import main as program
-from align.cli.about import bundled_models
+from align.cli.about import SHELLS, bundled_models
 from align.cli.common import LANGUAGES
 from align.cli.main import COMMANDS, pages
-from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.symmetrize import METHODS
 from align.models.folder import BUNDLED
 from tests.cli.conftest import Result
-from tests.conftest import ROOT
 
 PAGES = dict(pages())
 each_page = pytest.mark.parametrize("page", PAGES)
@@ -131,61 +127,15 @@ def test_list_models(run: Callable[..., Result]) -> None:
 # Manual pages
 
 
-def test_every_command_has_a_manual_page(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "manual_pages"), str(tmp_path)], check=True)
-    assert {path.stem for path in tmp_path.iterdir()} == set(PAGES)
-    for page in PAGES if shutil.which("groff") else ():
-        command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(tmp_path / f"{page}.1")]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert shown.stderr == ""
-        assert f"\n       {page} - " in shown.stdout
-        assert "\n       --help show all options" in shown.stdout
-        assert not re.search(r"\\f|\\\(|`", shown.stdout)
-        assert max(map(len, shown.stdout.splitlines())) <= 80
-
-
 # Completion
 
 
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[str]]:
-    """What bash offers at the end of a command line, in a folder with a file and a folder."""
-    folder = tmp_path_factory.mktemp("completion")
-    (folder / "text").touch()
-    (folder / "folder").mkdir()
-
-    def offered(line: str) -> set[str]:
-        words = line.split(" ")
-        script = folder / f"{words[0]}.bash"
-        if not script.exists():
-            command = [sys.executable, "-m", "align", "--print-completion", "bash"]
-            script.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-        function = f"_shtab_{words[0].replace('-', '_')}"
-        ask = f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; echo "${{COMPREPLY[@]}}"'
-        shell = ["bash", "-c", ask, "bash", *words]
-        shown = subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=True)
-        assert shown.stderr == ""
-        return set(shown.stdout.split()) - {path.name for path in folder.glob("*.bash")}
-
-    return offered
-
-
-@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("extract-align --sym", {"--symmetrize"}),
-        ("extract-align -q --symmetrize ", {SOFT, *METHODS, *DIRECTIONS}),
-        ("extract-align -m ", {*bundled_models(), "text", "folder"}),
-        ("extract-align models ", {"describe"}),
-        ("extract-align ", {*COMMANDS}),
-        ("extract-align jobs --engine ", {"local", "ray"}),
-        ("extract-align baseline ", {"fast_align", "eflomal", "giza"}),
-        ("extract-align baseline giza --pieces de", {"de-en", "de-en-fast"}),
-        ("extract-align combine text te", {"text"}),
-        ("extract-align sweep --plots fo", {"folder"}),
-        ("extract-align view text -m ", {*bundled_models(), "text", "folder"}),
-    ],
-)
-def test_completion_in_bash(complete: Callable[[str], set[str]], line: str, words: set[str]) -> None:
-    assert complete(line) == words
+def test_completion_knows_commands_values_and_models(run: Callable[..., Result]) -> None:
+    for shell in SHELLS:
+        script = run("--print-completion", shell)
+        assert (script.code, script.err) == (0, "")
+        if found := shutil.which(shell):
+            subprocess.run([found, "-n"], input=script.out, check=True)
+    bash = run("--print-completion", "bash").out.decode()
+    for word in (*COMMANDS, *METHODS, *bundled_models(), "--symmetrize", "--engine", "describe"):
+        assert word in bash

@@ -60,20 +60,6 @@ def test_attention_of_a_model(
     assert data["model"]["shown"] in data["model"]["cells"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("one",), "the text is needed: -s FILE -t FILE"),
-        (("one", *TEXT, "-o", "target"), "-o would replace the input target"),
-        (("-", *TEXT, "-g", "-"), "only one of the files can be stdin"),
-    ],
-)
-def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], reason: str) -> None:
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert f"extract-align view: error: {reason}\n" in result.err
-
-
 def test_links_out_of_range_are_wrong(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(far="0-0\n0-0\n0-7\n")
     result = run("far", *TEXT, "-g", "gold")
