@@ -75,33 +75,6 @@ class EvalArgs:
     brief: bool = option("-b", default=False, help="the AER alone, a line for each system")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for.
-
-    Attributes:
-        text: files of the text; None for none.
-    """
-
-    args: EvalArgs
-    tables: TableArgs
-    gold: GoldArgs
-    hyp_options: LinkOptions
-    text: tuple[str, str] | None
-
-    @property
-    def summary(self) -> bool:
-        """Tell whether a row for each system is asked for."""
-        return not (self.args.brief or self.args.per_sentence or self.args.errors)
-
-    @property
-    def intervals(self) -> tuple[str, ...]:
-        """Metrics that get an interval: all of them for programs, the AER for people."""
-        if not self.summary or not self.args.samples:
-            return ()
-        return tuple(METRICS) if self.tables.for_programs else ("aer",)
-
-
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = (
@@ -117,41 +90,22 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line; conflicting options exit with code 2."""
-    args = parser.parse_command(arguments)
-    if (args.gold is None) != args.without_gold:
-        parser.error("give either -g/--gold or --without-gold")
-    if (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
-    if args.per_sentence + bool(args.errors) + args.brief > 1:
-        parser.error("--per-sentence, --errors and --brief exclude each other")
-    if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
-        parser.error("--paired needs the summary with samples: not --per-sentence, --errors, --brief or --samples 0")
-    if args.without_gold and args.source is None:
-        parser.error("--without-gold needs the text: -s and -t")
-    if args.paired and len(args.hypotheses) < 2:
-        parser.error("--paired compares systems: name two files or more")
-    hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range=args.out_of_range)
-    text = (args.source, args.target) if args.source else None
-    tables, gold = read_group(TableArgs, args), read_group(GoldArgs, args)
-    return Options(read_group(EvalArgs, args), tables, gold, hyp_options, text)
-
-
 def short_names(names: Sequence[str]) -> list[str]:
     """Return file names without the folders that all of them share."""
     shared = len(os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]))
     return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
 
 
-def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
+def read_files(
+    args: EvalArgs, gold_args: GoldArgs, hyp_options: LinkOptions, text: Sequence[Pair] | None
+) -> tuple[NumberedLinks, list[NumberedLinks]]:
     """Read gold, or make links in its place, and hypotheses, and check that they have the same number of pairs."""
-    files, gold_file = [], options.gold.gold
-    if gold_file is not None:
-        files.append(read_as("gold", gold_file, options.gold.options, text, name_shown(gold_file)))
-    for name in options.args.hypotheses:
-        files.append(read_as("hyp", name, options.hyp_options, text, name_shown(name)))
-    if gold_file is None:
+    files = []
+    if gold_args.gold is not None:
+        files.append(read_as("gold", gold_args.gold, gold_args.options, text, name_shown(gold_args.gold)))
+    for name in args.hypotheses:
+        files.append(read_as("hyp", name, hyp_options, text, name_shown(name)))
+    if gold_args.gold is None:
         return gold_of_text(text or ()), files
     gold, *hypotheses = match_lengths(files) if text is None else files
     warn_if_exchanged(gold, hypotheses)
@@ -172,20 +126,27 @@ def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
     return NumberedLinks(file, 0, False, pairs)
 
 
-def print_report(options: Options) -> None:
+def print_report(
+    args: EvalArgs,
+    tables: TableArgs,
+    gold_args: GoldArgs,
+    hyp_options: LinkOptions,
+    text_files: tuple[str, str] | None,
+) -> None:
     """Read the files, judge the systems, and write the report to stdout."""
-    args, (format, wide), with_gold = options.args, (options.tables.format, options.tables.wide), options.gold.gold
-    text = (
-        read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1]))) if options.text else None
-    )
-    gold, hypotheses = read_files(options, text)
+    format, wide, with_gold = tables.format, tables.wide, gold_args.gold
+    text = read_text(*text_files, (name_shown(text_files[0]), name_shown(text_files[1]))) if text_files else None
+    gold, hypotheses = read_files(args, gold_args, hyp_options, text)
+    samples = 0 if args.brief or args.per_sentence or args.errors else args.samples
+    # All metrics get an interval for programs, the AER for people.
+    intervals = () if not samples else tuple(METRICS) if tables.for_programs else ("aer",)
     report = evaluate(
         gold if with_gold else gold.pairs,
         [(file.file.name, file) for file in hypotheses],
-        samples=args.samples if options.summary else 0,
+        samples=samples,
         seed=args.seed,
         paired=args.paired,
-        intervals=options.intervals,
+        intervals=intervals,
     )
     what = {"gold": gold.kind} if with_gold else {"gold": "none", "tool": gold.file.format}
     kinds = "+".join(sorted({file.kind for file in hypotheses}))
@@ -206,8 +167,7 @@ def print_report(options: Options) -> None:
         elif args.per_sentence:
             columns, rows = sentence_table(report, DIGITS)
         else:
-            in_columns = options.tables.for_programs
-            columns, rows = score_table(report, DIGITS, options.intervals, in_columns, format == "latex")
+            columns, rows = score_table(report, DIGITS, intervals, tables.for_programs, format == "latex")
         printed = writer(format, wide)(columns, rows, sign, count_notes(report) if with_gold else [NOTE])
     with open_output(None) as out:
         out.write(printed.encode("utf-8", "backslashreplace") + b"\n")
@@ -215,5 +175,21 @@ def print_report(options: Options) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align eval`."""
-    options = read_options(build_parser(), arguments)
-    return run(PROGRAM, lambda: print_report(options))
+    parser = build_parser()
+    args = parser.parse_command(arguments)
+    if (args.gold is None) != args.without_gold:
+        parser.error("give either -g/--gold or --without-gold")
+    if (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
+    if args.per_sentence + bool(args.errors) + args.brief > 1:
+        parser.error("--per-sentence, --errors and --brief exclude each other")
+    if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
+        parser.error("--paired needs the summary with samples: not --per-sentence, --errors, --brief or --samples 0")
+    if args.without_gold and args.source is None:
+        parser.error("--without-gold needs the text: -s and -t")
+    if args.paired and len(args.hypotheses) < 2:
+        parser.error("--paired compares systems: name two files or more")
+    hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range=args.out_of_range)
+    text = (args.source, args.target) if args.source else None
+    groups = read_group(EvalArgs, args), read_group(TableArgs, args), read_group(GoldArgs, args)
+    return run(PROGRAM, lambda: print_report(*groups, hyp_options, text))

@@ -114,21 +114,6 @@ class FileArgs:
     )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `extract-align jobs` is asked for.
-
-    Attributes:
-        workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
-    """
-
-    args: FileArgs
-    request: Request
-    files: tuple[InputFile, ...]
-    columns: Columns
-    workers: int | None
-
-
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = "Word alignments of many files: a file of the same name for each, resumed by itself."
@@ -142,25 +127,6 @@ def build_parser() -> Parser:
     add_group(parser, MethodArgs, only=("position", "threshold", "symmetrize"))
     add_group(parser, RunArgs, without=("buffer",), workers={"default": None, "help": workers})
     return parser
-
-
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line."""
-    args = parser.parse_command(arguments)
-    try:
-        from align.jobs.files import find
-        from align.jobs.readers import Columns
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", name=error.name) from None
-    if args.engine == "ray" and not find_spec("ray"):
-        raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
-    source, target, row_id = (*args.columns, None, None, None)[:3]
-    columns = Columns(source, target, row_id)
-    files = tuple(find(args.input))
-    _check_files(parser, files, columns, args.output)
-    request = read_request(parser, args, "blank")
-    request = replace(request, run=replace(request.run, workers=1))
-    return Options(read_group(FileArgs, args), request, files, columns, args.workers)
 
 
 def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
@@ -195,10 +161,12 @@ MAX_NAMED = 5
 class JobRun:
     """A job of many files, or a part of it."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._progress = Progress(PROGRAM, options.request.run.quiet, self._expected, lambda: f"{self._completed()}, ")
-        self._sizes = {file.place: file.size for file in options.files}
+    def __init__(
+        self, args: FileArgs, request: Request, files: tuple[InputFile, ...], columns: Columns, workers: int | None
+    ) -> None:
+        self._args, self._request, self._files, self._columns, self._workers = args, request, files, columns, workers
+        self._progress = Progress(PROGRAM, request.run.quiet, self._expected, lambda: f"{self._completed()}, ")
+        self._sizes = {file.place: file.size for file in files}
         self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
         self._done_bytes = self._bytes = 0
         self._complete = self._before = self._all = 0
@@ -211,32 +179,32 @@ class JobRun:
         from align.jobs.job import Job, choose, open_run, sample
         from align.jobs.local import share_of
 
-        options, progress, args = self._options, self._progress, self._options.args
+        progress, args, columns = self._progress, self._args, self._columns
         keep_freed_memory()
-        files = share_of(options.files, *args.part) if args.part else list(options.files)
+        files = share_of(self._files, *args.part) if args.part else list(self._files)
         self._all, self._bytes = len(files), sum(file.size for file in files)
         make_folder(join(args.output, RUN))
-        loaded = load_aligner(PROGRAM, options.request)
+        loaded = load_aligner(PROGRAM, self._request)
         progress.begin(first_step(loaded))
 
         def choose_place() -> Sequence[Choice]:
-            return choose(loaded, sample(options.files, options.columns))
+            return choose(loaded, sample(self._files, columns))
 
         settings = {  # not the policy for bad rows: a file that was finished without it has none
             **settings_of(loaded, sign(loaded)),
             "columns": ",".join(args.columns) or None,
             "links": args.links,
         }
-        names = [file.name for file in options.files]
+        names = [file.name for file in self._files]
         record = open_run(args.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
         for line in describe_choices(loaded, choices):
             progress.write(f"{PROGRAM}: {line}")
-        job = Job(aligner, record["signature"], args.output, options.columns, args.links, args.bad_lines == "blank")
+        job = Job(aligner, record["signature"], args.output, columns, args.links, args.bad_lines == "blank")
         progress.start()
         try:
-            with closing(begin(job, files, options)) as events:
+            with closing(begin(job, files, args.engine, self._workers)) as events:
                 self._follow(events)
         finally:
             progress.close()
@@ -292,22 +260,22 @@ class JobRun:
         return f" after {self._completed()}; the same command goes on"
 
 
-def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
+def begin(job: Job, files: Sequence[InputFile], engine: str, workers: int | None) -> Generator[Event, None, None]:
     """Start the requested engine on the files."""
-    if options.args.engine == "ray":
+    if engine == "ray":
         from align.io.process import announced_end
         from align.jobs.ray import run_ray
 
         # Ray ends this process at once if one of its daemons has died.
         with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
-            yield from run_ray(job, files, options.workers)
+            yield from run_ray(job, files, workers)
         return
     import torch
 
     from align.jobs.local import run_local
 
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
-    yield from run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
+    yield from run_local(job, files, workers or (torch.get_num_threads() if on_cpu else 1))
 
 
 def what_went_wrong(failed: Failed) -> str:
@@ -318,11 +286,27 @@ def what_went_wrong(failed: Failed) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of `extract-align jobs`."""
+    """Entry point of `extract-align jobs`.
+
+    As many workers as asked for, or as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
+    """
+    parser = build_parser()
+    args = parser.parse_command(arguments)
     try:
-        options = read_options(build_parser(), arguments)
+        from align.jobs.files import find
+        from align.jobs.readers import Columns
+    except ModuleNotFoundError as error:
+        say_error(PROGRAM, f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", error)
+        return FAILED
+    try:
+        if args.engine == "ray" and not find_spec("ray"):
+            raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
+        columns, files = Columns(*(*args.columns, None, None, None)[:3]), tuple(find(args.input))
+        _check_files(parser, files, columns, args.output)
+        request = read_request(parser, args, "blank")
     except (OSError, ValueError, ModuleNotFoundError) as error:
         say_error(PROGRAM, message_of(error, "") or str(error), error)
         return FAILED
-    job = JobRun(options)
+    request = replace(request, run=replace(request.run, workers=1))
+    job = JobRun(read_group(FileArgs, args), request, files, columns, args.workers)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

@@ -190,7 +190,7 @@ def load_aligner(program: str, request: Request) -> Aligner:
 
 def names_of(aligner: Aligner) -> Sequence[str]:
     """Return the prefix of messages about each model."""
-    return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
+    return ("forward: ", "reverse: ") if aligner.reverse else ("",)
 
 
 def first_step(aligner: Aligner) -> str:

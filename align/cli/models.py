@@ -220,11 +220,11 @@ def store(
             copied, content = root / file.name, file.read_bytes()
             if copied.name == "model.toml" or copied.suffix in (".pt", ".safetensors"):
                 raise ModelError("this name is kept for other files of a model; rename it", file=str(file))
-            same = copies.get(copied, copied.read_bytes() if copied.is_file() else content) == content
-            if not same or (os.path.lexists(copied) and not copied.is_file()):
-                raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
-            if not copied.is_file():
-                copies[copied] = content
+            if os.path.lexists(copied):
+                if not copied.is_file() or copied.read_bytes() != content:
+                    raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
+            elif copies.setdefault(copied, content) != content:
+                raise ModelError("two files have this name", file=str(file))
         names = [root / Path(file).name for file in options.subword_files or ()]
         options = replace(options, dictionaries=None, subword_files=names or None)
     if args.heads and os.path.realpath(args.heads) in map(os.path.realpath, (path, *copies)):

@@ -78,7 +78,7 @@ OUTPUTS = {
 """Options that name a file to write, by their destination."""
 
 INPUTS = frozenset((
-    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "dictionaries", "labels"),
+    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "labels"),
     *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
     *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble", "reader"),
 ))  # fmt: skip
@@ -90,8 +90,8 @@ MODEL_FILES = re.compile(
 )
 """Names of the files of models, which no output replaces in a model's folder."""
 
-MODELS = ("model", "reverse_model", "pieces", "finetune_from")
-"""Options that name a model, by their destination."""
+MODELS = ("model", "reverse_model", "pieces", "finetune_from", "dictionaries")
+"""Options that name a model, or a folder of its files, by their destination."""
 
 
 def _file_names(value: object) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
     before = codes.read_bytes(), dictionary.read_bytes()
     heads = ("--dictionaries", data, "-s", codes, "-t", codes, "--heads", dictionary)
     replaced = run(checkpoint, *heads)
-    assert (replaced.code, f"--heads would replace the input {dictionary}" in replaced.err) == (2, True)
+    assert (replaced.code, f"--heads would replace {dictionary}, a file of the model" in replaced.err) == (2, True)
     assert (codes.read_bytes(), dictionary.read_bytes()) == before
     assert align("-q", "-m", checkpoint).code == 0
 
