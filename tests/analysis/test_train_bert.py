@@ -83,12 +83,10 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
 
 def test_files_of_the_folder_are_not_replaced(folder: Path, run_main: object) -> None:
     (folder / "model").mkdir()
-    for name in ("README.md", "config.json"):
-        (folder / "model" / name).write_text("mine")
-        result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
-        assert (result.code, f"{name}: exists and would be replaced; move it" in result.err) == (1, True)
-        assert (folder / "model" / name).read_text() == "mine"
-        (folder / "model" / name).unlink()
+    (folder / "model" / "config.json").write_text("mine")
+    result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+    assert (result.code, "config.json: exists and would be replaced; move it" in result.err) == (1, True)
+    assert (folder / "model" / "config.json").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -104,19 +102,8 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     assert message in result.err
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "text.en: No such file"),
-        (b"\xff\n", "text.en, line 1: not UTF-8"),
-        (b"too short\n\n", "1 lines of text, and 5 of them are to validate on"),
-    ],
-)
-def test_bad_text_ends_with_one_line(folder: Path, run_main: object, text: bytes | None, message: str) -> None:
-    (folder / "text.en").unlink()
-    if text is not None:
-        (folder / "text.en").write_bytes(text)
+def test_too_little_text_ends_with_one_line(folder: Path, run_main: object) -> None:
+    (folder / "text.en").write_text("too short\n\n")
     result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
-    assert message in result.err
-    assert "Traceback" not in result.err
+    assert "1 lines of text, and 5 of them are to validate on" in result.err
