@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -169,11 +169,6 @@ class Parser(argparse.ArgumentParser):
             if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
                 self.error(f"{flag} would replace {output}, a file of the model {model}")
 
-    @property
-    def has_short_help(self) -> bool:
-        """Tell whether `-h` shows less than `--help`."""
-        return bool(self._short)
-
     def short_help(self) -> str:
         """Return the help that fits a screen: usage, commands, and the most used options."""
         if not self._short:
@@ -196,12 +191,6 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         commands = f"commands (each has its own --help):\n{self.commands}\n\n"
         return text.replace("options:\n", f"{commands}options:\n", 1) if self.commands else text
-
-    def hide(self, names: Collection[str]) -> None:
-        """Leave options that are always refused out of the help."""
-        for action in self._actions:
-            if action.dest in names:
-                action.help = argparse.SUPPRESS
 
     def _resembling(self, words: Iterable[str]) -> list[str]:
         """Return the options that the first unknown word may mean: those that it begins, or the most similar one."""

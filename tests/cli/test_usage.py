@@ -94,7 +94,7 @@ def test_what_would_give_another_result_is_refused(run: Callable[..., Result], c
 @each_page
 def test_the_short_help_fits_a_screen_and_names_options_that_exist(run: Callable[..., Result], page: str) -> None:
     text = PAGES[page].short_help()
-    if PAGES[page].has_short_help:
+    if PAGES[page]._short:
         assert len(text.splitlines()) <= 25
         assert max(map(len, text.splitlines())) <= 80
         assert text != PAGES[page].format_help()
