@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -58,11 +59,8 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
 
 def _vocabulary(path: Path) -> Path:
     """Write GIZA++'s list of a text's words: number, word (which is the same number here), count."""
-    counts: dict[str, int] = {}
     with open(path) as lines:
-        for line in lines:
-            for word in line.split():
-                counts[word] = counts.get(word, 0) + 1
+        counts = Counter(word for line in lines for word in line.split())
     output = path.with_suffix(path.suffix + ".vcb")
     output.write_text("".join(f"{word} {word} {counts[word]}\n" for word in sorted(counts, key=int)))
     return output

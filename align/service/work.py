@@ -24,13 +24,8 @@ from align.transfer.tags import Token, read_markup, readable
 class Work(NamedTuple):
     """Sessions of the service, and its description.
 
-    Attributes:
-        links: aligns pairs.
-        tags: aligns pairs for placing tags, with links of low scores too.
-        load_translators: returns two sessions that translate sentences and align them, as `links` and `tags` do.
-        models: names of the models.
-        signature: what links depend on.
-        language: code of the source language.
+    `links` aligns pairs; `tags` does so for placing tags, with links of low scores too; `load_translators` returns two
+    sessions that translate sentences and align them so. `signature` is what links depend on.
     """
 
     links: Session
