@@ -53,7 +53,7 @@ _HOMES = {
     "read_text": "align.io.reader",
     "soft_links": "align.compat.similarity",
     "symmetrize": "align.evaluation.dialects",
-    "transfer_markup": "align.transfer.markup",
+    "transfer_markup": "align.transfer.inline",
     "translate": "align.models.translate",
     "two_way": "align.models.load",
     "words_of_offsets": "align.models.ids",

@@ -37,8 +37,8 @@ from align.models.load import load as load
 from align.models.load import two_way as two_way
 from align.models.model_toml import ModelOptions as ModelOptions
 from align.models.translate import translate as translate
+from align.transfer.inline import transfer_markup as transfer_markup
 from align.transfer.labels import project_labels as project_labels
-from align.transfer.markup import transfer_markup as transfer_markup
 from align.view.grid import error_grid as error_grid
 from align.view.grid import grid as grid
 from align.view.grid import heat_grid as heat_grid

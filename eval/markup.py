@@ -22,12 +22,10 @@ from typing import NamedTuple
 from lxml import html
 
 from align import Aligner, Pair, load, two_way
-from align.core.text import split_words
 from align.core.types import FLOOR
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.transfer.markup import place_markup
-from align.transfer.tags import Markup, read_markup, readable
+from align.transfer.inline import Inline
 from eval.common import write_table
 
 SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeholders", "en", "de")}
@@ -35,12 +33,11 @@ SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeho
 
 
 class Segment(NamedTuple):
-    """A segment, its scores, and how its authors tagged it."""
+    """A segment, how its authors tagged it, and its scores."""
 
-    markup: Markup
-    target: str
-    scores: dict[tuple[int, int], float]
+    inline: Inline
     reference: str
+    scores: dict[tuple[int, int], float]
 
     def judge(self, compared: Callable[[str], str]) -> tuple[bool, float]:
         """Tell whether all tags are placed as in the reference, and how sure the least sure one is.
@@ -48,7 +45,7 @@ class Segment(NamedTuple):
         Args:
             compared: returns a segment without what is not compared.
         """
-        placed = place_markup(self.markup, self.target, self.scores)
+        placed = self.inline.place(self.scores)
         return compared(placed.text) == compared(self.reference), placed.confidence
 
 
@@ -63,19 +60,16 @@ def read_segments(folder: Path, name: str, aligner: Aligner) -> list[Segment]:
     files = (folder / f"{name}.{ending}" for ending in (*languages, "ref"))
     lines = [file.read_text(encoding="utf-8").split("\n")[:-1] for file in files]
     rows = [
-        (read_markup(line, tags, target), target, reference) for line, target, reference in zip(*lines, strict=True)
+        (Inline(line, target, tags, lenient=True), reference) for line, target, reference in zip(*lines, strict=True)
     ]
     return align_segments(rows, aligner)
 
 
-def align_segments(rows: Sequence[tuple[Markup, str, str]], aligner: Aligner) -> list[Segment]:
-    """Align segments given as tagged sides, other sides, and references."""
-    pairs = [
-        Pair(tagged.readable(), readable(split_words(target), tagged.escaped), n)
-        for n, (tagged, target, _) in enumerate(rows, 1)
-    ]
+def align_segments(rows: Sequence[tuple[Inline, str]], aligner: Aligner) -> list[Segment]:
+    """Align segments with references."""
+    pairs = [Pair(inline.source_words, inline.target_words, n) for n, (inline, _) in enumerate(rows, 1)]
     alignments = aligner(pairs)
-    return [Segment(*row[:2], dict(one.scores), row[2]) for row, one in zip(rows, alignments, strict=True)]
+    return [Segment(*row, dict(one.scores)) for row, one in zip(rows, alignments, strict=True)]
 
 
 def unpack(folder: Path, package: str) -> Path:
@@ -137,7 +131,7 @@ def handbook_row(folder: Path, name: str, aligner: Aligner) -> dict[str, Value]:
     for german, english in read_handbook(folder):
         tagged, reference = (german, english) if name == "de-en" else (english, german)
         target = " ".join(re.sub("<[^>]*>", "", reference).split())
-        rows.append((read_markup(tagged, "html", target), target, reference))
+        rows.append((Inline(tagged, target, "html", lenient=True), reference))
     judged = [segment.judge(fold_spaces) for segment in align_segments(rows, aligner)]
     wrong = sum(not right for right, _ in judged)
     row: dict[str, Value] = {"segments": f"paragraphs of a handbook, {name}"}

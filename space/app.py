@@ -13,8 +13,7 @@ from typing import Any
 from align import Aligner, Alignment, load
 from align.core.text import split_words
 from align.core.types import FLOOR, THRESHOLD
-from align.transfer.markup import place_markup
-from align.transfer.tags import read_markup, readable
+from align.transfer.inline import Inline
 from align.view.page import System, make_page
 
 MODELS = {"German to English": "de-en", "English to German": "en-de"}
@@ -60,10 +59,8 @@ def transfer_tags(direction: str, source: str, target: str) -> str:
         ValueError: as for `show_links`, or the tags are not XML.
     """
     model, target = model_of(direction), one_line(target)
-    markup = read_markup(one_line(source), "xml", target, as_words=True)
-    target_words = readable(split_words(target), markup.escaped)
-    alignment = align_words(model, FLOOR, markup.readable(), target_words)
-    return place_markup(markup, target, alignment.scores).text
+    inline = Inline(one_line(source), target, "xml", lenient=True)
+    return inline.place(align_words(model, FLOOR, inline.source_words, inline.target_words).scores).text
 
 
 def model_of(direction: str) -> str:

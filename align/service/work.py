@@ -10,15 +10,15 @@ from align.core.aligner import Aligner
 from align.core.formats import format_pharaoh
 from align.core.stream import OnBatch, OnChoice
 from align.core.symmetrize import SOFT
-from align.core.text import make_pair, split_words
+from align.core.text import make_pair
 from align.core.types import FLOOR, Alignment, Pair, Search
 from align.io.session import Session
 from align.models.translate import batch_translator
 from align.service.messages import Read
-from align.transfer.markup import Placement, place_markup
+from align.transfer.inline import Inline
+from align.transfer.markup import Placement
 from align.transfer.pages import Page
 from align.transfer.standins import Draft
-from align.transfer.tags import Token, read_markup, readable
 
 
 class Work(NamedTuple):
@@ -128,25 +128,25 @@ def read_sentence(read: Read, number: int) -> Item:
 def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
     """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
     try:
-        markup = read_markup(read.source, tags, read.target, as_words=True)
-        _check_tags(markup.tokens)
+        inline = Inline(read.source, read.target, tags, lenient=True)
+        _check_tags(inline.missing)
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))
 
     def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
         if alignments is None:
             return _tagged()
-        placed = place_markup(markup, read.target, alignments[0].scores, split=split)
+        placed = inline.place(alignments[0].scores, split=split)
         return _tagged(placed.text, placed.report)
 
-    return Item([Pair(markup.readable(), readable(split_words(read.target), markup.escaped), number)], write)
+    return Item([Pair(inline.source_words, inline.target_words, number)], write)
 
 
 def read_page(read: Read, number: int, tags: str, split: bool, language: str) -> Item:
     """Read a text that is answered with its translation and tags; invalid tags are an error of this text only."""
     try:
         page = Page(read.source, tags, line=number)
-        _check_tags([token for segment in page.segments for token in segment.tokens])
+        _check_tags(sum(token.kind != "text" for segment in page.segments for token in segment.tokens))
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))
     draft = Draft(page, language)
@@ -160,8 +160,8 @@ def read_page(read: Read, number: int, tags: str, split: bool, language: str) ->
     return Item(draft.pairs, write)
 
 
-def _check_tags(tokens: Sequence[Token]) -> None:
-    if (count := sum(token.kind != "text" for token in tokens)) > MAX_TAGS:
+def _check_tags(count: int) -> None:
+    if count > MAX_TAGS:
         raise ValueError(f"{count:,} tags, and a sentence may have {MAX_TAGS}")
 
 

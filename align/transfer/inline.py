@@ -1,60 +1,66 @@
-"""Put inline elements of a segment into its translation, which may contain some of them already.
+"""Put the tags of a source text into its translation, which may contain some of them already.
 
-Those that the translation has stay where they are. The others are placed in its text, and both are put together so that
-every element is in those that it is in in the source. Pairs of native codes may overlap, in XLIFF and TMX: those that
-do are placed one layer after another.
+Those that the translation has stay where they are. The others are placed in its text without tags, and both are put
+together so that elements keep the nesting that they have in the source. Pairs of native codes may overlap, in XLIFF and
+TMX: those that do are placed one layer after another.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from align.transfer.markup import (
+    ANOTHER,
     CROSSING,
+    MALFORMED,
+    MIXED,
     MOVED,
     ORDER,
+    OTHERS,
     PART,
     REPEATED,
+    Insertion,
     Placement,
-    doubt_arguments,
-    out_of_order,
+    Transferred,
     place_markup,
 )
 from align.transfer.tags import (
-    BLOCK,
+    BREAK,
+    ICU,
     PLACEHOLDER,
     Kind,
     Syntax,
     Token,
+    check_size,
     find_words,
     halves,
     has_positional,
     in_common,
     is_break,
     markup_of,
+    mixes_arguments,
     readable,
     words_in,
 )
+from align.transfer.windows import Scores, Window
 
-MOST = 2000
+MAX_TAGS = 2000
 """Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
 
-LAYERS = 8
+MAX_LAYERS = 8
 """Limit of layers; elements that overlap beyond it are placed by their halves."""
 
-NEARLY = 0.5
+TIE_RATIO = 0.5
 """Share of the linked score of a tag from which an equal one could as well be the one that the translation has."""
-
-FIRST = 0xF0000
-"""A character for private use, which stands for the first tag of a segment while its tags are placed."""
 
 _LIGHT = " \t\r\n.,;:!?\u2026"
 """Spaces and punctuation that may change their side of a tag."""
@@ -62,7 +68,7 @@ _LIGHT = " \t\r\n.,;:!?\u2026"
 _SPACE = re.compile(r"\s")
 _X = re.compile(r"""^<[^>]*?\sx\s*=\s*["']([^"'>]*)""")
 _I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
-_PRIVATE = re.compile("[\U000f0000-\U000fffff]")
+_UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 
 
 def _flatten(text: str) -> str:
@@ -77,10 +83,6 @@ def _text_of(tokens: Sequence[Token]) -> str:
 def _is_code(token: Token) -> bool:
     """Check for half of a pair of native codes, which is an element by itself in XML."""
     return token.name.startswith("#")
-
-
-def _identity(token: Token) -> str:
-    return token.key or token.text
 
 
 def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
@@ -143,7 +145,7 @@ def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]
             continue
         first = bisect_right(ends, at[n])
         parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
-        spans[_identity(token)][n] = parts or [range(first - 1, first), range(first, first + 1)]
+        spans[token.identity][n] = parts or [range(first - 1, first), range(first, first + 1)]
     return spans
 
 
@@ -172,57 +174,92 @@ class _Item:
 
 
 class Inline:
-    """A source text with inline elements, and its translation.
+    """A source text with tags, and its translation, which may have some of them.
 
     Args:
-        comments: whether comments and processing instructions of XML are placed.
+        lenient: whether comments and processing instructions of XML are placed too, and a translation that is not
+            well-formed is text.
+        as_written: whether the words are those between spaces and TABs: of the source without its tags, and of the
+            translation with its own.
 
     Attributes:
         missing: number of tags that the translation does not contain.
         extra: tags and placeholders that the translation has and the source does not.
-        target_words: words of the translation without tags.
+        plain: the source without tags.
+        source_words, target_words: words of both sides, as a model reads them.
+
+    Raises:
+        ValueError: a side cannot be parsed, or has too many tags.
     """
 
-    def __init__(self, source: str, target: str, tags: str | Syntax, *, comments: bool = False) -> None:
+    def __init__(
+        self,
+        source: str | Sequence[Token],
+        target: str | Sequence[Token],
+        tags: str | Syntax,
+        *,
+        lenient: bool = False,
+        as_written: bool = False,
+    ) -> None:
         self.syntax = syntax = Syntax.of(tags)
-        xml = syntax.tags == "xml"
-        if _PRIVATE.search(source + target):
-            raise ValueError("characters for private use from U+F0000")
-        if xml and "<![CDATA[" in target:
-            raise ValueError("a CDATA section in the translation")
-        tokens = syntax.parse(source)
-        if xml and not comments:
+        tokens = syntax.parse(source) if isinstance(source, str) else [*source]
+        if syntax.tags == "xml" and not lenient:
             tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
-        self.tokens, self._there = _match_by_x(*in_common(tokens, syntax.parse(target)))
-        if any(sum(token.kind != "text" for token in side) > MOST for side in (tokens, self._there)):
-            raise ValueError(f"more than {MOST:,} tags")
-        self._partners = partners(tokens)
+        self._well_formed = True
+        try:
+            there = syntax.parse(target) if isinstance(target, str) else [*target]
+        except ValueError:
+            if not lenient:
+                raise
+            there, self._well_formed = [Token("text", str(target))], False
+        self.tokens, self._there = _match_by_x(*in_common(tokens, there))
+        self._as_written = as_written
+        self._plain = self._flatten(_text_of(there))
+        check_size(tokens, self._plain)
+        counts = [sum(token.kind != "text" for token in side) for side in (tokens, there)]
+        if counts[1] and max(counts) > MAX_TAGS:
+            raise ValueError(f"more than {MAX_TAGS:,} tags")
+        self._partners = partners(self.tokens)
         self._given: Sequence[str] | None = None
         self._use(self._match({}))
         unknown = (token for m, token in enumerate(self._there) if token.kind != "text" and m not in self._matches)
         self.extra = tuple(token.text for token in unknown)
         self.missing = len(self._new)
-        self.plain, self.escaped = self._layers[0].plain, self._layers[0].escaped
+        self.plain = self._layers[0].plain
         self.source_words = self._layers[0].readable()
-        self._plain = _flatten(_text_of(self._there))
-        self._words = words_in(self._plain)
-        self.target_words = readable((self._plain[a:b] for a, b in self._words), self.escaped)
+        target = "".join(token.text for token in there) if as_written else self._plain
+        self.target_words = readable((target[a:b] for a, b in words_in(target)), syntax.escaped)
+        self._words = self._words_at(words_in(target))
+
+    def _flatten(self, text: str) -> str:
+        """Replace line ends and other spaces, each by one space, for a model."""
+        return text if self._as_written else _SPACE.sub(" ", text)
+
+    def _words_at(self, words: Sequence[Window]) -> Sequence[Window]:
+        """Return the characters of the plain translation that words of the translation as it is written have."""
+        if not self._as_written or len(self._there) == 1:
+            return words
+        offsets, at = [0], 0
+        for token in self._there:
+            offsets += [at + (n if token.kind == "text" else 0) for n in range(1, len(token.text) + 1)]
+            at = offsets[-1]
+        return [(offsets[start], offsets[end]) for start, end in words]
 
     def use_words(self, source: Sequence[str], target: Sequence[str]) -> None:
         """Count other words than those between spaces; see `align.transfer.tags.find_words`."""
         self._given = source
         self._use(self._matches)
-        self._words = find_words(target, self._plain, self.escaped)
+        text = "".join(token.text for token in self._there) if self._as_written else self._plain
+        self._words = self._words_at(find_words(target, text, self.syntax.escaped))
 
     def _use(self, matches: dict[int, int]) -> None:
         """Prepare the tokens of the source that the translation does not match."""
-        syntax = replace(self.syntax, placeholders=False, pattern=None)  # a character stands for each
         self._matches = matches
         self._written = self._renumber()
         self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - set(matches.values())
-        self._layers = [markup_of(layer, syntax) for layer in self._split()]
+        self._layers = [markup_of(layer, self.syntax, spaces=not self._as_written) for layer in self._split()]
         if self._given is not None:
-            words = find_words(self._given, self._layers[0].plain, self._layers[0].escaped)
+            words = find_words(self._given, self._layers[0].plain, self.syntax.escaped)
             self._layers = [layer.with_words(words) for layer in self._layers]
 
     def _renumber(self) -> list[Token]:
@@ -256,11 +293,11 @@ class Inline:
         ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
         for n, token in reversed([*enumerate(self.tokens)]):
             if token.kind != "text" and n not in ends:
-                numbers[_identity(token)].append(n)
+                numbers[token.identity].append(n)
         matches: dict[int, int] = {}
         pairs = partners(self._there)
         for m, token in enumerate(self._there):
-            same = numbers.get(_identity(token)) if token.kind != "text" else None
+            same = numbers.get(token.identity) if token.kind != "text" else None
             if same and chosen.get(m) in same:
                 same.append(same.pop(same.index(chosen[m])))
             if same and _is_code(token):
@@ -283,12 +320,14 @@ class Inline:
         Returns:
             Identities of tokens of which others could be the missing ones as well.
         """
-        matched = {_identity(self.tokens[n]) for n in self._matches.values()}
-        if not any(_identity(self.tokens[n]) in matched for n in self._new):
+        matched = {self.tokens[n].identity for n in self._matches.values()}
+        if not any(self.tokens[n].identity in matched for n in self._new):
             return set()
-        source, syntax = self._layers[0], replace(self.syntax, placeholders=False, pattern=None)
+        source = self._layers[0]
         written = [
-            token._replace(text=markup_of([token], syntax).plain) if token.kind == "text" else token
+            token._replace(text=markup_of([token], self.syntax, spaces=not self._as_written).plain)
+            if token.kind == "text"
+            else token
             for token in self.tokens
         ]
         sides = [_spans(written, source.plain, source.words), _spans(self._there, self._plain, self._words)]
@@ -300,7 +339,7 @@ class Inline:
         unsure: set[str] = set()
         for identity, theirs in sides[1].items():
             ours = sides[0].get(identity, {})
-            if not len(theirs) < len(ours) or len(theirs) * len(ours) > MOST:
+            if not len(theirs) < len(ours) or len(theirs) * len(ours) > MAX_TAGS:
                 unsure |= {identity} if len(theirs) < len(ours) else set()
                 continue
             near = np.array([[_linked(of_target, span, other) for other in ours.values()] for span in theirs.values()])
@@ -309,93 +348,83 @@ class Inline:
             first = np.arange(len(ours)) * 1e-9  # of equal ones
             rows, columns = linear_sum_assignment(first - near)
             left = np.delete(near, columns, axis=1)
-            if (left.max(axis=1) >= NEARLY * near[rows, columns]).any():
+            if (left.max(axis=1) >= TIE_RATIO * near[rows, columns]).any():
                 unsure.add(identity)
             numbers = [*theirs], [*ours]
             chosen |= {numbers[0][row]: numbers[1][column] for row, column in zip(rows, columns, strict=True)}
-        words, before = self._layers[0].readable(), self._matches
-        matches = self._match(chosen)
-        if matches != before:
-            self._use(matches)
-            if self._layers[0].readable() != words:  # the links are of other words
-                self._use(before)
-                unsure |= sides[0].keys() & sides[1].keys()
+        self._use(self._match(chosen))
         return unsure
 
     def _split(self) -> Iterator[list[Token]]:
-        """Divide the missing tags into layers in which none overlap; a character stands for each."""
+        """Divide the missing tags into layers in which none overlap."""
         pairs = {n: m for n, m in self._partners.items() if n in self._new and m in self._new}
         elements = [(n, m) for n, m in pairs.items() if not _is_code(self.tokens[n])]
         codes = sorted((n, m) for n, m in pairs.items() if _is_code(self.tokens[n]))
         numbers = self._new
-        for count in range(1, LAYERS + 1):
+        for count in range(1, MAX_LAYERS + 1):
             accepted, rest = elements, []
             for pair in codes:
-                if any(overlap(pair, element) for element in accepted) and count < LAYERS:
+                if any(overlap(pair, element) for element in accepted) and count < MAX_LAYERS:
                     rest.append(pair)
                 else:
                     accepted = [*accepted, pair]
             later = {n for pair in rest for n in pair}
-            yield self._stand_ins(numbers - later, dict(accepted))
+            yield self._layer(numbers - later, dict(accepted))
             if not rest:
                 return
             elements, codes, numbers = [], rest, later
 
-    def _stand_ins(self, numbers: set[int], pairs: Mapping[int, int]) -> list[Token]:
-        """Return the tokens of a layer: text, and a character for each tag."""
+    def _layer(self, numbers: set[int], pairs: Mapping[int, int]) -> list[Token]:
+        """Return the tokens of the source; those that are not of a layer are empty texts."""
         starts = {m: n for n, m in pairs.items()}
         tokens = []
-        for n, token in enumerate(self.tokens):
+        for n, token in enumerate(self._written):
             if token.kind == "text":
-                tokens.append(token._replace(text=_flatten(token.text)))
-            elif n in numbers and _is_code(token):
+                token = token._replace(text=self._flatten(token.text))
+            elif n not in numbers:
+                token = Token("text", "", BREAK if is_break(token) else "")
+            elif _is_code(token):
                 kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
-                tokens.append(Token(kind, chr(FIRST + n), f"#{starts.get(n, n)}"))
-            elif n in numbers:
-                name = "br" if is_break(token) and token.name not in BLOCK else token.name
-                tokens.append(token._replace(text=chr(FIRST + n), name=name))
-            elif is_break(token):
-                tokens.append(Token("text", " "))
+                token = token._replace(kind=kind, name=f"#{starts.get(n, n)}")
+            tokens.append(token)
         return tokens
 
     def place(
-        self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]]
-    ) -> tuple[str, list[Placement]]:
-        """Return the translation with all tags, and where those that were missing are."""
+        self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], *, split: bool = False
+    ) -> Transferred:
+        """Return the translation with all tags, and where those that were missing are.
+
+        Args:
+            scores: scores of links (source word, target word), or a set of links.
+            split: whether a tag may come more than once, around all target words that are linked with its own.
+        """
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
         unsure = self._choose(links)
-        there = self._there
-        items = [
-            _Item("point" if _is_code(token) else token.kind, token.text, self._matches.get(m, -1 - m))
-            for m, token in enumerate(there)
-        ]
-        pairs = partners(there)
+        for apart in (False, True):
+            merging, rows = self._merge(links, split, apart)
+            text = "".join(item.text for item in merging.items)
+            if not self.syntax.has_placeholders or self._is_intact(text):
+                break
+        pairs = partners(self._there)
         paired = {*pairs, *pairs.values()}
-        for m, item in enumerate(items):
-            if item.kind in ("open", "close") and m not in paired:
-                item.kind = "point"
         orphans = {
             token.name
-            for m, token in enumerate(there)
+            for m, token in enumerate(self._there)
             if token.kind in ("open", "close") and m not in paired and not _is_code(token)
         }
-        merging = _Merging(items, self._written, self._partners)
-        rows: list[Placement] = []
-        for markup in self._layers:
-            placed = place_markup(markup, self._plain, scores, words=self._words)
-            merging.add(placed.text, self._plain)
-            rows += placed.report
-        crossed, report = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()}), list[Placement]()
+        crossed = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()})
         touching = merging.touching()
         positional = [
-            item
+            item.number
             for item in merging.items
             if item.number >= 0 and item.kind != "text" and has_positional(self.tokens[item.number].text)
         ]
-        swapped = {positional[n].number for n in out_of_order([item.number for item in positional])}
-        for row in rows:
-            numbers = _numbers(row.tag)
+        swapped = {positional[n] for n in out_of_order(positional)}
+        report = []
+        for numbers, row in rows:
             numbers |= {merging.first_half(n) for n in numbers}
+            if not self._well_formed:
+                row = row.doubt(MALFORMED)
             if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
                 row = row.doubt(MOVED, min(moved))
             if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
@@ -404,17 +433,103 @@ class Inline:
                 row = row.doubt(ORDER, 0.0)
             if numbers & touching:
                 row = row.doubt(REPEATED, 0.0)
-            if any(_identity(self.tokens[n]) in unsure for n in numbers):
+            if any(self.tokens[n].identity in unsure for n in numbers):
                 row = row.doubt(REPEATED, PART)
-            tag = _PRIVATE.sub(lambda match: self._written[ord(match[0]) - FIRST].text, row.tag)
-            report.append(row._replace(tag=tag))
-        text = "".join(item.text for item in merging.items)
-        return text, doubt_arguments(report, self.extra, text, self.tokens, self.syntax)
+            report.append(row)
+        return Transferred(text, tuple(self._doubt_arguments(report, text)))
+
+    def _merge(
+        self, links: Mapping[tuple[int, int], float], split: bool, apart: bool
+    ) -> tuple[_Merging, list[tuple[set[int], Placement]]]:
+        """Put all tags together; return the positions of the new ones with the numbers of their tokens."""
+        pairs = partners(self._there)
+        paired = {*pairs, *pairs.values()}
+        items = []
+        for m, token in enumerate(self._there):
+            is_point = _is_code(token) or (token.kind in ("open", "close") and m not in paired)
+            items.append(_Item("point" if is_point else token.kind, token.text, self._matches.get(m, -1 - m)))
+        merging = _Merging(items, self._written, self._partners)
+        table = Scores(links, len(self._layers[0].words), len(self._words))
+        rows = []
+        for layer in self._layers:
+            insertions, placed = place_markup(layer, self._plain, self._words, table, split=split, apart=apart)
+            merging.add(insertions, self._plain)
+            rows += placed
+        names = {n: token.name for n, token in enumerate(self._written)}
+        names |= {-1 - m: token.name for m, token in enumerate(self._there)}
+        for one, other in pairwise([item for item in merging.items if item.text]):
+            adjacent = min(one.number, other.number) >= 0 and other.number == one.number + 1
+            is_one_new = min(one.rank, other.rank) == -1 < max(one.rank, other.rank)
+            if is_one_new and not adjacent and {names[one.number], names[other.number]} <= {PLACEHOLDER, ICU}:
+                other.text = f" {other.text}"
+        return merging, rows
+
+    def _is_intact(self, text: str) -> bool:
+        """Check that a text has the placeholders of the source and of the translation: none became part of another."""
+        try:
+            after = self.syntax.parse(text)
+        except ValueError:  # as the translation is not well-formed
+            return True
+        tokens = *self._there, *(self._written[n] for n in self._new)
+        before, now = (
+            Counter(token.text for token in side if token.name in (PLACEHOLDER, ICU)) for side in (tokens, after)
+        )
+        return before == now
+
+    def _doubt_arguments(self, report: Sequence[Placement], text: str) -> Iterator[Placement]:
+        """Doubt what is placed in a target with others that the source lacks, or that are written in another way."""
+        remarks = [OTHERS] * any(tag[:1] != "<" for tag in self.extra)
+        if report and "$" in text and not mixes_arguments(self.tokens) and mixes_arguments(self._parse_result(text)):
+            remarks.append(MIXED)
+        names = {name[1].lower() for tag in self.extra if (name := _UNIDENTIFIED.match(tag))}
+        for row in report:
+            if any(name.lower() in names for name in _UNIDENTIFIED.findall(row.tag)):
+                row = row.doubt(ANOTHER, 0.0)
+            for remark in remarks if row.tag[:1] != "<" or "%" in row.tag else ():
+                row = row.doubt(remark, 0.0)
+            yield row
+
+    def _parse_result(self, text: str) -> list[Token]:
+        try:
+            return self.syntax.parse(text)
+        except ValueError:
+            return [Token("text", text)]
 
 
-def _numbers(text: str) -> set[int]:
-    """Return the numbers of the tags that characters stand for."""
-    return {ord(match[0]) - FIRST for match in _PRIVATE.finditer(text)}
+def out_of_order(values: Sequence[Any]) -> list[int]:
+    """Return the positions of all values of which a larger one is before, or a smaller one behind."""
+    highest = [*accumulate(values, max)]
+    lowest = [*accumulate(reversed(values), min)][::-1]
+    return [n for n, value in enumerate(values) if value < highest[n] or value > lowest[n]]
+
+
+def transfer_markup(
+    source: str,
+    target: str,
+    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
+    *,
+    tags: str = "xml",
+    split: bool = False,
+) -> Transferred:
+    """Put the tags of a source sentence into its translation.
+
+        transfer_markup("Das <b>Haus</b> ist alt.", "The house is old.", parse_pharaoh("0-0 1-1 2-2 3-3"))
+
+    Each tag appears once, as it is written; the target's text stays unchanged, except for a space next to a tag that
+    stood between spaces. Words are those of the source without tags, and those of the target.
+
+    Args:
+        source: the sentence with its tags.
+        target: its translation, without tags or with some of them; if tags are XML or HTML, `&` and `<` are written as
+            entities.
+        scores: scores of links (source word, target word), or a set of links.
+        tags: "xml", "html" or "placeholders".
+        split: whether a tag may appear more than once, around all target words that are linked with its own.
+
+    Raises:
+        ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
+    """
+    return Inline(source, target, tags, lenient=True, as_written=True).place(scores, split=split)
 
 
 class _Merging:
@@ -448,56 +563,61 @@ class _Merging:
                 around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
         return around
 
-    def add(self, placed: str, plain: str) -> None:
-        """Insert the tags of a text, which differs from the translation's by them and by spaces next to them.
-
-        Args:
-            placed: the text, with a character for each tag.
-        """
-        offsets, texts, order = {}, {}, list[int]()
-        at, spaces = 0, ""
-        for character in placed:
-            if _PRIVATE.match(character):
-                n = ord(character) - FIRST
-                offsets[n], texts[n] = at, spaces + self._tokens[n].text
-                order.append(n)
-                spaces = ""
-            elif at < len(plain) and character == plain[at]:
-                at += 1
-                if spaces:
-                    texts[order[-1]] += spaces
-                    spaces = ""
-            else:
-                spaces += character
-        self._divide(set(offsets.values()))
+    def add(self, insertions: Sequence[Insertion], plain: str) -> None:
+        """Insert the tags of a layer into the translation, whose text is given without line ends."""
+        self._base = base = 1 + max((item.rank for item in self.items), default=-1)
+        if all(item.kind == "text" for item in self.items):
+            self._add_to_text(insertions)
+            return
+        self._divide({insertion.at for insertion in insertions})
         letters, points = [0, *accumulate(map(str.isalnum, plain))], dict[int, int]()
-        base = 1 + max((item.rank for item in self.items), default=-1)
-        ranks = {n: base + k for k, n in enumerate(order)}
-        for n in sorted(order):
+        opened: list[int] = []
+        ends: dict[int, int] = {}
+        for k, insertion in enumerate(insertions):
+            if insertion.number in self._elements:
+                opened.append(k)
+            elif self._starts.get(insertion.number) in self._elements:
+                ends[opened.pop()] = k
+        for k, (at, n, text) in sorted(enumerate(insertions), key=lambda row: row[1].number):
             if self._starts.get(n) in self._elements:
                 continue
-            start = self._find(n, offsets[n], ranks[n], last=True)
             if n not in self._elements:
+                start = self._place_point(n, at, base + k)
                 points[n] = self._offset(start)
-                low, high = sorted((points[n], offsets[n]))
+                low, high = sorted((points[n], at))
                 if plain[low:high].strip(_LIGHT):
                     self.moved[self.first_half(n)] = PART
-                self.items.insert(start, _Item("point", texts[n], n, ranks[n]))
+                self.items.insert(start, _Item("point", text, n, base + k))
                 continue
-            last = self._elements[n]
-            bounds = [letters[offsets[n]], letters[offsets[last]]]
-            opening, closing = _Item("open", texts[n], n, ranks[n]), _Item("close", texts[last], last, ranks[last])
-            start, end = self._enclose(start, n, opening, offsets[last], closing)
+            end_at, last, end_text = insertions[ends[k]]
+            opening, closing = _Item("open", text, n, base + k), _Item("close", end_text, last, base + ends[k])
+            start, end = self._place_element(n, (at, end_at), (opening.rank, closing.rank), letters)
+            if start < end and not plain[at:end_at].strip():  # around tags, not between words
+                opening.text, closing.text = opening.text.strip(" "), closing.text.strip(" ")
+            self.items.insert(end, closing)
+            self.items.insert(start, opening)
             at_start, at_end = self._offset(start), self._offset(end + 1)
-            reached = [letters[at_start], letters[at_end]]
-            linked, covered = plain[offsets[n] : offsets[last]], plain[at_start:at_end]
+            linked, covered = plain[at:end_at], plain[at_start:at_end]
             if linked.strip() and not covered.strip():
                 self.moved[n] = 0.0
-            elif reached != bounds or linked.strip(_LIGHT) != covered.strip(_LIGHT):
+            elif [letters[at_start], letters[at_end]] != [letters[at], letters[end_at]] or (
+                linked.strip(_LIGHT) != covered.strip(_LIGHT)
+            ):
                 self.moved[n] = PART
         for n in {self.first_half(n) for n in points} & self._partners.keys():
             if self._is_emptied(n, self._partners[n]):
                 self.moved[n] = 0.0
+
+    def _add_to_text(self, insertions: Sequence[Insertion]) -> None:
+        """Insert the tags of a layer into a translation without tags."""
+        text, at = "".join(item.text for item in self.items), 0
+        self.items = []
+        for rank, (offset, n, tag) in enumerate(insertions):
+            kind = "open" if n in self._elements else "close" if self._starts.get(n) in self._elements else "point"
+            self.items += [_Item("text", text[at:offset], -1)] if offset > at else []
+            self.items.append(_Item(kind, tag, n, rank))
+            at = offset
+        self.items += [_Item("text", text[at:], -1)] if text[at:] else []
 
     def _is_emptied(self, n: int, m: int) -> bool:
         """Check whether a pair of codes encloses text in the source, and none in the translation."""
@@ -521,7 +641,7 @@ class _Merging:
             if before and min(before.number, item.number) >= 0 and max(before.rank, item.rank) >= 0:
                 first, last = sorted((before.number, item.number))
                 ours = self._tokens[first], self._tokens[last]
-                is_equal = before.kind == item.kind and _identity(ours[0]) == _identity(ours[1])
+                is_equal = before.kind == item.kind and ours[0].identity == ours[1].identity
                 between = self._tokens[first + 1 : last]
                 has_content = any(t.text.strip() if t.kind == "text" else t.kind == "point" for t in between)
                 if is_equal and has_content:
@@ -530,7 +650,7 @@ class _Merging:
         return touching
 
     def crossed(self, own: Mapping[int, int]) -> set[int]:
-        """Return the numbers of pairs that cross another one, where they do not in the source, and one of them is new.
+        """Return the numbers of pairs that cross another one or are in it, where they are not in the source.
 
         Args:
             own: pairs of the translation, by the numbers that they have if the source does not have them.
@@ -551,6 +671,15 @@ class _Merging:
                     in_source = min(m, n) >= 0 and overlap((m, self._partners[m]), (n, self._partners[n]))
                     crossed |= set() if in_source else {n, m}
             opened.append((pair, n))
+        stack: list[_Item] = []  # elements that are in others than in the source
+        for item in self.items:
+            if item.kind == "close" and stack:
+                stack.pop()
+            for outer in stack if item.kind == "open" and item.number >= 0 else ():
+                if outer.number >= 0 and outer.number not in self._around[item.number]:
+                    crossed |= {outer.number, item.number}
+            if item.kind == "open":
+                stack.append(item)
         return crossed
 
     def _offset(self, k: int) -> int:
@@ -565,18 +694,23 @@ class _Merging:
                 items.append(item)
                 continue
             end = at + len(item.text)
-            bounds = [at, *sorted(offset for offset in offsets if at < offset < end), end]
+            edges = end - len(item.text.lstrip()), at + len(item.text.rstrip())
+            bounds = [at, *sorted({offset for offset in (*offsets, *edges) if at < offset < end}), end]
             items += [_Item("text", item.text[a - at : b - at], item.number) for a, b in pairwise(bounds)]
             at = end
         self.items[:] = items
 
-    def _region(self, n: int) -> tuple[int, int]:
+    def _region(self, n: int, rank: int) -> tuple[int, int]:
         """Return the part of the translation that is in the innermost element that a source token is in."""
-        numbers = {item.number: k for k, item in enumerate(self.items)}
         low, high = 0, len(self.items)
+        starts = {item.number: k for k, item in enumerate(self.items) if item.rank < rank}
+        numbers = {item.number: k for k, item in enumerate(self.items)}
         for element in reversed(self._around[n]):
-            if element in numbers and self._elements[element] in numbers:
-                low, high = numbers[element] + 1, numbers[self._elements[element]]
+            ends = [
+                k for k in range(starts.get(element, high), high) if self.items[k].number == self._elements[element]
+            ]
+            if ends:
+                low, high = starts[element] + 1, ends[0]
                 break
         if n not in self._elements:  # not before the other half of a pair of codes, or after it
             if (start := numbers.get(self._starts.get(n, n))) is not None:
@@ -585,8 +719,8 @@ class _Merging:
                 high = max(min(high, end), low)
         return low, high
 
-    def _find(self, n: int, offset: int, rank: int, *, last: bool) -> int:
-        """Return where a tag goes at an offset of the text: in its innermost element, in the order of new tags."""
+    def _slots(self, offset: int, rank: int, region: Window) -> range:
+        """Return where a new tag may go at an offset of the text: in a region, and in the order of new tags."""
         at = low = 0
         while low < len(self.items) and at < offset:
             at += len(self.items[low].text) if self.items[low].kind == "text" else 0
@@ -600,44 +734,106 @@ class _Merging:
             elif self.items[k].rank > rank:
                 high = k
                 break
-        first, end = self._region(n)
-        low, high = (min(max(first, k), end) for k in (low, high))
-        depth, level = 0, []
-        for k in range(first, high + 1):
-            if k >= low and not depth:
-                level.append(k)
-            if k < high:
-                depth += {"open": 1, "close": -1}.get(self.items[k].kind, 0)
-        if not level:
-            return high if last else low
-        return level[-1] if last else level[0]
+        low, high = (min(max(region[0], k), region[1]) for k in (low, high))
+        while low < region[1] and 0 <= self.items[low].rank < rank:
+            low += 1
+        return range(low, max(low, high) + 1)
 
-    def _enclose(self, start: int, n: int, opening: _Item, offset: int, closing: _Item) -> tuple[int, int]:
-        """Insert an element that encloses the text to an offset, and those of the translation that are in it.
+    def _stretch(self, n: int, rank: int, bounds: Window, own: Sequence[int]) -> Window:
+        """Return the part of an element's content that is between the elements next to a tag in the source.
 
-        Returns:
-            The items that it has been put around, by their numbers before.
+        Args:
+            bounds: characters of the text that the part is to have as many of as possible.
+            own: items that are to be in the part.
         """
-        first, limit = self._region(n)
-        end = max(start, self._find(n, offset, closing.rank, last=False))
-        for k in range(first, limit):
-            number = self.items[k].number
-            if number >= 0 and n in self._around[number]:
-                start, end = min(start, k), max(end, k + 1)
-        matches, stack = {}, []
-        for k in range(first, limit):
+        low, high = self._region(n, rank)
+        stretches, depth, begin = [], 0, low
+        for k in range(low, high):
+            item = self.items[k]
+            if item.number < 0 or item.kind == "text" or n in self._around[item.number]:
+                continue
+            if item.number == n or _is_code(self._tokens[item.number]):
+                continue
+            if item.kind != "close" and not depth:
+                stretches.append((begin, k))
+            depth += {"open": 1, "close": -1}.get(item.kind, 0)
+            begin = k + 1
+        stretches.append((begin, high))
+        offsets = {k: self._offset(k) for stretch in stretches for k in stretch}
+
+        def cost(stretch: Window) -> tuple[int, int, int, int]:
+            start, end = (offsets[k] for k in stretch)
+            outside = sum(not stretch[0] <= k < stretch[1] for k in own)
+            overlap = min(end, bounds[1]) - max(start, bounds[0])
+            disorder = 0
+            for k in range(low, high):
+                item = self.items[k]
+                if item.kind != "text" and item.number >= 0 and not stretch[0] <= k < stretch[1]:
+                    is_later = item.rank > rank if item.rank >= self._base else item.number > n
+                    disorder += is_later == (k < stretch[0])
+            return outside, -max(0, overlap), max(0, -overlap), disorder
+
+        return min(stretches, key=cost)
+
+    def _levels(self, region: Window) -> dict[int, int]:
+        """Return how many elements of a region each of its slots is in."""
+        steps = ({"open": 1, "close": -1}.get(item.kind, 0) for item in self.items[slice(*region)])
+        return dict(enumerate(accumulate(steps, initial=0), region[0]))
+
+    def _place_point(self, n: int, offset: int, rank: int) -> int:
+        """Return where a tag without content goes: outside of the elements of its region, if it can."""
+        region = self._stretch(n, rank, (offset, offset), ())
+        slots, levels = self._slots(offset, rank, region), self._levels(region)
+        return max((k for k in slots if not levels[k]), default=slots[-1])
+
+    def _place_element(self, n: int, bounds: Window, ranks: Window, letters: Sequence[int]) -> Window:
+        """Return where both tags of an element go.
+
+        It contains those elements of the translation that it contains in the source. Others that it would cross are in
+        it or outside, as fewer letters change.
+        """
+        own = []
+        if all(item.number != n for item in self.items):
+            own = [k for k, item in enumerate(self.items) if item.number >= 0 and n in self._around[item.number]]
+        region = self._stretch(n, ranks[0], bounds, own)
+        own = [k for k in own if region[0] <= k < region[1]]
+        starts, ends = (self._slots(offset, rank, region) for offset, rank in zip(bounds, ranks, strict=True))
+        levels = self._levels(region)
+        start, end = starts[-1], max(starts[-1], ends[0])
+        for level in sorted({levels[k] for k in starts} & {levels[k] for k in ends}):
+            first = max(k for k in starts if levels[k] == level)
+            last = min((k for k in ends if levels[k] == level and k >= first), default=-1)
+            if last >= 0 and min(levels[k] for k in range(first, last + 1)) == level:
+                start, end = first, last
+                break
+        if own and letters[bounds[0]] == letters[bounds[1]]:
+            start, end = own[0], own[-1] + 1
+        elif own:
+            start, end = min(start, own[0]), max(end, own[-1] + 1)
+        # the outermost elements that are crossed: where the tag goes outside of each, or inside
+        opened: list[int] = []
+        left: list[int] = []
+        right: list[int] = []
+        blank = {k for k, item in enumerate(self.items) if item.kind == "text" and not item.text.strip()}
+        for k in range(*region):
             if self.items[k].kind == "open":
-                stack.append(k)
+                opened.append(k)
             elif self.items[k].kind == "close":
-                matches[k] = stack.pop()
-                matches[matches[k]] = k
-        k = start
-        bounds = (-1, -1)
-        while bounds != (start, end):  # no other element may overlap
-            bounds = start, end
-            for k in range(start, end):
-                if k in matches:
-                    start, end = min(start, matches[k]), max(end, matches[k] + 1)
-        self.items.insert(end, closing)
-        self.items.insert(start, opening)
-        return start, end
+                first = opened.pop() if opened else -1
+                if first < start <= k < end:
+                    left = [first, k + 1 + (k + 1 in blank)]
+                elif start <= first < end <= k:
+                    right = [k + 1, first - (first - 1 in blank)]
+        if outer := [k for k in opened if start <= k < end]:
+            right = [-1, outer[0] - (outer[0] - 1 in blank)]
+        ways = [
+            (first, last)
+            for first in left or [start]
+            for last in right or [end]
+            if 0 <= first <= last and (not own or (first <= own[0] and own[-1] < last))
+        ]
+
+        def changed(way: Window) -> int:
+            return sum(abs(letters[self._offset(k)] - letters[at]) for k, at in zip(way, bounds, strict=True))
+
+        return min(ways, key=changed, default=(start, end))

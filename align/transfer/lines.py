@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from align.core.text import split_words
 from align.core.types import Pair
 from align.transfer.inline import Inline
-from align.transfer.markup import Placement, place_markup
-from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
-from align.transfer.tags import Markup, Syntax, Token, find_words, read_markup, readable
-from align.transfer.windows import Window
+from align.transfer.markup import Placement
+from align.transfer.repair import Repaired, missing_tags, repair_target
+from align.transfer.tags import Syntax, Token
 
 Links = Mapping[tuple[int, int], float]
 
@@ -58,16 +56,14 @@ class TaggedLine:
     """A line with tags, and its translation; see `Line`.
 
     Attributes:
-        words: start and end of the target's words; None for those between spaces.
         repaired: what was removed from the target, or rewritten in it; None without a repair.
     """
 
-    source: Markup | Inline
+    source: Inline
     target: str
     pair: Pair
     split: bool = False
     repaired: Repaired | None = None
-    words: Sequence[Window] | None = None
 
     @property
     def plain(self) -> str:
@@ -76,21 +72,12 @@ class TaggedLine:
 
     def divided(self, pair: Pair, scores: Links) -> tuple[TaggedLine, Links]:
         """Return the line in the words of a pair, with their scores."""
-        if isinstance(self.source, Inline):
-            self.source.use_words(pair.source, pair.target)
-            return replace(self, pair=pair), scores
-        escaped = self.source.escaped
-        source = self.source.with_words(find_words(pair.source, self.plain, escaped))
-        words = find_words(pair.target, self.target, escaped)
-        return replace(self, source=source, pair=pair, words=words), scores
+        self.source.use_words(pair.source, pair.target)
+        return replace(self, pair=pair), scores
 
     def place(self, scores: Links) -> Placed:
         """Return the target with the tags or labels of the source."""
-        report: Sequence[Placement]
-        if isinstance(self.source, Inline):
-            text, report = self.source.place(scores)
-        else:
-            text, report = place_markup(self.source, self.target, scores, words=self.words, split=self.split)
+        text, report = self.source.place(scores, split=self.split)
         tokens = self.source.tokens
         source = "".join(token.text for token in tokens)
         if self.repaired is None:
@@ -108,17 +95,12 @@ def read_tagged(
     """Read a line with tags and its translation.
 
     Args:
-        as_words: see `align.transfer.tags.read_markup`.
+        as_words: whether a model reads the words of both sides, which have no tags then.
         split: whether a tag may appear more than once.
         repair: whether tags of the target that are not as in the source are removed or rewritten.
     """
     repaired = repair_target(source, target, syntax) if repair else None
     if repaired:
-        target, markup = repaired.text, read_repaired(source, repaired.text, syntax)
-    else:
-        markup = read_markup(source, syntax, target, as_words=as_words)
-    if isinstance(markup, Inline):
-        pair = Pair(markup.source_words, markup.target_words, number)
-    else:
-        pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), number)
-    return TaggedLine(markup, target, pair, split, repaired)
+        target = repaired.text
+    inline = Inline(source, target, syntax, lenient=True, as_written=not as_words)
+    return TaggedLine(inline, target, Pair(inline.source_words, inline.target_words, number), split, repaired)

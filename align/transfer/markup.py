@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate
+from html.entities import html5
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -30,7 +30,6 @@ from align.models.punctuation import (
     trailing_beyond,
     visible_edges,
 )
-from align.transfer.own_tags import OwnTags
 from align.transfer.tags import (
     ICU,
     INSIDE,
@@ -38,16 +37,9 @@ from align.transfer.tags import (
     Element,
     Markup,
     Syntax,
-    Token,
     has_letters,
-    has_positional,
-    mixes_arguments,
-    parse_target,
-    positional_of,
-    read_markup,
-    words_in,
 )
-from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
+from align.transfer.windows import FREE, Scores, Window, place_apart, place_split
 
 
 class _Item(NamedTuple):
@@ -57,99 +49,66 @@ class _Item(NamedTuple):
     element: Element
 
 
-class _Writer:
-    """Writes the tags of a line into another text.
+class Insertion(NamedTuple):
+    """A tag to write at an offset of a text: the number of its token, and its text with the spaces next to it."""
 
-    The text stays unchanged, except for a space next to tags that stand between spaces in the line.
+    at: int
+    number: int
+    text: str
+
+
+class _Writer:
+    """Lists the tags of a line in the order in which they come in another text.
 
     Args:
-        windows: windows of target words for the elements that enclose words, by the number of their first token.
-        places: target word after each element that is written in one piece, by the number of its first token.
-        characters: characters of the target that an element encloses, where these are known.
+        placing: where the elements go.
         apart: whether placeholders have spaces around them.
-
-    Attributes:
-        inserted: characters of the result that are not of the text.
-        elements: numbers of the insertions that are both tags of an element.
-        moved: numbers of the elements that enclose other letters, so as not to cross the text's own.
     """
 
-    def __init__(
-        self,
-        markup: Markup,
-        target: str,
-        words: Sequence[Window],
-        windows: Mapping[int, Sequence[Window]],
-        places: Mapping[int, int],
-        characters: Mapping[int, Window],
-        own: OwnTags,
-        apart: bool = False,
-    ) -> None:
-        self._markup, self._target, self._windows, self._places = markup, target, windows, places
-        self._characters, self._apart = characters, apart
-        self._words = words
-        self._own = own
-        self.inserted: list[Window] = []
-        self.elements: list[tuple[int, int]] = []
-        self.moved: set[int] = set()
-        self._done: list[str] = []
-        self._at = self._length = 0
+    def __init__(self, placing: _Placing, apart: bool) -> None:
+        self._markup, self._target, self._words = placing.markup, placing.target, placing.spans
+        self._windows, self._places, self._characters = placing.windows, placing.places, placing.characters
+        self._unbroken, self._apart = placing.unbroken, apart
+        self._insertions: list[Insertion] = []
+        self._at, self._last = 0, ""  # offset of the text, and the character that is written before it
         self._items: dict[int, list[_Item]] = {}
 
-    def write(self) -> str:
-        """Return the text with all tags."""
-        tokens = self._markup.tokens
-        waiting: list[tuple[_Item, int] | tuple[str, int]] = []
-        opened: list[int] = []
+    def write(self) -> list[Insertion]:
+        """Return all tags."""
+        waiting: list[tuple[_Item | int, int]] = []
         self._enter(_Item((0, len(self._words)), self._markup.root), len(self._target), waiting)
         while waiting:
             entry, limit = waiting.pop()
-            if isinstance(entry, str):
-                self._copy(limit)
-                self.elements.append((opened.pop(), len(self.inserted)))
+            if isinstance(entry, int):  # a closing tag
+                self._move(limit)
                 self._insert(entry)
             elif entry.element.tokens[0] in self._windows:
+                first, last = entry.element.tokens
                 start, end = self._edges(entry)
-                start, end = self._own.around(start)[0], self._own.around(end)[1]
-                last = min(limit, self._start_of(waiting[-1]) if waiting else limit)
-                start, end, moved = self._own.fit(start, end, self._at, last)
-                if moved:
-                    self.moved.add(entry.element.tokens[0])
-                self._copy(min(start, limit))
-                opened.append(len(self.inserted))
-                self._insert(tokens[entry.element.tokens[0]].text)
-                end = max(self._at, min(end, limit))
-                waiting.append((tokens[entry.element.tokens[1]].text, end))
+                self._move(min(self._around(start)[0], limit))
+                self._insert(first)
+                end = max(self._at, min(self._around(end)[1], limit))
+                waiting.append((last, end))
                 self._enter(entry, end, waiting)
             else:
                 self._write_whole(entry, limit)
-        self._copy(len(self._target))
-        return "".join(self._done)
+        return self._insertions
 
-    def _start_of(self, following: tuple[_Item, int] | tuple[str, int]) -> int:
-        """Return the first character of what is written next."""
-        entry, limit = following
-        if isinstance(entry, str):
-            return limit
-        if entry.element.tokens[0] in self._characters:
-            return self._characters[entry.element.tokens[0]][0]
-        k = entry.window[0]
-        return self._words[k][0] if k < len(self._words) else limit
+    def _around(self, offset: int) -> Window:
+        return around(self._unbroken, offset)
 
-    def _insert(self, tags: str) -> None:
-        """Write what is not of the text."""
-        self.inserted.append((self._length, self._length + len(tags)))
-        self._length += len(tags)
-        self._done.append(tags)
+    def _insert(self, number: int, before: str = "", after: str = "") -> None:
+        """Write a tag between spaces."""
+        text = before + self._markup.tokens[number].text + after
+        self._insertions.append(Insertion(self._at, number, text))
+        self._last = text[-1]
 
-    def _copy(self, end: int) -> None:
-        """Write the text up to this offset, if it is not yet written."""
+    def _move(self, end: int) -> None:
+        """Go to this offset of the text, unless beyond it."""
         if end > self._at:
-            self._done.append(self._target[self._at : end])
-            self._length += end - self._at
-            self._at = end
+            self._at, self._last = end, self._target[end - 1]
 
-    def _enter(self, item: _Item, limit: int, waiting: list[tuple[_Item, int] | tuple[str, int]]) -> None:
+    def _enter(self, item: _Item, limit: int, waiting: list[tuple[_Item | int, int]]) -> None:
         """Push the content of an element, to be written next, none of it beyond a limit."""
         element, (low, high) = item.element, item.window
         key = element.tokens[0]
@@ -210,43 +169,42 @@ class _Writer:
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
+        placeholder = is_placeholder(self._markup, element)
+        spaces = ["", ""]
         if element.tokens[0] in self._characters:
-            self._copy(min(self._own.around(self._characters[element.tokens[0]][0])[0], limit))
-            self._insert(self._with_spaces(self._markup.tags(element), element))
-            return
-        wordless = element.words[0] == element.words[1]
-        free = not element.before and not element.behind
-        left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
-        on_left = wordless and not free and not left_alone
-        on_left = bool(k) and (on_left or k == len(self._words))
-        at = self._own.around(self._next_to_word(k, element, on_left=on_left))[on_left]
-        self._copy(min(at, limit))
+            self._move(min(self._around(self._characters[element.tokens[0]][0])[0], limit))
+        else:
+            wordless = element.words[0] == element.words[1]
+            free = not element.before and not element.behind
+            left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
+            on_left = bool(k) and ((wordless and not free and not left_alone) or k == len(self._words))
+            self._move(min(self._around(self._next_to_word(k, element, on_left=on_left))[on_left], limit))
+            before, after = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
+            left, right = (part in ("", " ", "\t") for part in (before, after))
+            words, (first, last) = self._markup.words, element.tokens
+            has_placeholder = any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
+            following = self._markup.plain[slice(*words[element.words[1]])] if element.words[1] < len(words) else ""
+            if free and wordless and left and after and closes(after) and not closes(following[:1] or "x"):
+                pass  # at a mark whose word is missing
+            elif free and wordless and left != right:  # at the edge of a word, not in one
+                if after and self._at < limit and not self._target[self._at :].strip(" \t"):
+                    self._move(self._at + 1)
+                else:
+                    spaces[left] = " "
+            elif wordless and not free and (left or right or has_placeholder):
+                # the punctuation that it touched may be missing; only placeholders become text, and may split a word
+                spaces[0] = " " * (before.isalnum() and not element.before[-1:].isalnum())
+                spaces[1] = " " * (after.isalnum() and not element.behind[:1].isalnum())
+            if free and left and self._last not in ("", " ") and placeholder:
+                spaces[0] = " "
+        if self._apart and placeholder:
+            spaces = [
+                " " * (side not in ("", " ", "\t")) for side in (self._last, self._target[self._at : self._at + 1])
+            ]
         tags = self._markup.tags(element)
-        around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
-        left, right = (part in ("", " ", "\t") for part in around)
-        words, (first, last) = self._markup.words, element.tokens
-        has_placeholder = any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
-        following = self._markup.plain[slice(*words[element.words[1]])] if element.words[1] < len(words) else ""
-        if free and wordless and left and around[1] and closes(around[1]) and not closes(following[:1] or "x"):
-            pass  # at a mark whose word is missing
-        elif free and wordless and left != right:  # at the edge of a word, not in one
-            tags = tags + " " if left else " " + tags
-        elif wordless and not free and (left or right or has_placeholder):
-            # the punctuation that it touched may be missing; only placeholders become text, and may split a word
-            before, after = self._own.neighbours(self._at)
-            tags = " " * (before.isalnum() and not element.before[-1:].isalnum()) + tags
-            tags += " " * (after.isalnum() and not element.behind[:1].isalnum())
-        if free and left and self._done and not self._done[-1].endswith(" ") and is_placeholder(self._markup, element):
-            tags = " " + tags
-        self._insert(self._with_spaces(tags, element))
-
-    def _with_spaces(self, tags: str, element: Element) -> str:
-        """Return a placeholder with the spaces that it must have around it, if it must."""
-        if not self._apart or not is_placeholder(self._markup, element):
-            return tags
-        done, rest = "".join(self._done[-2:]), self._target[self._at :]
-        left, right = done and not done.endswith((" ", "\t")), rest and not rest.startswith((" ", "\t"))
-        return f"{' ' * bool(left)}{tags.strip(' ')}{' ' * bool(right)}"
+        for n, (number, space) in enumerate(tags):
+            before = spaces[0] if n == 0 else ""
+            self._insert(number, before + space, spaces[1] if n == len(tags) - 1 else "")
 
     def _next_to_word(self, k: int, element: Element, on_left: bool) -> int:
         """Return the offset of a tag next to a word: after the one on the left, or before the one on the right."""
@@ -322,6 +280,14 @@ MOST_MISSING = 10
 
 COMPOUND = 0.25
 """Score from which a word next to an element is a part of the compound that the element is in."""
+
+_XML_PARTS = re.compile(r"<!\[CDATA\[.*?\]\]>|&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*);", re.DOTALL)
+_HTML_PARTS = re.compile(
+    r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\W\d][\w.:-]*;|(?:"
+    + "|".join(sorted((name for name in html5 if not name.endswith(";")), key=len, reverse=True))
+    + ");?)"
+)
+"""Entities, some of which HTML reads without a semicolon, and what else no tag breaks."""
 
 _UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 _PART = re.compile(r"[-\u2010\u2011\u2013]\w+")
@@ -406,114 +372,25 @@ class Transferred(NamedTuple):
         return min((placement.confidence for placement in self.report), default=1.0)
 
 
-def transfer_markup(
-    source: str,
-    target: str,
-    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
-    *,
-    tags: str = "xml",
-    split: bool = False,
-) -> Transferred:
-    """Put the tags of a source sentence into its translation.
-
-        transfer_markup("Das <b>Haus</b> ist alt.", "The house is old.", parse_pharaoh("0-0 1-1 2-2 3-3"))
-
-    Each tag appears once, as it is written; the target's text stays unchanged, except for a space next to a tag that
-    stood between spaces. Words are those of the lines without tags.
-
-    Args:
-        source: the sentence with its tags.
-        target: its translation, without tags; if tags are XML or HTML, `&` and `<` are written as entities.
-        scores: scores of links (source word, target word), or a set of links.
-        tags: "xml", "html" or "placeholders".
-        split: whether a tag may appear more than once, around all target words that are linked with its own.
-
-    Raises:
-        ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
-    """
-    return place_markup(read_markup(source, tags, target), target, scores, split=split)
-
-
 def place_markup(
     markup: Markup,
     target: str,
-    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
+    words: Sequence[Window],
+    scores: Scores,
     *,
-    words: Sequence[Window] | None = None,
     split: bool = False,
-    outside: float = OUTSIDE,
-    punctuation: float = PUNCTUATION,
-) -> Transferred:
-    """Put the tags of a parsed sentence into its translation; see `transfer_markup`.
+    apart: bool = False,
+) -> tuple[list[Insertion], list[tuple[set[int], Placement]]]:
+    """Return where the tags of a line come in a text without tags, and their positions with the numbers of tokens.
 
     Args:
-        words: start and end of the target's words; by default those between spaces.
+        words: start and end of the text's words.
+        split: whether a tag may come more than once.
+        apart: whether placeholders have spaces around them.
     """
-    spans = words_in(target) if words is None else words
-    table = Scores(scores, len(markup.words), len(spans))
-    own = OwnTags(target, markup.syntax)
-    placing = _Placing(markup, target, spans, table, split, outside, punctuation, own)
+    placing = _Placing(markup, target, words, scores, split)
     placing.place()
-    positions = placing.windows, placing.places, placing.characters
-    writer = _Writer(markup, target, spans, *positions, own)
-    text = writer.write()
-    if markup.syntax.has_placeholders and not _is_intact(markup, own, text):
-        writer = _Writer(markup, target, spans, *positions, own, apart=True)
-        text = writer.write()
-    placements = sorted(placing.report)
-    if own.tokens is None:
-        report = [placement.doubt(MALFORMED) for _, placement in placements]
-    elif not own.stay(text, writer.inserted, writer.elements):
-        report = [placement.doubt(CROSSING, 0.0) for _, placement in placements]
-    else:
-        report = [placement.doubt(MOVED, PART) if n in writer.moved else placement for n, placement in placements]
-    if markup.repeated:
-        report = [
-            placement.doubt(REPEATED, PART) if any(tag in placement.tag for tag in markup.repeated) else placement
-            for placement in report
-        ]
-    report = doubt_arguments(_doubt_order(report, markup, text), markup.extra, text, markup.tokens, markup.syntax)
-    return Transferred(text, tuple(report))
-
-
-def _doubt_order(report: Sequence[Placement], markup: Markup, text: str) -> list[Placement]:
-    """Doubt placeholders without a number or name that have changed places: a program fills them in their order."""
-    rows = [*report]
-    positional = [n for n, row in enumerate(rows) if has_positional(row.tag)]
-    doubtful: Sequence[int] = out_of_order([rows[n].target[0] for n in positional])
-    if positional and not doubtful:  # or with those that the target has
-        there = positional_of(parse_target(text, markup.syntax))
-        if there != markup.positional and Counter(there) == Counter(markup.positional):
-            doubtful = range(len(positional))
-    for n in doubtful:
-        rows[positional[n]] = rows[positional[n]].doubt(ORDER, 0.0)
-    return rows
-
-
-def doubt_arguments(
-    report: Sequence[Placement], extra: Sequence[str], text: str, source: Sequence[Token], syntax: Syntax
-) -> list[Placement]:
-    """Doubt what is placed in a target with others that the source lacks, or that are written in another way."""
-    remarks = [OTHERS] * any(tag[:1] != "<" for tag in extra)
-    if report and "$" in text and not mixes_arguments(source) and mixes_arguments(parse_target(text, syntax)):
-        remarks.append(MIXED)
-    names = {name[1].lower() for tag in extra if (name := _UNIDENTIFIED.match(tag))}
-    rows = []
-    for row in report:
-        if names and any(name.lower() in names for name in _UNIDENTIFIED.findall(row.tag)):
-            row = row.doubt(ANOTHER, 0.0)
-        if remarks and (row.tag[:1] != "<" or "%" in row.tag):
-            for remark in remarks:
-                row = row.doubt(remark, 0.0)
-        rows.append(row)
-    return rows
-
-
-def out_of_order(values: Sequence[Any]) -> list[int]:
-    """Return the positions of all values of which a larger one is before, or a smaller one behind."""
-    highest = [*accumulate(values, max)]
-    lowest = [*accumulate(reversed(values), min)][::-1]
-    return [n for n, value in enumerate(values) if value < highest[n] or value > lowest[n]]
+    return _Writer(placing, apart).write(), sorted(placing.report, key=lambda row: min(row[0]))
 
 
 def is_placeholder(markup: Markup, element: Element) -> bool:
@@ -521,40 +398,32 @@ def is_placeholder(markup: Markup, element: Element) -> bool:
     return markup.tokens[element.tokens[0]].name in (PLACEHOLDER, ICU)
 
 
-def _is_intact(markup: Markup, own: OwnTags, text: str) -> bool:
-    """Check that a text has the placeholders of the source and of the target: none became part of another one."""
-    try:
-        after = markup.syntax.parse(text)
-    except ValueError:  # as the target is not well-formed
-        return True
-    names = (PLACEHOLDER, ICU)
-    expected = Counter(token.text for token in (*markup.tokens, *(own.tokens or ())) if token.name in names)
-    return expected == Counter(token.text for token in after if token.name in names)
+def unbroken_parts(text: str, syntax: Syntax) -> list[Window]:
+    """Return the characters of the entities and CDATA sections of a text."""
+    if not syntax.escaped or ("&" not in text and "<![" not in text):
+        return []
+    return [match.span() for match in (_HTML_PARTS if syntax.tags == "html" else _XML_PARTS).finditer(text)]
+
+
+def around(parts: Sequence[Window], offset: int) -> Window:
+    """Return both ends of the part that an offset is within; without one, it twice."""
+    n = bisect_right(parts, offset, key=lambda span: span[1])
+    return parts[n] if n < len(parts) and parts[n][0] < offset else (offset, offset)
 
 
 class _Placing:
     """Finds the windows and places of one sentence's tags, by the numbers of elements' first tokens."""
 
-    def __init__(
-        self,
-        markup: Markup,
-        target: str,
-        spans: Sequence[Window],
-        scores: Scores,
-        split: bool,
-        outside: float,
-        punctuation: float,
-        own: OwnTags,
-    ) -> None:
-        self._markup, self._scores, self._split = markup, scores, split
-        self._outside, self._punctuation = outside, punctuation
+    def __init__(self, markup: Markup, target: str, spans: Sequence[Window], scores: Scores, split: bool) -> None:
+        self.markup, self.target, self.spans = markup, target, spans
+        self.unbroken = unbroken_parts(target, markup.syntax)
+        self._scores, self._split = scores, split
         self._words = [target[start:end] for start, end in spans]
         self._positions: defaultdict[str, list[int]] = defaultdict(list)
         for k, word in enumerate(self._words):
             self._positions[word].append(k)
         self._source = [markup.plain[start:end].lower() for start, end in markup.words]
         self._ends = sentence_ends(self._words)
-        self._target, self._spans = target, spans
         self._borders = {offset for span in spans for offset in span}
         self._source_borders = {offset for span in markup.words for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
@@ -563,7 +432,6 @@ class _Placing:
                 self._marks[kind].add(k)
         lower = target.lower()
         self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
-        self._own = own
         self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
@@ -571,11 +439,11 @@ class _Placing:
         self.characters: dict[int, Window] = {}
         self._enclosed, self._edges = bytearray(len(target)), bytearray(len(target) + 1)
         self._parts: set[int] = set()  # elements whose characters are a part of a word, by what is around it
-        self.report: list[tuple[int, Placement]] = []
+        self.report: list[tuple[set[int], Placement]] = []
 
     def place(self) -> None:
         """Find windows and places, from the outermost elements to the innermost."""
-        root = self._markup.root
+        root = self.markup.root
         self.windows[root.tokens[0]] = [(0, len(self._words))]
         waiting = [root]
         while waiting:
@@ -613,9 +481,10 @@ class _Placing:
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
         """Add the position of an element to the report."""
         first = element.tokens[0]
-        tag = self._markup.tokens[first].text if first in self.windows else self._markup.tags(element)
+        tags = [(first, "")] if first in self.windows else self.markup.tags(element)
+        tag = "".join(space + self.markup.tokens[n].text for n, space in tags)
         placement = Placement(tag, element.words, tuple(windows), confidence, (*element.remarks, *remarks))
-        self.report.append((first, placement))
+        self.report.append(({n for n, _ in tags}, placement))
 
     def _find(
         self, parent: Element, spans: Sequence[Element], regions: Sequence[Window]
@@ -626,11 +495,11 @@ class _Placing:
             return [[place] if place else [*regions]], [0] * len(self._words)
         words = [child.words for child in spans]
         if self._split:
-            return place_split(self._scores, words, regions, self._outside)
+            return place_split(self._scores, words, regions)
         (region,) = regions
         ends = [self._ends | {*region} if child.block else None for child in spans]
         known = [None if child.block else self._find_verbatim(child, parent, region) for child in spans]
-        placed, taken = place_apart(self._scores, words, region, ends, self._outside, known)
+        placed, taken = place_apart(self._scores, words, region, ends, known=known)
         for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
             if window and child.tokens[0] not in self.characters and not child.block:
                 window = self._without_compound(child, window)
@@ -640,7 +509,7 @@ class _Placing:
 
     def _balanced(self, element: Element, window: Window, region: Window, taken: Sequence[int]) -> Window:
         """Return a window with the words up to the partner of a quote or bracket in it, if the source has both."""
-        content = self._markup.plain[element.start : element.end].split()
+        content = self.markup.plain[element.start : element.end].split()
         low, high = window
         if len(content) > MOST_QUOTED_WORDS:
             return window
@@ -667,7 +536,7 @@ class _Placing:
         in `<b>Help</b> screen`, its characters are a part of `Hilfe-Ansicht`.
         """
         if INSIDE in element.remarks:
-            (start, first), (end, last) = self._markup.edges(element)
+            (start, first), (end, last) = self.markup.edges(element)
             before, after = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
         else:
             i, n = element.words
@@ -676,7 +545,7 @@ class _Placing:
         if high - low > 1 and INSIDE in element.remarks:
             low = min(low + before, high - 1)
             return low, max(low + 1, high - after)
-        word, at = self._words[low], self._spans[low][0]
+        word, at = self._words[low], self.spans[low][0]
         hyphens = [match.start() for match in _PART.finditer(word)]
         if high - low == 1 and bool(before) != bool(after) and before + after <= len(hyphens):
             start = at + hyphens[before - 1] + 1 if before else at + leading(word)
@@ -701,11 +570,11 @@ class _Placing:
 
         Where the content occurs more than once, is very short, or a part of a word, the occurrence has to be linked.
         """
-        content = self._markup.plain[element.start : element.end].strip(" \t")
+        content = self.markup.plain[element.start : element.end].strip(" \t")
         low, high = region
         if not content or low >= high:
             return None
-        edges = self.characters.get(parent.tokens[0], (self._spans[low][0], self._spans[high - 1][1]))
+        edges = self.characters.get(parent.tokens[0], (self.spans[low][0], self.spans[high - 1][1]))
         found = self._in_order(element, content, parent, edges)
         if not found and (place := self._find_in_equal_word(element, [region])):
             return self._words_at(place)
@@ -754,7 +623,7 @@ class _Placing:
 
     def _overlapping(self, places: Sequence[Window], k: int) -> Sequence[Window]:
         """Return those of several places, all of the same length, that overlap a target word."""
-        start, end = self._spans[k]
+        start, end = self.spans[k]
         first = bisect_right(places, start, key=lambda place: place[1])
         return places[first : bisect_left(places, end, lo=first, key=lambda place: place[0])]
 
@@ -762,27 +631,27 @@ class _Placing:
         """Return the characters of what touches or is inside a single word, if that stands in the target too."""
         if not (element.before or element.behind):
             return None
-        words = self._markup.words
+        words = self.markup.words
         n = bisect_right(words, element.start, key=lambda span: span[1])
         n -= bool(n and words[n - 1][1] == element.start and not element.behind)
         start, end = words[n]
         if element.end > end:
             return None
-        row, text = self._scores.row(n), self._markup.plain[start:end]
+        row, text = self._scores.row(n), self.markup.plain[start:end]
         equal = [k for k in self._positions[text] if any(low <= k < high for low, high in regions)]
         linked = [k for k in equal if row.get(k)]
         if not linked and (len(equal) != 1 or len(text) < 2):
             return None
         places = []
         for k in sorted(linked or equal, key=lambda k: -row.get(k, 0.0)):
-            at = self._spans[k][0] - start
+            at = self.spans[k][0] - start
             places.append((element.start + at, element.end + at))
         free = [place for place in places if not self._is_enclosed(*place)]
         return self._note_characters(element, free[0]) if free else None
 
     def _find_in_similar_word(self, element: Element, region: Window) -> Window | None:
         """Return the characters of what is inside a single word, between those that are around it in a linked word."""
-        (start, first), (end, last) = self._markup.edges(element)
+        (start, first), (end, last) = self.markup.edges(element)
         if first != last or element.words[1] - element.words[0] > 1:
             return None
         before = first[leading(first) : start] if leading(first) < start else ""
@@ -798,7 +667,7 @@ class _Placing:
                 word[stop - 1 : stop], word[stop : stop + 1]
             )
             if (not before or before in word) and begin < stop and not split:
-                at = self._spans[k][0]
+                at = self.spans[k][0]
                 if not self._is_enclosed(at + begin, at + stop):
                     self._parts.add(element.tokens[0])
                     return self._note_characters(element, (at + begin, at + stop))
@@ -813,21 +682,21 @@ class _Placing:
 
     def _is_enclosed(self, start: int, end: int) -> bool:
         """Check whether some of these characters are those of an element, where they are known, or break an entity."""
-        if self._own.breaks(start) or self._own.breaks(end):
+        if any(around(self.unbroken, offset) != (offset, offset) for offset in (start, end)):
             return True
         return self._enclosed.find(1, start, end) >= 0 or self._edges.find(1, start + 1, end) >= 0
 
     def _words_at(self, place: Window) -> Window:
         """Return the words that characters of the target belong to."""
-        first = bisect_right(self._spans, place[0], key=lambda span: span[1])
-        return first, bisect_left(self._spans, place[1], key=lambda span: span[0])
+        first = bisect_right(self.spans, place[0], key=lambda span: span[1])
+        return first, bisect_left(self.spans, place[1], key=lambda span: span[0])
 
     def _find_lone_mark(self, regions: Sequence[Window]) -> int | None:
         """Return the first word that is a lone closing mark, if the source has none: a placeholder is missing there."""
-        if any(is_punctuation(self._markup.plain[slice(*span)]) for span in self._markup.words):
+        if any(is_punctuation(self.markup.plain[slice(*span)]) for span in self.markup.words):
             return None
-        marks = (k for low, high in regions for k in range(low, high) if all(map(closes, self._words[k])))
-        return next(marks, None)
+        marks = (k for low, high in regions for k in range(low, high))
+        return next((k for k in marks if self._words[k] and all(map(closes, self._words[k]))), None)
 
     def _fill_empty_pairs(self, parent: Element, regions: Sequence[Window]) -> None:
         """Place points that stood within quotes or brackets into empty ones of the target, across the fewest links."""
@@ -842,9 +711,9 @@ class _Placing:
         for n, element in enumerate(quoted):
             crossed = self._scores.crossings(element.words[0])
             for m, offset in enumerate(self._empty):
-                k = bisect_right(self._spans, offset, key=lambda span: span[0]) - 1
+                k = bisect_right(self.spans, offset, key=lambda span: span[0]) - 1
                 if any(low <= k < high for low, high in regions):
-                    is_other = (element.before[-1:] in _BRACKETS) != (self._target[offset - 1] in _BRACKETS)
+                    is_other = (element.before[-1:] in _BRACKETS) != (self.target[offset - 1] in _BRACKETS)
                     costs.append((is_other, min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
         used: set[int] = set()
         for *_, n, m, k in sorted(costs):
@@ -889,7 +758,7 @@ class _Placing:
         """
         at = element.words[0]
         words = self._source
-        if is_placeholder(self._markup, element):
+        if is_placeholder(self.markup, element):
             if at and words[at - 1] in BRIDGES:
                 row = self._scores.row(at - 1)
                 after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
@@ -903,12 +772,12 @@ class _Placing:
             return regions[-1][1], 1.0
         source = words[at - 1] if at else ""
         share = len(self._words) / max(1, len(words))
-        left = self._scores.row(at - 1) if at and is_placeholder(self._markup, element) else {}
+        left = self._scores.row(at - 1) if at and is_placeholder(self.markup, element) else {}
 
         marks = self._marks[mark_kind(source)]
 
         def cost(k: int) -> tuple[float, float]:
-            bonus = self._punctuation if k - 1 in marks else 0.0
+            bonus = PUNCTUATION if k - 1 in marks else 0.0
             return round(costs[k] - bonus - NEIGHBOUR * left.get(k - 1, 0.0), 9), abs(k - at * share)
 
         if element.block:

@@ -15,18 +15,16 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from align.models.punctuation import closes
-from align.transfer.inline import MOST, Inline, partners
+from align.transfer.inline import MAX_TAGS, partners
 from align.transfer.tags import (
     CODES,
     ICU,
     LETTER,
     PLACEHOLDER,
-    Markup,
     Syntax,
     Token,
     icu_messages,
     parse_xml,
-    read_markup,
     same_arguments,
 )
 
@@ -99,7 +97,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     """Remove or rewrite the tags and placeholders of a translation that are not as in its source.
 
     Those that differ in case, spaces, quotes or the width of characters, such as `% S`, `{ Name }` or `</ b>`, are
-    rewritten. Missing ones are left to `align.transfer.markup`.
+    rewritten. Missing ones are left to `align.transfer.inline`.
 
     Args:
         target: its translation, in which tags need not be balanced.
@@ -114,8 +112,8 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     tokens, theirs = same_arguments(tokens, [part.token for part in parts])
     parts = [part._replace(token=token) for part, token in zip(parts, theirs, strict=True)]
     for side in (tokens, [part.token for part in parts]):
-        if sum(token.kind != "text" for token in side) > MOST:
-            raise ValueError(f"more than {MOST:,} tags")
+        if sum(token.kind != "text" for token in side) > MAX_TAGS:
+            raise ValueError(f"more than {MAX_TAGS:,} tags")
     unrepaired = [*_compare_messages(tokens, [part.token for part in parts], syntax)]
     matches = _match(tokens, [part.token for part in parts])
     if damaged := _find_damaged(tokens, parts, matches, target):
@@ -181,18 +179,6 @@ def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...
     except ValueError:
         there = set()
     return tuple(token.text for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
-
-
-def read_repaired(source: str, target: str, tags: str | Syntax) -> Markup | Inline:
-    """Read a line with tags whose repaired translation may contain some of them.
-
-    A tag that is missing must not overlap an element of the translation: for lines with both, this is an `Inline`.
-    """
-    syntax = Syntax.of(tags)
-    has_elements = any(token.kind in ("open", "close") for token in syntax.parse(target))
-    if has_elements and missing_tags(source, target, syntax):
-        return Inline(source, target, syntax, comments=True)
-    return read_markup(source, syntax, target, as_words=True)
 
 
 def _parse_result(text: str, source: str, syntax: Syntax) -> list[Token]:

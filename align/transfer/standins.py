@@ -13,9 +13,10 @@ from align.core.types import Alignment, Origin, Pair
 from align.io.session import Session
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
-from align.transfer.markup import Placement, place_markup
+from align.transfer.inline import Inline
+from align.transfer.markup import Placement
 from align.transfer.pages import KEPT, Page, Segment
-from align.transfer.tags import ICU, PLACEHOLDER, Token, markup_of
+from align.transfer.tags import ICU, PLACEHOLDER, Token
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class Passage:
         tokens = self._tokens({n: chr(_MARKS + n) for n in copied})
         if segment.kind == "icu":
             tokens = [token._replace(text=token.text.replace("''", "'")) for token in tokens]
-        words = markup_of(tokens, segment.syntax).readable()
+        words = Inline(tokens, [], segment.syntax).source_words
         series = [_numbers(segment.text, first) for first in _FIRST]
         self._variants: list[list[_Variant]] = []
         for start, end in split_sentences(words, language):
@@ -97,14 +98,15 @@ class Passage:
         if self._segment.kind == "icu":
             text = _quote_icu(text, always="''" in self._segment.text)
         copied_tokens = {n: "" for numbers in copied.values() for n in numbers}
-        markup = markup_of(self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()}), syntax)
-        placed = place_markup(markup, text, scores, split=split)
+        tokens = self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()})
+        inline = Inline(tokens, [Token("text", text)], syntax)
+        placed = inline.place(scores, split=split)
         originals = {
             number: "".join(self._segment.tokens[n].text for n in numbers) for number, numbers in copied.items()
         }
         report = [*placed.report]
         for number, original in originals.items():
-            i, j = (next(n for n, word in enumerate(side) if number in word) for side in (markup.readable(), words))
+            i, j = (next(n for n, word in enumerate(side) if number in word) for side in (inline.source_words, words))
             report.append(Placement(original, (i, i + 1), ((j, j + 1),), 1.0))
         text = placed.text
         if originals:

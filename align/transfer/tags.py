@@ -97,8 +97,8 @@ class Token(NamedTuple):
         return self.key or ("".join(head[0].split()) if head else self.text)
 
 
-CDATA = "cdata"
-"""Name of the text tokens that are a CDATA section of XML, with its marks."""
+CDATA, BREAK = "cdata", "break"
+"""Names of text tokens: a CDATA section of XML, with its marks; no text, but the end of a word."""
 
 Event = tuple[int, Kind, str]
 """Offset of a token's start, its kind and its name."""
@@ -598,7 +598,7 @@ _SPACES = re.compile(
 _BREAKS = BLOCK | {"br"}
 """Elements that end a word even without a space."""
 
-MOST_CELLS = 10_000_000
+MAX_CELLS = 10_000_000
 """Tags of a sentence, times words of both sides and characters of the longest, up to which tags are placed, which takes
 seconds.
 """
@@ -642,9 +642,6 @@ class Markup:
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
-        extra: tags and placeholders that the target has and the line does not.
-        repeated: tags and placeholders that are missing, while the target has equal ones.
-        positional: all tags and placeholders of the line that take the next argument, in order.
     """
 
     tokens: Sequence[Token]
@@ -652,9 +649,6 @@ class Markup:
     words: Sequence[tuple[int, int]]
     root: Element
     syntax: Syntax
-    extra: tuple[str, ...] = ()
-    repeated: frozenset[str] = frozenset()
-    positional: tuple[str, ...] = ()
 
     @property
     def escaped(self) -> bool:
@@ -680,17 +674,22 @@ class Markup:
         first, last = self.plain[start:end], self.plain[last_start:last_end]
         return (max(0, element.start - start), first), (min(element.end, last_end) - last_start, last)
 
-    def tags(self, element: Element) -> str:
-        """Return all tags of an element and of those in it; a space next to placeholders replaces text."""
+    def tags(self, element: Element) -> list[tuple[int, str]]:
+        """Return the tokens of an element and of those in it, each with the space before it.
+
+        A space next to placeholders replaces text.
+        """
+        tags, space = [], ""
         first, last = element.tokens
-        tokens = self.tokens[first : last + 1]
-        parts: list[str] = []
-        for n, token in enumerate(tokens):
+        for n, token in enumerate(self.tokens[first : last + 1], first):
             if token.kind != "text":
-                parts.append(token.text)
-            elif any(neighbour.name in (PLACEHOLDER, ICU) for neighbour in tokens[max(0, n - 1) : n + 2]):
-                parts.append(" ")
-        return "".join(parts)
+                tags.append((n, space))
+                space = ""
+            elif token.text and any(
+                neighbour.name in (PLACEHOLDER, ICU) for neighbour in self.tokens[max(first, n - 1) : n + 2]
+            ):
+                space = " "
+        return tags
 
 
 def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
@@ -742,54 +741,30 @@ def has_letters(text: str) -> bool:
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
-def read_markup(text: str, tags: str | Syntax, target: str = "", *, as_words: bool = False) -> Markup:
+def read_markup(text: str, tags: str | Syntax) -> Markup:
     """Read a line with tags.
 
-    Args:
-        target: the translation; tags and placeholders that it contains already are left out.
-        as_words: whether these are text of the line instead, and no-break spaces separate words, for a model that reads
-            both sides.
-
     Raises:
-        ValueError: the kind is unknown, a line cannot be parsed, or there are too many tags.
+        ValueError: the kind is unknown, or the line cannot be parsed.
     """
     syntax = Syntax.of(tags)
-    tokens = syntax.parse(text)
-    check_size(tokens, target)
-    there, extra = set[int](), tuple[str, ...]()
-    if target:
-        tokens, in_target = in_common(tokens, parse_target(target, syntax))
-        there, extra = _in_target(tokens, in_target)
-    positional = positional_of(tokens)
-    same = {tokens[n].identity for n in there}
-    missing = (token for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
-    repeated = frozenset(token.text for token in missing if token.identity in same)
-    if there:
-        tokens = [
-            token._replace(kind="text") if n in there else token
-            for n, token in enumerate(tokens)
-            if as_words or n not in there
-        ]
-    return replace(markup_of(tokens, syntax, extra, spaces=as_words), repeated=repeated, positional=positional)
+    return markup_of(syntax.parse(text), syntax)
 
 
-def check_size(tokens: Sequence[Token], text: str) -> None:
-    """Check that tags are not too many to be placed in a text.
-
-    Args:
-        text: its translation; "" if they are not to be placed.
+def check_size(tokens: Sequence[Token], target: str) -> None:
+    """Check that tags are not too many to be placed in a translation.
 
     Raises:
         ValueError: they are.
     """
     tags = sum(token.kind != "text" for token in tokens)
-    texts = [text, *(token.text for token in tokens if token.kind == "text")] if text else []
+    texts = [target, *(token.text for token in tokens if token.kind == "text")]
     words = [word for part in texts for word in part.split()]
-    if tags * (len(words) + max(map(len, words), default=0)) > MOST_CELLS:
+    if tags * (len(words) + max(map(len, words), default=0)) > MAX_CELLS:
         raise ValueError(f"{tags:,} tags and {len(words):,} words are too many for one sentence")
 
 
-def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = (), *, spaces: bool = True) -> Markup:
+def markup_of(tokens: Sequence[Token], syntax: Syntax, *, spaces: bool = True) -> Markup:
     """Return a line of these tokens.
 
     Args:
@@ -801,47 +776,13 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, extra: tuple[str, ...] = 
             text = token.text
             if token.name == CDATA:  # as it would be written without a section
                 text = escape(text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
-            text = pattern.sub(" ", text) if token.kind == "text" else text
-            written += [token._replace(text=text)] if text else []
+            written.append(token._replace(text=pattern.sub(" ", text) if token.kind == "text" else text))
         tokens = written
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, syntax, extra)
-
-
-def parse_target(target: str, syntax: Syntax) -> list[Token]:
-    """Return the tokens of a translation; only text if it cannot be parsed, such as with a lone `<`."""
-    try:
-        return syntax.parse(target)
-    except ValueError:
-        return [Token("text", target)]
-
-
-def _in_target(tokens: Sequence[Token], target: Sequence[Token]) -> tuple[set[int], tuple[str, ...]]:
-    """Return the numbers of the tokens that the target contains, and the target's other tags.
-
-    Of an element both tags have to be there.
-    """
-    in_target = [token for token in target if token.kind != "text"]
-    there = Counter(token.identity for token in in_target)
-    found = set[int]()
-    pairs = halves(tokens) if there else {}
-    ends = set(pairs.values())
-    for n, token in enumerate(tokens if there else ()):
-        if token.kind != "text" and n not in ends:
-            numbers = {n, pairs.get(n, n)}
-            keys = Counter(tokens[k].identity for k in numbers)
-            if keys <= there:
-                there -= keys
-                found |= numbers
-    extra = []
-    for token in in_target:
-        if there[token.identity]:
-            there[token.identity] -= 1
-            extra.append(token.text)
-    return found, tuple(extra)
+    return Markup(tokens, plain, words, root, syntax)
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
@@ -850,14 +791,18 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
     ends = set(pairs.values())
     root = Element((-1, len(tokens)), 0, 0, point=False, block=False)
     inside, parts, at, parted = [root], list[str](), 0, False
+    last = -1  # the tag before, if there is no text between
     for n, token in enumerate(tokens):
+        if token.kind == "text" and not token.text:
+            parted = parted or token.name == BREAK
+            continue
         if token.kind == "text":
             if parted and parts and parts[-1][-1] not in " \t" and token.text[0] not in " \t":
                 parts.append(" ")
                 at += 1
             parts.append(token.text)
             at += len(token.text)
-            parted = False
+            parted, last = False, -1
             continue
         parted = parted or is_break(token)
         parent, block = inside[-1], token.name in BLOCK
@@ -868,12 +813,13 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
         elif n in ends:
             inside.pop().end = at
             inside[-1].block |= parent.block
-        elif before and before.point and before.tokens[1] == n - 1 and before.block == block:
+        elif before and before.point and before.tokens[1] == last and before.block == block:
             before.tokens = (before.tokens[0], n)
         else:
             remarks = () if token.kind == "point" else (UNMATCHED,)
             parent.children.append(Element((n, n), at, at, point=True, block=block, remarks=remarks))
             parent.block |= block
+        last = n
     root.end, root.block = at, False
     return "".join(parts), root
 

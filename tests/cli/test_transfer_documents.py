@@ -37,6 +37,7 @@ XLIFF = """<xliff version="1.2"><file><body>
 </body></file></xliff>
 """
 PLACED = 'The <g id="1">house</g> is <bpt id="2">&lt;i></bpt>old<ept id="2">&lt;/i></ept>.'
+COMPLETED = XLIFF.replace("The house is old.", PLACED).replace("[That]]>", '[That]]> <x id="1"/>')
 
 PO = """msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\\n"
@@ -56,10 +57,10 @@ def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
     path.write_text(XLIFF, encoding="utf-8")
     result = run(path, "-o", tmp_path / "b.xlf", "--report", tmp_path / "r.jsonl", "--reverse-model", "en-de")
     assert result.code == 0
-    assert (tmp_path / "b.xlf").read_text(encoding="utf-8") == XLIFF.replace("The house is old.", PLACED)
-    summary = "4 segments, 2 tags placed, 1 completed, 1 left as it is: a CDATA section in the translation, "
+    assert (tmp_path / "b.xlf").read_text(encoding="utf-8") == COMPLETED
+    summary = "4 segments, 3 tags placed, 2 completed, "
     assert f"{summary}1 without a translation\n" in result.err
-    (row,) = map(json.loads, (tmp_path / "r.jsonl").read_text(encoding="utf-8").splitlines())
+    row, _ = map(json.loads, (tmp_path / "r.jsonl").read_text(encoding="utf-8").splitlines())
     assert (row["id"], row["line"], [tag["tag"] for tag in row["tags"]]) == (
         *(1, 3),
         ['<g id="1">', '<bpt id="2">&lt;i></bpt>'],
@@ -69,17 +70,13 @@ def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
 def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
     path = tmp_path / "a.xlf"
     path.write_text(XLIFF, encoding="utf-8")
-    result = run("--translate", path, "-o", tmp_path / "b.xlf", "--review", tmp_path / "doubtful.tsv")
+    result = run("--translate", path, "-o", tmp_path / "b.xlf")
     assert result.code == 0
-    rows = [line.split("\t") for line in (tmp_path / "doubtful.tsv").read_text(encoding="utf-8").splitlines()]
-    assert [row[1:3] for row in rows if row[1] == "0.00"] == [
-        ["0.00", "left as it is: a CDATA section in the translation"]
-    ]
-    assert "4 segments, 3 tags placed, 1 completed, 1 left as it is: a CDATA section" in result.err
+    assert "4 segments, 4 tags placed, 2 completed, 1 translated" in result.err
     lines = (tmp_path / "b.xlf").read_text(encoding="utf-8").splitlines()
     assert lines[3] == f"  <target>{PLACED}</target>"
     assert lines[7].startswith('  <target>the <g id="1">house</g> is old &amp; ')
-    assert [*lines[:3], *lines[4:7], *lines[8:]] == [line for n, line in enumerate(XLIFF.splitlines()) if n != 3]
+    assert [*lines[:7], *lines[8:]] == COMPLETED.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ def test_an_error_of_ours_tells_nothing(caplog: pytest.LogCaptureFixture, monkey
     def fail(*arguments: Any, **named: Any) -> Any:
         raise ValueError(SECRET)
 
-    monkeypatch.setattr("align.service.work.place_markup", fail)
+    monkeypatch.setattr("align.service.work.Inline.place", fail)
     answer = post("/transfer", pairs((SECRET, SECRET)))
     assert (answer.status_code, answer.json()) == (500, {"error": "an error of the service's own"})
     assert SECRET not in caplog.text

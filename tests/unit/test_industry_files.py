@@ -385,18 +385,9 @@ def test_entities_are_never_expanded() -> None:
     assert [segment.source for segment in read_document(text.encode(), "a.xlf").segments] == ["&secret;"]
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        ("<x/>" * 2_001, "a", "more than 2,000 tags"),
-        ("a", "<x/>" * 2_001, "more than 2,000 tags"),
-        ("<x/> a", "<![CDATA[a]]>", "a CDATA section"),
-        ("<x/> a", "\U000f0000", "private use"),
-    ],
-)
-def test_segments_that_are_left(source: str, target: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Inline(source, target, "xml")
+def test_a_target_with_thousands_of_tags_is_left() -> None:
+    with pytest.raises(ValueError, match="more than 2,000 tags"):
+        Inline("a", "<x/>" * 2_001, "xml")
 
 
 def test_messages_of_po_that_are_left_or_have_odd_characters() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.evaluation.link_formats import parse_pharaoh
-from align.transfer.markup import CROSSING, MOVED, PART, Placement, transfer_markup
+from align.transfer.inline import transfer_markup
+from align.transfer.markup import CROSSING, MOVED, PART, Placement
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.tags import halves, parse_html, read_markup, words_in
 

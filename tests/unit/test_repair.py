@@ -10,10 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from align import transfer_markup
-from align.transfer.inline import MOST, Inline
-from align.transfer.markup import place_markup
-from align.transfer.repair import Repaired, missing_tags, read_repaired, repair_target
-from align.transfer.tags import Syntax, parse, parse_xml, read_markup, words_in
+from align.transfer.inline import MAX_TAGS, Inline
+from align.transfer.repair import Repaired, missing_tags, repair_target
+from align.transfer.tags import Syntax, parse, parse_xml
 
 BOTH = "html,placeholders"
 
@@ -39,7 +38,7 @@ def test_only_what_the_source_has_stays(
 ) -> None:
     repaired = repair_target(source, target, tags)
     assert repaired == Repaired(text, tuple(removed), tuple(rewritten))
-    assert read_markup(source, tags, text).extra == ()
+    assert Inline(source, text, tags, lenient=True).extra == ()
     assert repair_target(source, text, tags) == Repaired(text)
 
 
@@ -100,7 +99,7 @@ def test_careless_translations(source: str, target: str, tags: str, expected: Re
         ("<b>a</b> c", "<b>a</b c> d", "xml", "an incomplete tag in the translation"),
         ("<b>a</b>", "<<i>a</i> <b>c</b>", "html", "an incomplete tag in the translation"),
         (MESSAGE("a"), MESSAGE("a")[:-1], "placeholders", "the ICU message `{n,plural,` is not as in the source"),
-        ("a", "<x/>" * (MOST + 1), "xml", "more than 2,000 tags"),
+        ("a", "<x/>" * (MAX_TAGS + 1), "xml", "more than 2,000 tags"),
         ('<ph id="1">a</ph>', '<ph id="1">a <x>', "xml", "native code without an end"),
         ("a " + MESSAGE("b"), "a " + MESSAGE("b") + " {m, plural, other {", "placeholders", "is not complete"),
     ],
@@ -142,13 +141,8 @@ def test_a_repaired_line_is_well_formed_and_has_every_tag_once(
         repaired = repair_target(source, "".join(pieces), "xml")
     except ValueError:
         return
-    markup = read_repaired(source, repaired.text, "xml")
-    if isinstance(markup, Inline):
-        words = len(markup.source_words), len(markup.target_words)
-        text = markup.place({(n, n) for n in range(min(words))})[0]
-    else:
-        words = len(markup.words), len(words_in(repaired.text))
-        text = place_markup(markup, repaired.text, {(n, n) for n in range(min(words))}).text
+    inline = Inline(source, repaired.text, "xml", lenient=True)
+    text = inline.place({(n, n) for n in range(min(len(inline.source_words), len(inline.target_words)))}).text
     before, after = (
         Counter(token.identity for token in parse_xml(side) if token.kind != "text") for side in (source, text)
     )
@@ -157,17 +151,17 @@ def test_a_repaired_line_is_well_formed_and_has_every_tag_once(
 
 
 def test_the_time_of_a_repair_is_linear() -> None:
-    source = " ".join(f"<b>w{n}</b> %s" for n in range(MOST // 3))
+    source = " ".join(f"<b>w{n}</b> %s" for n in range(MAX_TAGS // 3))
     target = source.replace("<b>", "< B >").replace("%s", "% s")
     repaired = repair_target(source, target, BOTH)
-    assert (repaired.text, len(repaired.rewritten)) == (source, 2 * (MOST // 3))
+    assert (repaired.text, len(repaired.rewritten)) == (source, 2 * (MAX_TAGS // 3))
 
 
 def test_more_placeholders() -> None:
     syntax = Syntax.of("html", re.compile(r"\[id\d\]|⟦\d⟧"))
     repaired = repair_target("[id0]a ⟦1⟧ %s <b>c</b>", "[ID0]x %s <b>⟦7⟧</b>", syntax)
     assert repaired == Repaired("[id0]x %s <b></b>", ("⟦7⟧",), ("[ID0]",))
-    assert place_markup(read_markup("a ⟦1⟧ b", syntax), "x y", {(0, 0): 1, (1, 1): 1}).text == "x ⟦1⟧ y"
+    assert Inline("a ⟦1⟧ b", "x y", syntax).place({(0, 0), (1, 1)}).text == "x ⟦1⟧ y"
 
 
 PART = st.sampled_from(
@@ -188,9 +182,9 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
             part = part.replace(text, new.get(damage, text + EXTRA[text[0]]), 1) if damage else part
         damaged.append(part)
     repaired = repair_target(source, " ".join(damaged), BOTH)
-    markup = read_markup(source, BOTH, repaired.text)
-    sizes = len(markup.words), len(words_in(repaired.text))
-    text = place_markup(markup, repaired.text, {(n, n): 1.0 for n in range(min(sizes) if links else 0)}).text
+    inline = Inline(source, repaired.text, BOTH, lenient=True)
+    sizes = len(inline.source_words), len(inline.target_words)
+    text = inline.place({(n, n) for n in range(min(sizes) if links else 0)}).text
     before, after = (
         Counter(token.text for token in parse(side, BOTH) if token.kind != "text") for side in (source, text)
     )

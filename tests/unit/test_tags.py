@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align import parse_pharaoh
-from align.transfer.markup import place_markup
+from align.transfer.inline import Inline
 from align.transfer.tags import (
     KINDS,
     Token,
@@ -162,7 +162,7 @@ def test_a_declaration_that_is_none_is_a_comment() -> None:
 
 def test_too_many_tags_are_refused() -> None:
     with pytest.raises(ValueError, match="20,000 tags and 11,000 words"):
-        read_markup("<b>x</b>" * 10000, "html", "y " * 1000)
+        Inline("<b>x</b>" * 10000, "y " * 1000, "html")
 
 
 WORDS = st.lists(st.sampled_from(["a", "é", "我", "&amp;", "&lt", "&#252;", "&nbsp;", "&", "&acE;", " "]), max_size=12)
@@ -203,7 +203,6 @@ def _cut(word: str, cuts: set[int]) -> list[str]:
 def test_tags_around_words_that_touch(
     source: str, words: str, target: str, words_of_target: str, links: str, expected: str
 ) -> None:
-    markup = read_markup(source, "html", target)
-    markup = markup.with_words(find_words(words.split(), markup.plain, markup.escaped))
-    spans = find_words(words_of_target.split(), target, markup.escaped)
-    assert place_markup(markup, target, parse_pharaoh(links), words=spans).text == expected
+    inline = Inline(source, target, "html")
+    inline.use_words(words.split(), words_of_target.split())
+    assert inline.place(parse_pharaoh(links)).text == expected
