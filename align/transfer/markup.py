@@ -266,16 +266,16 @@ NEIGHBOUR = 2.0
 PUNCTUATION = 1.0
 """Bonus of a place between two words for a point if similar punctuation ends on both sides."""
 
-MOST_QUOTED = 250_000
+MAX_QUOTED = 250_000
 """Quoted placeholders times empty quotes of a sentence up to which the latter are filled."""
 
 LONG = 5
 """Length from which a word next to an element may be a part of a compound."""
 
-MOST_QUOTED_WORDS = 100
+MAX_QUOTED_WORDS = 100
 """Words of an element up to which quotes and brackets in it keep their partners."""
 
-MOST_MISSING = 10
+MAX_MISSING = 10
 """Words by which a window may grow up to the partner of a quote or bracket."""
 
 COMPOUND = 0.25
@@ -511,7 +511,7 @@ class _Placing:
         """Return a window with the words up to the partner of a quote or bracket in it, if the source has both."""
         content = self.markup.plain[element.start : element.end].split()
         low, high = window
-        if len(content) > MOST_QUOTED_WORDS:
+        if len(content) > MAX_QUOTED_WORDS:
             return window
         for kind in ("quote", "bracket"):
             own = [partners(word, kind) for word in content]
@@ -520,7 +520,7 @@ class _Placing:
                 continue
             first = low if own[0][0] else low + 1
             depth = 0
-            for k in range(first, min(region[1], window[1] + MOST_MISSING)):
+            for k in range(first, min(region[1], window[1] + MAX_MISSING)):
                 if k >= window[1] and (depth <= 0 or taken[k] != FREE):
                     break
                 more, fewer = partners(self._words[k], kind)
@@ -705,7 +705,7 @@ class _Placing:
             for child in parent.children
             if child.tokens[0] not in self.windows and child.before[-1:] + child.behind[:1] in _PAIRS
         ]
-        if len(quoted) * len(self._empty) > MOST_QUOTED:
+        if len(quoted) * len(self._empty) > MAX_QUOTED:
             return
         costs = []
         for n, element in enumerate(quoted):

@@ -520,11 +520,6 @@ def has_positional(text: str) -> bool:
     return any(not argument.numbered for argument in _arguments(tokens))
 
 
-def positional_of(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Return the identities of the tags and placeholders that take the next argument, in order."""
-    return tuple(token.identity for token in tokens if token.kind != "text" and has_positional(token.text))
-
-
 class _Argument(NamedTuple):
     """A placeholder of printf.
 
