@@ -405,6 +405,11 @@ class Inline:
             text = "".join(item.text for item in merging.items)
             if not self.syntax.has_placeholders or self._is_intact(text):
                 break
+        else:  # a placeholder came elsewhere than placed, next to a tag
+            for item in merging.items:
+                if item.rank >= 0 and self._written[item.number].name in (PLACEHOLDER, ICU):
+                    item.text = f" {item.text.strip(' ')} "
+            text = "".join(item.text for item in merging.items)
         pairs = partners(self._there)
         paired = {*pairs, *pairs.values()}
         orphans = {
