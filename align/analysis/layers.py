@@ -217,8 +217,8 @@ def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: in
         relations += [(n, (word, head), relation) for word, (head, relation) in edges if head != ROOT]
 
     def folds(sentences: Whole) -> list[Fold]:
-        order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
-        numbers = np.argsort(order)[sentences] % parts
+        order = np.random.default_rng(seed).permutation(len(read))
+        numbers = np.argsort(order)[np.searchsorted(read, sentences)] % parts
         return [(np.flatnonzero(numbers != n), np.flatnonzero(numbers == n)) for n in range(parts)]
 
     return [

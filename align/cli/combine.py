@@ -143,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{len(args.weights)} weights for {len(files)} files")
     if not mean and (args.weights or args.threshold is not None):
         parser.error(f"--{'weights' if args.weights else 'threshold'} requires --symmetrize {MEAN}")
+    if args.scores and not mean:
+        parser.error(f"--print-scores requires --symmetrize {MEAN}: links of one method have no scores")
     if args.reverse_swapped and mean:
         parser.error(f"--reverse-swapped has no effect with --symmetrize {MEAN}: swap the file's sides")
     links, output = read_group(CombineArgs, args), read_group(OutputArgs, args)

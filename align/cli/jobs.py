@@ -60,7 +60,7 @@ def column_names(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if len(names) not in (2, 3) or not all(names):
         raise argparse.ArgumentTypeError(f"expected two or three names such as de,en or de,en,id; got {text!r}")
-    if len(set(names)) < len(names):
+    if len({str(int(name)) if name.isascii() and name.isdigit() else name for name in names}) < len(names):
         raise argparse.ArgumentTypeError(f"expected different columns; got {text!r}")
     return names
 

@@ -33,7 +33,7 @@ EXAMPLES = """examples:
   extract-align models describe de-en   languages, layers, heads, and how its text is prepared
   extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
   extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
-  extract-align models describe t5-small --source-prefix 'translate English to German: '
+  extract-align models describe google-t5/t5-small --source-prefix 'translate English to German: '
 """
 
 
@@ -252,6 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(PROGRAM, write_list)
     parser = build_command("describe")
     args = parser.parse_command(words[1:])
+    if args.heads and args.source is None:
+        parser.error("--heads requires -s and -t, whose links show how consistent each head is")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
     if len(args.subword_files or ()) > 2:

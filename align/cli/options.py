@@ -99,7 +99,7 @@ def number_or(*words: str) -> Callable[[str], int | str]:
     def parse(text: str) -> int | str:
         if text in words:
             return text
-        if text.isascii() and text.isdigit() and int(text) >= 1:
+        if text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1:
             return int(text)
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
 

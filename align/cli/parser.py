@@ -54,7 +54,7 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if isinstance(action.default, tuple) and action.default:
             return f"{action.help} (default: {','.join(map(str, action.default))})"
-        return super()._get_help_string(action) if action.default not in (None, False, ()) else action.help
+        return super()._get_help_string(action) if action.default not in (None, False, (), []) else action.help
 
 
 class ShortHelp(argparse.Action):

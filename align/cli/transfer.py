@@ -85,7 +85,7 @@ EXAMPLES = """examples:
   extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
   extract-align transfer --tags xml -s a.de.xml -t a.en --reverse-model en-de   two files, both directions
   extract-align transfer --tags xml -s a.de.xml -t a.en --links a.links   with links that are there already
-  extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
+  extract-align transfer --tags html --strip page.de > plain.de   lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
   extract-align transfer --html-file page.html --translate > page.en.html   translate a whole page
   extract-align transfer page.xlf -o page.en.xlf   place the inline elements that its targets lack; also .po, .tmx
@@ -284,6 +284,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     ):
         if is_wrong:
             parser.error(message)
+    if tags.strip:
+        tags = replace(tags, links=None)
     source = tags.html_file or args.source
     files = (source, args.target) if has_target else (source or args.input or "-",)
     request = read_request(parser, args, args.bad_lines)

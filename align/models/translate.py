@@ -299,7 +299,7 @@ class _Translating:
                 message = f"source has {found[1][0]}, {name} takes {found[1][1]:,}"
                 line = pair.origin.line or pair.id
                 results[n] = PairError(message, file=pair.origin.file, line=line, hint=hint)
-            elif found[0]:
+            elif found[0] and not found[1]:
                 encoded[n] = found[0]
         for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
             for n, words in zip(batch, self._translator([encoded[n] for n in batch]), strict=True):

@@ -74,7 +74,7 @@ def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: py
         expected = [tuple(generated(kind, model, source, search)) for source in sources]
         for tokens in (BATCH_TOKENS, 1):
             translator = recorder.translator(search, tokens)
-            monkeypatch.setattr(translator, "_words", tuple)
+            monkeypatch.setattr(translator, "words", tuple)
             assert translator(sources) == expected
         assert all(expected)
 
@@ -95,7 +95,7 @@ def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
     source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
     for search in SEARCHES:
         translator = recorder.translator(search, BATCH_TOKENS)
-        monkeypatch.setattr(translator, "_words", tuple)
+        monkeypatch.setattr(translator, "words", tuple)
         assert translator([source]) == [tuple(generated("t5", model, source, search))]
 
 

@@ -43,6 +43,7 @@ _IGNORED = frozenset((
     *("scale_embeddings", "start_from_zero_embedding", "alibi_use_positive_positions", "scale_alibi"),
 ))  # fmt: skip
 _OFF = frozenset(("alibi", "with_relative_position"))
+_EPSILON = 1e-5  # of layer norms, where config.json has none
 """Settings that must be off."""
 
 
@@ -58,6 +59,8 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     from_zero = bool(_number(tensors, "decoder/start_from_zero_embedding", 0))
     with fitting(folder.checkpoint):
         transformer = build_transformer(*_engine_model(tensors, settings, from_zero), device, dtype)
+    epsilon = settings.number("layer_norm_epsilon", _EPSILON)
+    other_epsilon = () if epsilon == _EPSILON else (epsilon,)
     rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
     stacks = transformer.encoder, transformer.decoder
     rows = [len(stack.embedding.pieces) - from_zero for stack in stacks]
@@ -96,7 +99,9 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         start=start,
         zero_start=from_zero,
         max_positions=(limits[0], limits[1]),
-        digest=text_fingerprint([folder.checkpoint, *dict.fromkeys(paths)], rules, before, after, start),
+        digest=text_fingerprint(
+            [folder.checkpoint, *dict.fromkeys(paths)], rules, before, after, start, *other_epsilon
+        ),
         load=load_ctranslate2,
         output=read_output,
         raw=is_raw(rules),
@@ -247,8 +252,7 @@ def _engine_model(tensors: dict[str, Tensor], settings: Config, from_zero: bool)
             raise ValueError(f"it has {name}, which is not read")
         if last_part in _OFF or last_part in _IGNORED:
             del tensors[name]
-    epsilon = settings.content.get("layer_norm_epsilon")
-    epsilon = epsilon if isinstance(epsilon, float) else 1e-5
+    epsilon = settings.number("layer_norm_epsilon", _EPSILON)
     widths = {"encoder": sides[0].width, "decoder": sides[1].width}
     weights = Weights(dict(_renamed(tensors, tables, from_zero, widths)))
     return Architecture(sides[0], sides[1], activation, scaled.pop(), epsilon), weights

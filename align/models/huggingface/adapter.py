@@ -102,6 +102,8 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             if weight is None or (*up.shape, *tensor.shape) != (len(weight), rank, rank, *weight.shape[1:]):
                 raise ModelError(f"its factors of {shorten(changed)} do not fit its model", file=str(path))
             weights[changed] = (weight.float() + scale * (up.float() @ tensor.float())).to(weight.dtype)
+        elif factor and f"{module}.lora_A.weight" not in stored:
+            raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
         elif name.endswith(TABLES):
             _replace_table(weights, name, tensor, path)
         elif not factor and weight is not None and weight.shape == tensor.shape:  # trained as a whole, such as a bias

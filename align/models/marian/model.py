@@ -55,7 +55,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     checkpoint = folder.checkpoint
     items, content = read_items(checkpoint)
     settings = MarianSettings(content, str(checkpoint))
-    match = re.search(r"\.([a-z]{2})([a-z]{2})\.", checkpoint.name)  # as in model.ende.intgemm.bin
+    match = re.search(r"\.([a-z]{2})([a-z]{2})\.intgemm", checkpoint.name)  # as in model.ende.intgemm.bin
     options = folder.options
     named = match.groups() if match else options.languages
     languages = options.source_lang or named[0] or "source", options.target_lang or named[1] or "target"
