@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from align.core.errors import DataError
 from align.core.types import Links
 from align.evaluation.dialects import better_readings, read_two
-from align.io.reader import in_step
 
 
 def links(*pairs: tuple[int, int]) -> Links:
@@ -39,9 +37,3 @@ def test_readings_that_agree_on_more(reverse: Links, readings: list[tuple[str, i
     pair = links((0, 3), (1, 5)), reverse
     assert better_readings([pair] * 20) == readings
     assert better_readings([pair] * 5) == []  # ten links more may be chance
-
-
-def test_more_than_two_files_in_step() -> None:
-    assert list(in_step((["a", "b"], ["c", "d"], ["e", "f"]), "xyz")) == [("a", "c", "e"), ("b", "d", "f")]
-    with pytest.raises(DataError, match=r"^x has 3 lines, z has 1: line 2 has no other side$"):
-        list(in_step((["a"] * 3, ["c"] * 2, ["e"]), "xyz"))

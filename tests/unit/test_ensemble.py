@@ -33,15 +33,7 @@ def test_links_of_one_direction_count_half() -> None:
     assert share_of_directions({(0, 0), (1, 2)}, {(1, 2), (0, 1)}) == {(0, 0): 0.5, (0, 1): 0.5, (1, 2): 1.0}
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("0-0 1", "f, line 2: "),
-        ("0-0:x", "f, line 2: "),
-        ("0-0:1.5", "f, line 2: a score above 1"),
-        ("0-0:-1", "f, line 2"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [("0-0 1", "f, line 2: "), ("0-0:1.5", "f, line 2: a score above 1")])
 def test_lines_that_hold_no_scores(line: str, message: str) -> None:
     with pytest.raises(LinksError, match=message) as caught:
         list(read_scored(["0-0:0.5 1p1", line], "f"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from align.cli.common import with_options
-from align.core.errors import DataError, LineError, LinksError, ModelError, PairError, show_value
+from align.core.errors import LONGEST_MESSAGE, DataError, LineError, LinksError, ModelError, PairError, show_value
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning
 
@@ -37,31 +37,12 @@ def test_control_characters_are_escaped(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "expected"),
-    [
-        ("‹gold.base=1›", "--gold-format 1-based"),
-        ("‹hyp.base=0›", "--hyp-format 0-based"),
-        ("‹gold.swapped=True›", "--gold-format swapped"),
-        ("‹dictionaries›", "extract-align models describe MODEL --dictionaries"),
-        ("‹source_lang›", "--source-lang"),
-        ('‹too_long="blank"›', "--bad-lines blank"),
-        ("‹source›", "-s"),
-    ],
-)
-def test_arguments_as_options(hint: str, expected: str) -> None:
-    assert with_options(hint) == expected
-
-
-@pytest.mark.parametrize(
     ("value", "shown"),
-    [
-        ("de", "'de'"),
-        ("x" * 50, f"'{'x' * 39}…'"),
-        (7, "7"),
-        (True, "True"),
-        (1 << 64, "a very large int"),
-        ([], "of type list"),
-    ],
+    [("de", "'de'"), ("x" * 50, f"'{'x' * 39}…'"), (7, "7"), (1 << 64, "a very large int"), ([], "of type list")],
 )
 def test_values_of_untrusted_files_are_shown_short(value: object, shown: str) -> None:
     assert show_value(value) == shown
+
+
+def test_every_error_of_data_has_an_end() -> None:
+    assert len(str(DataError("x" * 1_000_000, file="f", line=1))) < LONGEST_MESSAGE + 20

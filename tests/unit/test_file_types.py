@@ -26,14 +26,12 @@ def _zip() -> bytes:
 
 TYPES = {
     "utf-16le": (PAIRS.encode("utf-16-le"), "UTF-16"),
-    "utf-16be": (PAIRS.encode("utf-16-be"), "UTF-16"),
     "mark": (b"\xff\xfe" + "日本\n".encode("utf-16-le"), "UTF-16 or UTF-32"),
     "cyrillic": (CYRILLIC.encode("utf-16-le"), "UTF-16"),
     "zip": (_zip(), "a zip archive"),
     "xz": (lzma.compress(PAIRS.encode()), "compressed data"),
     "parquet": (table(de=["das haus"], en=["the house"]), "a Parquet file"),
     "tmx": (b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n', "TMX, a document"),
-    "xliff": (b'\xef\xbb\xbf<?xml version="1.0"?><xliff version="1.2">\n', "XLIFF, a document"),
     "pdf": (b"%PDF-1.4\n%\xe2\xe3 1 0 obj\n", "a PDF"),
 }
 

@@ -85,14 +85,6 @@ def test_a3_files_are_read_as_they_were_written(pairs: list[Alignment]) -> None:
     assert renumber_file(file, 1, False) == [make_gold(alignment.links) for alignment in numbered]
 
 
-def test_a3_keeps_a_carriage_return_that_ends_the_target() -> None:
-    pair = Pair(("({", "})"), ("a", "\r"), 1)
-    assert format_a3(Alignment(pair, {(0, 1): 1.0})) == (
-        "# Sentence pair (1) source length 2 target length 2 alignment score : 1\na \r \n"
-        "NULL ({ 1 }) ({ ({ 2 }) }) ({ })"
-    )
-
-
 @given(alignments())
 def test_jsonl_reads_what_it_wrote(alignment: Alignment) -> None:
     line = format_jsonl(alignment)
@@ -197,19 +189,6 @@ def test_numbers_have_one_bound_and_messages_an_end(parse: Callable[[str], objec
         parse(10**6 * "1")
 
 
-@pytest.mark.parametrize("mark", ["p", "?"])
-def test_pharaoh_has_no_possible_links(mark: str) -> None:
-    with pytest.raises(ValueError, match="the link of 3 and 4 is marked as possible"):
-        parse_pharaoh(f"0-0 3{mark}4")
-
-
-@pytest.mark.parametrize("link", [(0, 3), (3, 0)])
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_number_below_the_base_is_refused(link: tuple[int, int], swapped: bool) -> None:
-    with pytest.raises(ValueError, match=f"link {link[0]}-{link[1]} has index 0, but counting starts at 1"):
-        renumber([(1, 1), link], 1, swapped)
-
-
 @pytest.mark.parametrize(
     "line",
     ["", "[]", "null", "3", "{}", '{"links": null}', '{"links": 3}', '{"links": [3]}', '{"links": [[0, 0, 1]]}',
@@ -230,17 +209,7 @@ def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
         parse_jsonl(json.dumps({"links": [], "possible": [], key: "HERE"}).replace('"HERE"', f"[{link}]"))
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "1 2 S",
-        "1 2 -3",
-        "1 2 3 x",
-        "1 2 3 0.5 S",
-        "1 2 3 S 0.5.1",
-    ],
-)
+@pytest.mark.parametrize("line", ["", "1 2 S", "1 2 -3", "1 2 3 x", "1 2 3 0.5 S", "1 2 3 S 0.5.1"])
 def test_what_is_no_naacl_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="is not `sentence source target"):
         parse_naacl(line)

@@ -14,14 +14,7 @@ SCORED = b"0-0:0.83 1-1:1.00\n\n0-10:0.83\n"
 
 
 @pytest.mark.parametrize(
-    ("unit", "expected", "old", "new"),
-    [
-        ("0.0001", RECORD, b"0.9181", b"0.918"),
-        ("0.0001", RECORD, b"0.9181", b"0.9182"),
-        ("0.0001", RECORD, b"1.0", b"0.9999"),
-        ("0.01", SCORED, b"0.83", b"0.84"),
-        ("0.01", SCORED, b"1.00", b"0.99"),
-    ],
+    ("unit", "expected", "old", "new"), [("0.0001", RECORD, b"0.9181", b"0.918"), ("0.01", SCORED, b"0.83", b"0.84")]
 )
 def test_rounding_passes(unit: str, expected: bytes, old: bytes, new: bytes) -> None:
     assert_same_but_for_rounding(expected, expected, unit)
@@ -37,12 +30,9 @@ def test_rounding_passes(unit: str, expected: bytes, old: bytes, new: bytes) -> 
         ("0.0001", RECORD, b"0.9181", b"0.91809"),
         ("0.0001", RECORD, b"0.9181, 1.0", b"0.9181"),
         ("0.0001", RECORD, b"[0.5", b"[0.4999"),
-        ("0.0001", RECORD, b"[1, 1]", b"[1, 0]"),
         ("0.0001", RECORD, b", ", b","),
         ("0.01", SCORED, b"0.83", b"0.85"),
         ("0.01", SCORED, b"0.83", b"0.831"),
-        ("0.01", SCORED, b"0-10", b"0-1"),
-        ("0.01", SCORED, b"\n\n", b"\n"),
         ("0.01", b"0-0\n", b"0-0", b"0-0"),
     ],
 )

@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from align.evaluation.link_files import (
-    MAX_SILENT,
-    LinkFile,
-    detect_format,
-    find_base,
-    read_links,
-    renumber_file,
-)
+from align.evaluation.link_files import MAX_SILENT, LinkFile, detect_format, find_base, read_links, renumber_file
 from align.evaluation.link_formats import make_gold
 from align.io.reader import read_lines
 
@@ -46,17 +39,13 @@ def refused(start: str) -> Any:
     ("text", "expected"),
     [
         ("", "pharaoh"),
-        ("\n\n", "pharaoh"),
         ("0-0 1-1\n", "pharaoh"),
         ("0-0:0.5\n", "pharaoh"),
         ("0-0\n1p1\n", "talp"),
         ("0-0\n\n1?1\n", "question"),
         ("0-0/S\n", "talp"),
-        ("0-0\n1-1[P]\n", "talp"),
         ("1 1 1\n", "naacl"),
         ("\n \n0001\t1 1 S\n", "naacl"),
-        (" 1 1 1 P 0.5", "naacl"),
-        ("1 1\n", "pharaoh"),
         ('{"links": []}\n0?0 1p1', "jsonl"),
         ("# Sentence pair (1) source", "giza"),
         ("# no sentence", "pharaoh"),
@@ -92,21 +81,13 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
     ("text", "message"),
     [
         ("0-0\n\n0-x 1-1\n", "links, line 3: '0-x' is not a link such as 0-3"),
-        ("0-0\r\n0-1\u20281-1\r\n", "links, line 2: '0-1\\u20281-1' is not a link such as 0-3"),
-        ("0-0\r0-1\r", "links, line 1: '0-0\\r0-1' is not a link such as 0-3"),
         ('{"links": []}\n\n', "links, line 2: not a JSON object with"),
-        ("1 1 1\n\n1 1\n", "links, line 3: '1 1' is not `sentence source target [S|P] [confidence]`"),
         ("1 1 1\n0 1 1\n", "links, line 2: sentence 0, and NAACL files count from 1"),
-        ("1 1 1 S\n0 1 1 S\n", "links, line 2: sentence 0, and NAACL files count from 1"),
         ("200000 1 1 S\n", "links, line 1: sentence 200,000 in a file of 1 line"),
-        ("# Sentence pair (1) source", "links: 1 line, where GIZA++ writes three for each pair"),
         (f"1 1 1\n{MAX_SILENT + 3} 1 1\n", f"links, line 2: sentence {MAX_SILENT + 3:,} in a file of 2 lines"),
         (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
-        (A3.format(1) + "\n", "links: 4 lines, where GIZA++ writes three for each pair"),
         (A3.format(1) + A3.format(1), "links, line 4: pair 1 appears twice"),
         (A3.format(1) + A3.format(3), "links: pair 2 is missing: are these all parts of MGIZA's output?"),
-        (A3.format(2) + A3.format(3), "links: pair 1 is missing"),
-        (A3.format(0) + A3.format(1), "links: pair 2 is missing"),
     ],
 )
 def test_damage_is_named_by_file_and_line(text: str, message: str) -> None:

@@ -32,10 +32,7 @@ def test_scores_go_with_their_links(tmp_path: Path) -> None:
     assert scores_of(tmp_path / "a", "1-2:0.25 3p1:1e-3\n", options) == [{(1, 0): 0.25, (0, 2): 0.001}]
 
 
-@pytest.mark.parametrize(
-    "scores",
-    ['"x"', "null", "[0.5]", "[NaN, 1]", "[1, -1]", "[[1], {}]", "[1, 1e999]"],
-)
+@pytest.mark.parametrize("scores", ['"x"', "null", "[0.5]", "[NaN, 1]", "[1, -1]", "[[1], {}]", "[1, 1e999]"])
 def test_what_is_no_score_is_refused(tmp_path: Path, scores: str) -> None:
     line = f'{{"links": [[0, 0], [1, 1]], "scores": {scores}}}'
     with pytest.raises(LinksError, match=r"a, line 2: .*score"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import nan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.patches import Rectangle
 
-from align.view.plots import layer_map, save
+from align.view.plots import layer_map
 
 AERS = np.array([[30.0, 25.04, 40.0], [nan, 60.0, 20.0]])
 
@@ -44,15 +43,3 @@ def test_a_map_of_layers_frames_the_best_of_each_row() -> None:
     assert (axes.get_xlabel(), axes.get_title(), bar.get_ylabel()) == ("layer", "de-en", "AER, lower is better")
     assert axes.images[0].get_clim() == (20, 60)
     assert [text.get_color() for text in axes.texts][3:] == ["black", "black", "white"]  # dark is good
-
-
-def test_a_figure_is_saved_as_the_same_bytes_each_time(tmp_path: Path) -> None:
-    def written(name: str, values: Any) -> list[bytes]:
-        (tmp_path / name).mkdir()
-        paths = save(layer_map(values, ["norm", "weight"], "AER", "de-en", lowest=True), tmp_path / name / "a.b")
-        assert [path.name for path in paths] == ["a.b.png", "a.b.pdf"]
-        return [path.read_bytes() for path in paths]
-
-    first = written("first", AERS)
-    assert [content[:4] for content in first] == [b"\x89PNG", b"%PDF"]
-    assert written("second", AERS) == first

@@ -148,12 +148,6 @@ def test_any_words_have_owners_in_order(words: list[str]) -> None:
 ANYTHING = Preprocessor(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"), len)
 
 
-def test_rules_are_told_in_words() -> None:
-    assert str(TextRules("de")) == "de (as it is: no tokenizer, no subwords)"
-    rules = TextRules("de", "lower", "moses", "subword-nmt")
-    assert str(rules) == "de (lower case, moses tokens, subword-nmt pieces)"
-
-
 @pytest.mark.parametrize("tokenizer", ["moses", "none"])
 def test_what_is_kept_of_a_word_is_for_its_place_alone(tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preprocess, "CACHED_WORDS", 12)

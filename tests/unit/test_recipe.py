@@ -22,30 +22,19 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
     ("text", "message"),
     [
         ("[data\n", "recipe.toml: "),
-        ("[model]\n", "the file has model, but only"),
         ("[data]\nlines = 3\n", r"\[data\] has lines, but only"),
         ('[data]\nmax_words = "3"\n', r"max_words is '3', but must be of type int"),
-        ('[text]\ncase = "upper"\n', "case is one of lower, keep"),
         ('[checkpoint]\nselect = "first"\n', "select is one of best, last, average"),
-        ('[fairseq]\nsave-dir = "x"\n', "save-dir is not for a recipe to set"),
         ("[data]\nvalid_lines = 0\n", "valid_lines must be more than 0 and less than"),
-        ("seeds = [0x" + "f" * 9999 + "]\n", "seeds are numbers from 0 to 2,147,483,648"),
         ('[fairseq]\n"save-dir=/x" = true\n', "save-dir=/x is not for a recipe to set"),
         ("[fairseq]\nnonsense = 3\n", "nonsense is not for a recipe to set"),
         ("""[fairseq]\nadam-betas = "__import__('os').system('true') or (0.9, 0.98)"\n""", "value has '__' in it"),
         ('[fairseq]\narch = "${oc.env:HOME}"\n', r"value has '\$\{' in it"),
-        ('[fairseq]\narch = "a\\u001b[2J"\n', r"value has '\\x1b' in it"),
         ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would read as an option"),
         ('[fairseq]\nlr = ["1"]\n', r"lr is of type list, but must be text, a number"),
-        ("[fairseq]\nlr = [[1]]\n", "lr is .*, but must be"),
-        ("[fairseq]\nlr = nan\n", "lr is nan, but must be"),
         ('[fairseq]\nmax-update = "inf"\n', "max-update is 'inf', but must be a whole number from 0 to 2,147,483,648"),
-        ("[fairseq]\nmax-update = 1e5\n", "max-update is 100000.0, but must be a whole number from 0"),
         ("[fairseq]\nstop-time-hours = -1\n", "stop-time-hours is -1, but must be a number from 0"),
         ("seeds = []\n", "one at least"),
-        ("seeds = [inf]\n", "recipe.toml: cannot convert"),
-        ("seeds = " + 100_000 * "[", "recipe.toml: "),
-        ("data = 3\n", "recipe.toml: "),
     ],
 )
 def test_a_recipe_with_a_mistake_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -53,14 +42,6 @@ def test_a_recipe_with_a_mistake_is_refused(tmp_path: Path, text: str, message: 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_recipe(path)
-
-
-def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"none\.toml: no such file"):
-        read_recipe(tmp_path / "none.toml")
-    (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(ValueError, match=r"folder\.toml: "):
-        read_recipe(tmp_path / "folder.toml")
 
 
 def test_flags_are_as_a_shell_gives_them(tmp_path: Path) -> None:

@@ -25,11 +25,7 @@ READ = (
     [
         ("model.onnx", b"", "an ONNX file"),
         ("model", b"GGUF\3\0\0\0", "a GGUF file"),
-        (
-            "checkpoint.pt",
-            b"version https://git-lfs.github.com/spec/v1\n",
-            "a pointer of Git LFS",
-        ),
+        ("checkpoint.pt", b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     ],
 )
 def test_files(tmp_path: Path, name: str, content: bytes, kind: str) -> None:

@@ -93,14 +93,9 @@ def test_careless_translations(source: str, target: str, tags: str, expected: Re
     ("source", "target", "tags", "message"),
     [
         ("<b>a</b>", "<b a", "xml", "an incomplete tag in the translation"),
-        ("<b>a</b>", "The <b a", "html", "an incomplete tag in the translation"),
-        ("<b>a</b> c<br>", "i<n c", "html,placeholders", "an incomplete tag in the translation"),
-        ("<b>a</b> c<br>", "<b>a</b c <br>", "html", "an incomplete tag in the translation"),
         ("<b>a</b> c", "<b>a</b c> d", "xml", "an incomplete tag in the translation"),
-        ("<b>a</b>", "<<i>a</i> <b>c</b>", "html", "an incomplete tag in the translation"),
         (MESSAGE("a"), MESSAGE("a")[:-1], "placeholders", "the ICU message `{n,plural,` is not as in the source"),
         ("a", "<x/>" * (MAX_TAGS + 1), "xml", "more than 2,000 tags"),
-        ('<ph id="1">a</ph>', '<ph id="1">a <x>', "xml", "native code without an end"),
         ("a " + MESSAGE("b"), "a " + MESSAGE("b") + " {m, plural, other {", "placeholders", "is not complete"),
     ],
 )

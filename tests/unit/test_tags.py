@@ -13,12 +13,9 @@ from align import parse_pharaoh
 from align.transfer.inline import Inline
 from align.transfer.tags import (
     KINDS,
-    Token,
     count_lookalikes,
     find_words,
     halves,
-    in_common,
-    is_break,
     parse,
     parse_html,
     parse_placeholders,
@@ -134,16 +131,6 @@ def test_placeholders_and_what_is_like_them(text: str, taken: int, left: int) ->
     assert count_lookalikes(tokens) == left
 
 
-@pytest.mark.parametrize(
-    ("first", "many", "last"), [("<ph>", "\t", "x</ph>"), ("<ph", " ", "x>"), ("<ph ", "a=' ", "a='>")]
-)
-def test_a_long_tag_is_soon_compared(first: str, many: str, last: str) -> None:
-    text = first + many * 50_000 + last
-    token = Token("point", text, "ph")
-    assert not is_break(token)
-    assert in_common([token], [token._replace(text=f"{text} ")])[0]
-
-
 def test_text_is_one_token_and_cdata_another() -> None:
     assert [token.text for token in parse_html("a&amp;b &lt; < c&nbsp;<b>&amp;d")] == [
         "a&amp;b &lt; < c&nbsp;",
@@ -154,10 +141,6 @@ def test_text_is_one_token_and_cdata_another() -> None:
     assert [token.text for token in tokens] == ["a&amp;b ", "<![CDATA[<c>]]>", "&d;", "<e/>", "<![CDATA[]]>"]
     markup = read_markup("a<![CDATA[<c>]]>&amp; <e/><![CDATA[]]>", "xml")
     assert (markup.plain, markup.readable()) == ("a&lt;c&gt;&amp; ", ("a<c>&",))
-
-
-def test_a_declaration_that_is_none_is_a_comment() -> None:
-    assert [token.text for token in parse_html("a<![ x <b>c</b>")] == ["a", "<![ x <b>", "c", "</b>"]
 
 
 def test_too_many_tags_are_refused() -> None:

@@ -74,8 +74,6 @@ def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_b
     ("pattern", "languages", "message"),
     [
         ("towers", GERMAN_ENGLISH, "the template 'towers' has no {source}, and is not one of chat, tower, alma"),
-        ("{source} {target} {target}", GERMAN_ENGLISH, "does not end with its only {target}"),
-        ("{target} {source}", GERMAN_ENGLISH, "does not end with its only {target}"),
         ("{source} = {target}.", GERMAN_ENGLISH, "does not end with its only {target}"),
         ("alma", (None, "en"), "its template needs the source language"),
         ("translategemma", ("de", None), "its template needs the target language"),
@@ -92,9 +90,7 @@ def test_patterns_that_are_refused(
     ("template", "message"),
     [
         (None, "the model has no chat template"),
-        ("{{ 'x' }}", "leaves out the source, or changes it"),
         ("{{ messages[0]['content'] | upper }}", "leaves out the source, or changes it"),
-        ("{% if", "cannot be rendered"),
         ("{{ raise_exception('no users here') }}", "no users here"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "cannot be rendered"),
         ("{{ messages.append(1) }}", "cannot be rendered"),

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import strategies as st
-
 from align.training.prepare import Cleaner, read_pairs
 from align.training.recipe import DataRecipe
-
-WORDS = st.lists(st.sampled_from(["a", "b", "C", "c"]), max_size=4).map(tuple)
 
 
 def test_a_carriage_return_within_a_line_ends_a_word_and_no_line(tmp_path: Path) -> None:

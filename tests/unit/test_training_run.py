@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 
 from align.training.recipe import Recipe, read_recipe
-from align.training.run import (
-    Machine,
-    is_finished,
-    read_curve,
-    read_point,
-    shorten_recipe,
-    updates_within,
-    write_curve,
-)
+from align.training.run import Machine, is_finished, read_curve, read_point, shorten_recipe, updates_within, write_curve
 
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | Namespace(...)
 2026-01-01 00:00:01 | INFO | train_inner | {"epoch": 1, "loss": "10", "wps": "1,234.5", "num_updates": "100"}

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from align import grid, heat_grid
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import make_gold
-from align.evaluation.tables import (
-    TABLES,
-    Column,
-    Rows,
-)
+from align.evaluation.tables import TABLES, Column, Rows
 from align.view.grid import ERROR_SIGNS, MAX_CELLS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
@@ -127,9 +123,6 @@ def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
     assert "\u202e" not in written
     assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "", []).split("\n"))
     assert sum(line.count("\t") for line in written.split("\n")) == (2 if name == "tsv" else 0)
-
-
-WORDS = st.text("ab-_./ 漢[*&|", max_size=60)
 
 
 LATEX_ROW = re.compile(r"(?:[^\\{}$&%#_^~<>|\x00-\x1f]|\\[a-z]+\{\}|\\[&%$#_{}]|\$-\$|\{[\[*-]?\})*")
