@@ -59,17 +59,6 @@ def test_agreement_equals_naive_loops(words: Words, null: Any, two_models: bool)
         assert max(expected) <= 1 + 1e-5  # the loops cut nothing off: only rounding exceeds 1
 
 
-@given(batches(st.floats(0, 1, width=32)), st.booleans())
-def test_agreement_does_not_depend_on_the_batch(words: Words, two_models: bool) -> None:
-    forward = sharpen(words.forward, "none")
-    reverse = sharpen(words.reverse, "none") if two_models else None
-    together = agreements_of(forward, reverse, words.sizes)
-    for b, (sources, targets) in enumerate(words.sizes):
-        f = forward[b : b + 1, :targets, :sources]
-        r = None if reverse is None else reverse[b : b + 1, :sources, :targets]
-        assert agreements_of(f, r, [(sources, targets)]) == [pytest.approx(together[b], rel=1e-5)]
-
-
 def test_words_with_only_each_other_agree_and_words_without_partner_do_not() -> None:
     partners = torch.eye(4)
     assert agreements_of(partners[None], None, [(4, 4)]) == [(1, 1)]

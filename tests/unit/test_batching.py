@@ -16,13 +16,6 @@ from align.core.types import Pair
 from tests.known import KnownRecorder
 
 
-@given(st.lists(st.integers()), st.integers(1, 7))
-def test_chunks_hold_all_in_order(items: list[int], size: int) -> None:
-    found = list(chunks(items, size))
-    assert [item for chunk in found for item in chunk] == items
-    assert all(len(chunk) == size for chunk in found[:-1])
-
-
 @given(st.lists(st.integers(0, 40)), st.integers(1, 7))
 def test_chunks_end_by_bytes_too_and_begin_anew_at_each_multiple(items: list[int], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

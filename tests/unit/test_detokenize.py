@@ -32,7 +32,6 @@ def words(pieces: str, subwords: str = "none", tokenizer: str = "none", language
         ("▁the ▁ho use ▁is ▁old ▁.", "sentencepiece", "moses", "the house is old."),
         ("the ho@@ use , o@@ ld", "subword-nmt", "none", "the house , old"),
         ("the ho@@ use , o@@ ld", "subword-nmt", "moses", "the house, old"),
-        ("cut sho@@", "subword-nmt", "none", "cut sho"),
         ("it &apos;s 5 &lt; 6 &amp; a &#124; b", "none", "moses-escaped", "it's 5 < 6 & a | b"),
         ("a well @-@ known &quot; house &quot;", "none", "moses-escaped-hyphens", 'a well-known "house"'),
     ],
@@ -44,7 +43,6 @@ def test_each_kind_of_pieces(pieces: str, subwords: str, tokenizer: str, expecte
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        ("a ||| b", "a | | | b"),
         ("a|||b |||||", "a| | |b | | | | |"),
         ("a\u2028b \x85 c\rd\x0be\x1cf", "a b c d e f"),
         ("a\u00a0b \u3000", "a\u00a0b \u3000"),

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
-import pytest
-
 from align import __version__, evaluate, parse_marked, parse_pharaoh
-from align.cli.common import with_options
-from align.evaluation.gold import LinksWarning
 from align.evaluation.metrics import METRICS, compare, estimate
 from align.io.signature import signature
 
@@ -36,17 +30,3 @@ def test_intervals_only_where_they_are_wanted() -> None:
     assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
     assert report.systems[1].difference == (0.0, None)
     assert signature(report.signature_parts(), "AER") == f"AER|n:60|v:{__version__}"
-
-
-def test_links_that_would_be_better_read_another_way() -> None:
-    gold = [parse_marked("0-1 0-2"), parse_marked("1-0 2-0")]
-    with pytest.warns(LinksWarning) as caught:
-        evaluate(gold, {"one": [frozenset((j, i) for i, j in pair.sure) for pair in gold]}, samples=0)
-    (warning,) = [record.message for record in caught]
-    assert isinstance(warning, LinksWarning)
-    start = "one: AER 100.0, but with its sides swapped it would be 0.0: is "
-    assert str(warning) == start + "swapped of the hypotheses right?"
-    assert warning.error.told(with_options) == start + "--hyp-format right?"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        evaluate(GOLD, {"one": ONE, "two": TWO}, samples=0)

@@ -142,10 +142,7 @@ OTHER, LACKING = (
         ("%s", None, ["b"], ["java-printf-format"], ["the message would have other placeholders than its source"]),
         ("%s {a}", None, ["b"], ["python-format", "python-brace-format"], [LACKING]),
         ("%s", None, ["b"], [], [LACKING]),
-        ("%s", None, ["100 %"], [], []),
-        ("50% discount", None, ["50% Ersparnis"], [], []),
         ("%d a", "%d as", ["ein b", "%d b"], ["python-format"], [LACKING]),
-        ("%d a", "%d as", ["ein b", "%d b"], [], []),
         ("%(n)d a", "%(n)d as", ["ein b", "%(n)d b"], ["python-format"], []),
     ],
 )
@@ -160,13 +157,6 @@ def test_a_text_is_a_valid_translation_of_itself(text: str) -> None:
     for flag in ("c-format", "python-format", "python-brace-format", "fuzzy"):
         assert message_errors(text, None, [text], [flag]) == []
         assert message_errors("a" + text, "b" + text, ["c" + text, "d" + text], [flag], (True, True)) == []
-
-
-@pytest.mark.parametrize(
-    "rule", ["plural=n;", "nplurals=2; plural=n-1;", "nplurals=2; plural=1/n;", "nplurals=2; plural=("]
-)
-def test_wrong_plural_rules_say_nothing(rule: str) -> None:
-    assert frequent_forms(f"Plural-Forms: {rule}\n") == ()
 
 
 def test_long_texts_take_no_longer_than_others() -> None:

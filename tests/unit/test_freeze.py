@@ -42,22 +42,6 @@ def test_a_difference_is_reported(new: dict[str, Any], part: str) -> None:
     assert near == []
 
 
-@pytest.mark.parametrize(
-    ("new", "near"),
-    [
-        (result(), []),
-        (result(out=SAME["out"].replace("0.3.0", "0.4.0.dev0")), []),
-        (result(err="extract-align: Warning: in other words\n\n"), []),
-        (result(out=SAME["out"].replace("0.9134", "0.9135")), ["stdout, line 1"]),
-        (files(scores='{"scores": [0.5, 0.9999]}\n'), ["scores, line 1"]),
-    ],
-)
-def test_what_is_no_difference(new: dict[str, Any], near: list[str]) -> None:
-    differences, found = compare(SAME, new)
-    assert differences == []
-    assert [line.split(":")[0] for line in found] == near
-
-
 def test_old_arguments_in_the_words_of_the_new_tree() -> None:
     table = {"--reader": "--scorer", "--allow-unk": None, "--seed N": None, "-w": "--width"}
     words = ["eval", "--reader", "x", "--reader=y", "--allow-unk", "a", "--seed", "1", "b", "--seed=2", "-w", "3"]

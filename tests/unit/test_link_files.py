@@ -42,7 +42,6 @@ def refused(start: str) -> Any:
         ("0-0 1-1\n", "pharaoh"),
         ("0-0:0.5\n", "pharaoh"),
         ("0-0\n1p1\n", "talp"),
-        ("0-0\n\n1?1\n", "question"),
         ("0-0/S\n", "talp"),
         ("1 1 1\n", "naacl"),
         ("\n \n0001\t1 1 S\n", "naacl"),
@@ -113,7 +112,6 @@ def test_naacl_leaves_out_sentences_without_links() -> None:
     [
         ("0-1\n", 0),
         ("1-1\n2p0\n", 0),
-        ("\n\n", 0),
         ("", 0),
         ('{"links": [[1, 1]]}\n', 0),
         ("1 1 1\n", 1),

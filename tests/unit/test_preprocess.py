@@ -109,14 +109,6 @@ def test_pieces_that_the_dictionary_lacks_are_cut_as_by_subword_nmt_with_a_vocab
     assert not set(known) >= counts.keys()
 
 
-def test_a_word_of_more_merges_than_can_be_undone_is_one_unknown_piece(tmp_path: Path) -> None:
-    word = "".join(map(chr, range(0x4E00, 0x4E00 + 1500)))
-    merges = "".join(f"{word[:end]} {word[end]}\n" for end in range(1, len(word)))
-    (tmp_path / "codes").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
-    rules = TextRules("zh", subwords="subword-nmt-vocabulary", subword_file=tmp_path / "codes")
-    assert Preprocessor(rules, lambda piece: 3, {"b"})([f"{word}b", "b"]) == ([3, 3], [0, 1])
-
-
 def test_invisible_characters_do_not_hide_the_context_of_a_point() -> None:
     preprocessor = Preprocessor(TextRules("de", tokenizer="moses"), lambda piece: 3)
     for following in ("und", "Das"):

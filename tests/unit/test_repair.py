@@ -24,10 +24,8 @@ BOTH = "html,placeholders"
         ("<b>a</b> %s", "<b>x</b> %s %s %d", BOTH, "<b>x</b> %s", ["%s", "%d"], []),
         ("<b>a</b>", "<b>x <i>.", BOTH, "x.", ["<b>", "<i>"], []),
         ("<b>a</b>", "< B >x</ b>", BOTH, "<b>x</b>", [], ["< B >", "</ b>"]),
-        ("<b>a</b>", "< B >x", BOTH, "x", ["< B >"], []),
         ("<a href=\"x\">a</a>", "<a href=”x”>b</A>", BOTH, '<a href="x">b</a>', [], ["<a href=”x”>", "</A>"]),
         ("{name} %1$s", "{ Name } ％1$S", "placeholders", "{name} %1$s", [], ["{ Name }", "％1$S"]),
-        ("%s a", "100 % sicher", "placeholders", "100 % sicher", [], []),
         ("<g id='1'>a</g><x/>", "<g id='1'>b<x/>", "xml", "b<x/>", ["<g id='1'>"], []),
         ("a <br> b", "x < 3", "html", "x < 3", [], []),
         ("{n, plural, other {# a}}", "{n,plural,other {# b}}", "placeholders", "{n,plural,other {# b}}", [], []),
@@ -48,9 +46,7 @@ def test_only_what_the_source_has_stays(
         ("Das <b>Haus</b> ist alt", "The <b>house</b> is <b>old</b>", ("<b>", "</b>")),
         ("von %s", "The file %s was deleted by %s", ("%s",)),
         ("Das <b>Haus</b>", "The <b><b>house</b></b>", ()),
-        ("von %s", "by %s %s", ()),
         ("%s <b>{name}</b>", "<b>%s</b> <b>{name}</b>", ("<b>", "</b>")),
-        ("Das <b>Haus</b>", "The <b>house</b> is <i>old</i>", ()),
     ],
 )
 def test_of_equal_tags_elsewhere_another_one_may_be_too_many(source: str, target: str, unsure: tuple[str, ...]) -> None:
@@ -194,7 +190,6 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
     [
         ("Es sind 100% {x} da", "There are 100%(x there", "There are 100%(x {x} there"),
         ("a%s", "b%", "b% %s"),
-        ("a {0}", "{ b", "{ {0} b"),
         ("a :name", "b:", "b: :name"),
     ],
 )

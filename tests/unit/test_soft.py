@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from math import inf, nan, sqrt
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ from torch import Tensor
 from align.core.scores import (
     POWERS,
     SHARPNESS,
-    around,
     best_words,
-    claims,
     links_above,
     shares,
     sharpen,
@@ -132,18 +130,6 @@ def test_words_that_have_only_each_other_score_1(share: float) -> None:
     # one sure direction is enough
     scores = soft_scores(forward, torch.full((1, 4, 4), 0.25))
     assert torch.equal(scores, torch.eye(4)[order].unsqueeze(0))
-
-
-def test_counted_by_hand() -> None:
-    forward = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
-    reverse = torch.tensor([[[1.0, 0.0], [0.4, 0.6]]])
-    # p = [[0.5, 0.2], [0, 0.6]], rows 0.7 and 0.6, columns 0.5 and 0.8
-    one, two, four = 0.5 / sqrt(0.7 * 0.5), 0.2 / sqrt(0.7 * 0.8), 0.6 / sqrt(0.6 * 0.8)
-    torch.testing.assert_close(claims(forward * reverse.mT), torch.tensor([[[one, two], [0.0, four]]]))
-    torch.testing.assert_close(around(torch.tensor([[[one, two], [0.0, four]]]))[0, 0, 0].item(), two + four)
-    a, b, d = 0.5 * sqrt(0.1 + two + four), 0.2 * sqrt(0.1 + one + four), 0.6 * sqrt(0.1 + one + two)
-    expected = [[a / sqrt((a + b) * a), b / sqrt((a + b) * (b + d))], [0.0, d / sqrt(d * (b + d))]]
-    torch.testing.assert_close(soft_scores(forward, reverse), torch.tensor([expected]))
 
 
 # Links
