@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from align.core.types import Gold, Pair
-from align.evaluation.link_formats import NaaclLink
 from tests.toy import SOURCE_WORDS, TARGET_WORDS
 
 TOY_WORDS = list(zip(SOURCE_WORDS, TARGET_WORDS, strict=False))
@@ -78,9 +77,3 @@ def pair_files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
 def format_marked(gold: Gold, mark: str = "p") -> str:
     """A line of `3-4` for sure links and `3p4`, or with another mark `3?4`, for those that are only possible."""
     return " ".join(f"{i}-{j}" if (i, j) in gold.sure else f"{i}{mark}{j}" for i, j in sorted(gold.possible))
-
-
-def format_naacl(link: NaaclLink) -> str:
-    """A NAACL/WPT line, possible links included."""
-    confidence = "" if link.confidence is None else f" {link.confidence!r}"
-    return f"{link.sentence} {link.link[0]} {link.link[1]} {'S' if link.sure else 'P'}{confidence}"

@@ -245,11 +245,7 @@ def read_table() -> list[Fault]:
 
 
 def faulty(fault: Fault) -> str:
-    """Return the text of the file with the fault.
-
-    Raises:
-        ValueError: the code does not have the old text once, or cannot be imported with the new one.
-    """
+    """Return the text of the file with the fault."""
     path = ROOT / "align" / fault.file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if (count := text.count(fault.old)) != 1:
@@ -281,11 +277,7 @@ def failing_tests(root: Path, *arguments: str) -> list[str]:
 
 
 def killer(fault: Fault, text: str, root: Path, quick: Sequence[str]) -> str:
-    """Return the first test that fails in a checkout with the faulty text; "" if there is none.
-
-    Raises:
-        ValueError: pytest cannot run the tests.
-    """
+    """Return the first test that fails in a checkout with the faulty text; "" if there is none."""
     path = root / "align" / fault.file
     before = path.read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")

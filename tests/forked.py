@@ -51,12 +51,7 @@ OWN = {"serve", "-c", "-m", "-"}
 
 @contextlib.contextmanager
 def programs(environment: Mapping[str, str], modules: Mapping[str, str] = PROGRAMS) -> Iterator[Path]:
-    """Start a server, and yield the folder of scripts.
-
-    Args:
-        environment: of the server; decides what torch reads when it is imported.
-        modules: programs, and the modules with their `main`.
-    """
+    """Start a server, and yield the folder of scripts."""
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder, address = Path(name), str(Path(name) / "socket")
         own = Path(sys.executable).parent

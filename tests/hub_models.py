@@ -41,31 +41,18 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class HubModel:
-    """A published model.
-
-    Attributes:
-        name: on the hub.
-        kind: its `model_type`.
-        pieces: of its sentencepiece model, or of each of its two.
-        rows: of its table of pieces.
-        parameters: millions.
-        text: writes its tokenizer files, for so many pieces.
-        settings: of config.json, beside sizes.
-        source: code of a source language, where the model has codes.
-        target: of a target language.
-        prefix: what stands before each source.
-    """
+    """A published model."""
 
     name: str
     kind: str
-    pieces: int
-    rows: int
-    parameters: int
-    text: Callable[[Path, HubModel], Written]
+    pieces: int  # of its sentencepiece model, or of each of its two
+    rows: int  # of its table of pieces
+    parameters: int  # millions
+    text: Callable[[Path, HubModel], Written]  # writes its tokenizer files
     settings: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
     target: str | None = None
-    prefix: str | None = None
+    prefix: str | None = None  # of each source
 
     def with_pieces(self, pieces: int) -> HubModel:
         """The same with a smaller vocabulary."""

@@ -153,15 +153,7 @@ def randomise(kind: str, model: Any) -> None:
 def save_model(
     kind: str, folder: Path, seed: int = 1, size: int = 0, fill: Callable[[str, Any], None] = randomise
 ) -> Any:
-    """A model of a family, saved with its vocabulary; also transformers' own module.
-
-    Args:
-        kind: of the family.
-        folder: where to.
-        seed: of random weights.
-        size: of the table of pieces, where that is larger than the vocabulary.
-        fill: what sets the weights of a module.
-    """
+    """A model of a family, saved with its vocabulary; also transformers' own module."""
     from transformers import AutoModelForSeq2SeqLM
 
     folder.mkdir(parents=True, exist_ok=True)

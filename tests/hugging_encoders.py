@@ -48,14 +48,7 @@ def _byte_level() -> tuple[Any, int]:
 
 
 def save_encoder(folder: Path, kind: str = "bert", module: str = "", seed: int = 1) -> Path:
-    """Write a folder with an encoder; returns it.
-
-    Args:
-        folder: made if need be.
-        kind: one of KINDS.
-        module: which of transformers' modules; without, the one without a head.
-        seed: of its weights, biases among them.
-    """
+    """Write a folder with an encoder; returns it."""
     import transformers as hf
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -79,14 +79,7 @@ def build_model(shape: dict[str, Any], source_words: list[str], target_words: li
 
 
 def save_model(folder: Path, shape: dict[str, Any] | None = None, *, old: bool = False, model: Any = None) -> Path:
-    """Write a folder with a checkpoint and dictionaries; returns the checkpoint.
-
-    Args:
-        folder: made if need be.
-        shape: settings that differ from SMALL.
-        old: as fairseq before 0.10 saved it, with "args" in place of "cfg".
-        model: weights to save in place of random ones.
-    """
+    """Write a folder with a checkpoint (`old`: as before fairseq 0.10) and dictionaries; returns the checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     shape = shape or {}
     target_words = SOURCE_WORDS if shape.get("share_all_embeddings") else TARGET_WORDS

@@ -50,15 +50,7 @@ def _beginnings(mark: str = "") -> Iterator[str]:
 def write_sentencepiece(
     path: Path, size: int, kind: Literal["bpe", "unigram"], first: int = 0, **training: Any
 ) -> None:
-    """Write a sentencepiece model with exactly so many pieces, and the normaliser that published models have.
-
-    Args:
-        path: where to.
-        size: of the vocabulary, special pieces included.
-        kind: the algorithm.
-        first: how many of the pieces to leave out, so that models differ.
-        training: options of sentencepiece's trainer, such as the ids of special pieces.
-    """
+    """Write a sentencepiece model with exactly so many pieces, and the normaliser that published models have."""
     from sentencepiece import SentencePieceTrainer
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 

@@ -156,18 +156,6 @@ def test_a_head_that_does_nothing_is_pruned_first(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.counts, found.whole.counts)
 
 
-def test_tables_without_gold_and_translations(trained: Aligner) -> None:
-    ablation = Ablation(trained, PAIRS)
-    finding = report(ablation, study(ablation, [PARTS[2]]), 0, 1)
-    assert list(finding.figures) == ["heads", "loss"]
-    assert [(row["part"], row["first"], row["second"]) for row in finding.tables["agreement"].rows] == [
-        ("cross", "I", "loss")
-    ]
-    columns = {column.key for table in finding.tables.values() for column in table.columns}
-    assert not {"aer", "aer_p", "anew", "bleu", "loss_ci"} & columns
-    assert "loss" in columns
-
-
 def test_tables_of_a_worse_head(trained: Aligner) -> None:
     """Masked heads whose links lack half of the sure ones."""
     translator = trained.forward.recorder.translator(Search(beam=1), 100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from align.analysis.bert.run import IGNORED, collator, cut, learn_tokenizer, make_example, training_batches
+from align.analysis.bert.run import IGNORED, collator, cut, learn_tokenizer, make_example
 from align.analysis.bert.settings import Settings
 
 LINES = ["the old house is old .", "we see the house . it is old .", "the unseen houses are now big , and old", "now"]
@@ -58,15 +57,6 @@ def test_hidden_pieces_are_told_and_no_others(tokenizer: Any) -> None:
     assert not (asked & (batch["attention_mask"] == 0)).any()
     assert (batch["input_ids"][~asked & special] != tokenizer.mask_token_id).all()
     assert batch["next_sentence_label"].tolist() == [IGNORED, 1] * 200
-
-
-def test_batches_are_the_same_for_a_seed(tokenizer: Any) -> None:
-    def first(seed: int) -> list[list[int]]:
-        batches = islice(training_batches(tokenizer, LINES, 80, seed), 6)
-        return [batch["input_ids"].flatten().tolist() for batch in batches]
-
-    assert first(1) == first(1)
-    assert first(1) != first(2)
 
 
 def test_capitals_and_accents_are_kept_if_asked_for() -> None:

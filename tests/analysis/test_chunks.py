@@ -17,8 +17,6 @@ from tests.conftest import SHARED
     ("tags", "expected"),
     [
         ("", []),
-        ("O O", []),
-        ("B-NP I-NP O", ["0 2 NP"]),
         ("B-NP B-NP", ["0 1 NP", "1 2 NP"]),
         ("I-NP I-NP", ["0 2 NP"]),  # no B- where a chunk begins
         ("O I-VP O I-VP", ["1 2 VP", "3 4 VP"]),

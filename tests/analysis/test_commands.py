@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import align
-from align.analysis.commands.program import COMMANDS, main
+from align.analysis.commands.program import main
 from align.analysis.patterns import PATTERNS
 from align.cli import extract, sweep
 from align.evaluation.tables import WIDTH
 from tests import hugging, toy
 from tests.analysis.keyphrase_files import made_documents, write_documents
 from tests.analysis.test_tagger import TEST, TRAIN
-from tests.cli.conftest import Result, failed, printed
+from tests.cli.conftest import Result, Run, failed, printed
 from tests.conftest import ROOT
 from tests.corpora import as_text, word_by_word
 from tests.hugging_encoders import save_encoder
@@ -33,7 +32,6 @@ PRONOUNS = ROOT / "examples" / "analysis" / "pronouns.en.tsv"
 BANK = ROOT / "examples" / "analysis" / "trees.de.conllu"
 ENCODER_WORDS = (("the", "DET", 2, "det"), ("old", "ADJ", 3, "amod"), ("house", "NOUN", 0, "root"))
 CHUNKS = "the DT B-NP\nold JJ I-NP\nhouse NN I-NP\n. . O\n\n"
-Run = Callable[..., Result]
 
 
 def conll(sentences: Iterable[Any]) -> str:
@@ -66,16 +64,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "target": "the house is old\nwe see it\n\n",
         "gold": "0-0 1-1 2p2 3-3\n0-0 1-1\n\n",
         "other": "0-0\n",
-        "blank": "\n\n\n",
         "blank60": "\n" * 60,
-        "none5": "\n" * 5,
         "short": "das Haus\n",
         "first": "the old house .\nwe see\n\n",
         "second": "it is big now\nthe house .\nwe\n",
         "chunks.train": conll(TRAIN),
         "chunks.test": conll(TEST),
-        "chunks.short": "a b O\nc d\n",
-        "chunks.tag": "a b O\nc d NOUN\n",
         "tune.de": as_text(pair.source for pair in pairs),
         "tune.en": as_text(pair.target for pair in pairs),
         "de": as_text(pair.source for pair in pairs[:5]),
@@ -86,8 +80,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "test.txt": CHUNKS,
         "vectors": "die 1 0\nder 1 0\nhaus 0 1\n",
         "pronouns.none": PRONOUNS.read_text(encoding="utf-8").replace("TRUE", "FALSE"),
-        "bank.cut": BANK.read_text(encoding="utf-8")[:-1],
-        "keys.cut": '{"split": "tra',
     }
     for name, text in texts.items():
         (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -111,21 +103,10 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        ("", "the following arguments are required: COMMAND"),
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
-        ("mixing -t a", "-t/--target requires -s/--source"),
-        ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
-        ("mixing a --attention head", "argument --attention: 'head' is not one of encoder, decoder, cross"),
         ("mixing a --plots figures/", "argument --plots: 'figures/' is a folder"),
-        ("prune -s a -t b --heads 1 -o x --plots p", "unrecognized arguments: --plots"),
-        ("adversary --train a --test b -m de-en", "unrecognized arguments: -m"),
         ("adversary --train a --test b --other-seeds 1,2", "--other-seeds takes others than --seed"),
-        ("adversary --train a --test b --lambdas 1,x", "argument --lambdas: 'x' is not a number from 0 to 1000"),
-        ("adversary --train a --test b --threshold 2", "--threshold: '2' is not a number from 0 to 1 or seeds"),
-        ("adversary-translation --tune-source a --tune-target b -s a -t b", "arguments are required: -g/--gold"),
-        ("syntax - --vectors -", "only one of the files can be stdin"),
         (LAYERS, "give --treebank, or --train and --test, or all of them"),
-        (f"{LAYERS} --train a", "--train and --test go together"),
         (f"{LAYERS} --treebank a --examples -", "--examples needs a file of its own"),
         (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
     ],
@@ -140,29 +121,17 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
     ("command", "error"),
     [
         ("mixing -s short --attention cross", "cross-attention needs a text's other side: give -t"),
-        ("mixing -s blank", "there is no line that the model can read"),
-        ("patterns -s short", "no line of 8 pieces or more"),
         ("ablate -m toy -s source", "a loss needs a text's other side: give -t"),
         ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
         ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
         ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),
-        ("adversary --train chunks.short --test chunks.test", "chunks.short, line 2: 2 fields, not 3"),
-        ("adversary --train chunks.train --test chunks.tag", "chunks.tag, line 2: 'NOUN' is no tag"),
         (f"{TUNED} --pairs 60", "tune.de: 60 lines: none is left to measure on"),
         (
             f"{TUNED} --tune-target blank60 --pairs 50",
             "tune.de and blank60: there is no pair that the model can read: ",
         ),
-        (f"{TUNED} -g none5 --pairs 50", "none5: no sentence has a link"),
         (f"{TUNED} --pairs 50 -m marian", "only models of fairseq can be trained here"),
-        ("coreference -m en-de blank", "blank, line 1: GAP's first line is ID Text"),
         ("coreference -m en-de pronouns.none", "no paragraph that the model can read and where one of both candidates"),
-        ("keywords -m toy --keyphrases keys.cut", "keys.cut, line 1: not JSON"),
-        ("keywords -m toy --keyphrases keys.none", "keys.none: a part of the data has no sentence with key words"),
-        ("syntax bank.cut", "the file ends within a sentence"),
-        (f"syntax {BANK} --sentences 2", "probes need 5 sentences: the model can read 2: --no-probes does without"),
-        (f"{LAYERS} --treebank trees --lines 3", "5 sentences: the model can read 3: lower --folds"),
-        ("mixing -m bert -s first --attention cross", "has no cross-attention: there is attention of the encoder"),
         (
             "ablate -m bert -s first -t second --bleu-lines 0",
             "an encoder alone: this command needs a translation model",
@@ -172,26 +141,6 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
 def test_files_that_are_something_else(run: Run, command: str, error: str) -> None:
     failed(run(command, "-q"), error)
     assert not os.path.exists("x")
-
-
-@pytest.mark.parametrize("kind", ["gpt2", None, "bert"])
-def test_other_models(run: Run, tmp_path: Path, kind: str | None) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
-    result = run("mixing -q -s first -m", tmp_path)
-    if kind == "bert":
-        failed(result, "no model.safetensors in this folder")
-        return
-    shutil.copy("bert/model.safetensors", tmp_path)
-    result = run("mixing -q -s first -m", tmp_path)
-    failed(result, f"a model of type {kind or 'unknown'}: attention is read off these: bart, bert")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_each_command(run: Run, command: str) -> None:
-    help = run(command, "--help").out.decode()
-    assert help.startswith(f"usage: extract-align analyse {command} ")
-    assert "\nexamples:\n  " in help
-    assert ("--model" in help) == (command != "adversary")
 
 
 def json_of(result: Result, sign: str) -> Any:
@@ -234,15 +183,6 @@ def test_mixing_of_segments(run: Run) -> None:
     assert result.err.endswith(" on cpu (1 thread)\n")
     pieces = {row["category"]: row["pieces"] for row in json.loads(result.out)["categories"]}
     assert pieces == {"[CLS]": 11 + 8, "rest": 11 * 7 + 8 * 4, ". and ,": 11 + 8, "[SEP]": 2 * 11 + 2 * 8}
-
-
-def test_figures_that_cannot_be_written_leave_stdout_empty(run: Run, tmp_path: Path) -> None:
-    assert run("mixing -q -m toy -s source -t target --plots", tmp_path / "a").code == 0
-    assert plots(tmp_path / "a") == [f"a.{part}.points.png" for part in ("cross", "decoder", "encoder")]
-    (tmp_path / "b.encoder.points.png").mkdir()
-    result = run("mixing -q -m toy -s source --plots", tmp_path / "b")
-    assert (result.code, result.out) == (1, b"")
-    assert "b.encoder.points.png" in result.err
 
 
 def test_patterns(run: Run, tmp_path: Path) -> None:
@@ -356,17 +296,6 @@ def test_coreference(run: Run, tmp_path: Path) -> None:
         f"analysis|coreference|fairseq:en-de@f2f82a4|gap:pronouns.en.tsv|n:8|seed:1|v:{align.__version__}",
     )
     assert plots(tmp_path / "c") == ["c.heads.png"]
-
-
-def test_keywords_without_fine_tuning(run: Run) -> None:
-    found = json_of(
-        run("keywords -q -m toy --keyphrases keys --epochs 0 --documents 3 -f json"),
-        "|data:keys|train:3|dev:3|test:3|epochs:0|samples:1000|seed:1|v:",
-    )
-    assert [(row["words"], row["phrases"], row["found"]) for row in found["data"]] == [(90, 12, 75.0)] * 3
-    assert len(found["heads"]) == 8
-    assert found["found"][0]["by"] == "gold words"
-    assert found["found"][0]["f1"] == 100
 
 
 def test_keywords_with_fine_tuning(run: Run, tmp_path: Path) -> None:

@@ -90,12 +90,6 @@ def test_all_attention_is_found(kind: str, tmp_path: Path) -> None:
     assert str(HEADS[1]) == "cross 2.1"
 
 
-@pytest.mark.parametrize("kind", BERTS)
-def test_attention_of_encoders_is_found(kind: str) -> None:
-    blocks = attention_blocks(bert(kind))
-    assert [(b.part, b.layer, b.heads) for b in blocks] == [("encoder", 1, 4), ("encoder", 2, 4)]
-
-
 def test_masked_is_as_rebuilt_without_the_heads() -> None:
     model, smaller = fairseq_model(), fairseq_model()
     before = output(model)
@@ -121,16 +115,6 @@ def test_masked_is_as_gated(kind: str, tmp_path: Path) -> None:
     with masked(attention_blocks(model), heads):
         torch.testing.assert_close(run(), expected)
     assert torch.equal(run(), before)
-
-
-def test_heads_and_modules_that_are_none() -> None:
-    with (
-        pytest.raises(ValueError, match=r"there is no head cross 3\.1"),
-        masked(attention_blocks(fairseq_model()), [AttentionHead("cross", 3, 1)]),
-    ):
-        pass
-    with pytest.raises(ValueError, match="Linear has no attention that is known here"):
-        attention_blocks(nn.Linear(2, 2))
 
 
 def loss_of(logits: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
 from align import load
-from align.analysis.data.keyphrases import SPLITS, Corpus, Document
+from align.analysis.data.keyphrases import Corpus, Document
 from align.analysis.keywords import (
     Encoder,
     Marker,
@@ -132,16 +132,6 @@ def test_sentences_that_are_not_read_have_no_key_words() -> None:
     assert [row["unread"] for row in tables["data"].rows] == [40, 40, 40]
     best = next(row for row in tables["found"].rows if row["by"] == "best head, weights")
     assert (best["precision"], best["recall"]) == (100, pytest.approx(200 / 3))
-
-
-@pytest.mark.parametrize("sentence", [("haus", "alt"), ("und", "das")])
-def test_nothing_to_tell_apart(sentence: tuple[str, ...]) -> None:
-    corpus = Corpus([Document(split, (sentence,), (("haus",), ("alt",))) for split in SPLITS])
-    side = Tokens(sentence, (0, 1), sentence)
-    with pytest.raises(ValueError, match="no sentence with key words and other words"):
-        keywords(MadeModel([{"encoder": random_maps(side, side)}] * 3), corpus, PLAN)
-    with pytest.raises(ValueError, match="made:de-en@0000000 has no attention of the encoder"):
-        keywords(MadeModel([{"decoder": random_maps(side, side)}]), corpus, PLAN)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ from align.analysis.layers import (
     Settings,
     Task,
     chunk_task,
-    examples,
     expected_layer,
-    layers,
     predict,
     read_words,
     treebank_tasks,
@@ -194,26 +190,6 @@ def test_intervals_are_over_sentences(tags: Task) -> None:
     drawn = told.drawn_scores(1)
     assert drawn.mean(0) == pytest.approx(told.scores(), abs=0.03)
     assert drawn.std(0).min() > 0
-
-
-def test_where_layers_add_nothing_there_is_no_expected_layer(tags: Task) -> None:
-    finding, _ = layers([replace(tags, count=lambda best: np.ones((12, 3), int))], Settings(0, 1))
-    (row,) = finding.tables["tasks"].rows
-    assert row["expected"] is row["expected_interval"] is None
-
-
-def test_examples(tags: Task) -> None:
-    runs = [layers([tags], Settings(4, 2, seed)) for seed in (1, 1, 2)]
-    tables = [finding.tables["layers"].rows for finding, _ in runs]
-    assert tables[0] == tables[1] != tables[2]
-    found: list[Any] = list(examples(runs[0][1][0], [tree.words for tree in trees(12)]))
-    assert len(found) == 60
-    first = json.loads(json.dumps(found[0]))
-    assert (first["sentence"], first["places"], first["words"]) == (1, [0], [trees(12)[0].words[0]])
-    assert first["gold"] == trees(12)[0].tags[0]
-    for one in found:
-        for right, best, sure in zip(one["probability"], one["best"], one["best_probability"], strict=True):
-            assert right == sure if best == one["gold"] else right <= sure
 
 
 def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from align import ModelError, load
+from align import load
 from align.analysis.models.native import own_model
-from align.models.model_toml import ModelOptions
-from tests import hugging, marian
+from tests import hugging
 
 
 def test_a_module_of_transformers_needs_version_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,14 +29,3 @@ def test_a_module_of_transformers_needs_version_5(tmp_path: Path, monkeypatch: p
         ):
             own_model(recorder)
     assert own_model(recorder) is own_model(recorder)
-
-
-def test_other_formats_have_no_module(tmp_path: Path) -> None:
-    items, settings = marian.make(marian.SHAPES["student"])
-    marian.write_npz(tmp_path / "model.npz", items, settings)
-    marian.write_vocabulary(tmp_path / "toy.vocab.yml")
-    recorder: Any = load(
-        tmp_path, options=ModelOptions(source_lang="de", target_lang="en", subwords="none")
-    ).forward.recorder
-    with pytest.raises(ModelError, match="have no module that can be trained here"):
-        own_model(recorder)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.analysis.maps import Maps, Reading
+from align.analysis.maps import Maps
 from align.analysis.patterns import (
     BLOCK,
     BOTH,
@@ -18,7 +18,6 @@ from align.analysis.patterns import (
     HETEROGENEOUS,
     PATTERNS,
     VERTICAL,
-    PartPatterns,
     name,
     patterns,
     score,
@@ -125,17 +124,6 @@ def test_shares_by_head_and_part() -> None:
     assert (row["vertical"], row["diagonal"], row["heterogeneous"], row["texts"]) == (50, 25, 25, 2)
     assert row["diagonal interval"] == Interval(0, 50)
     assert [row["vertical"] for row in finding.tables["layers"].rows] == [50, 50]
-
-
-def test_the_most_typical_map_is_kept_as_an_example() -> None:
-    found = PartPatterns("encoder", 0.5)
-    pair = Pair(TEXT.text, (), 1)
-    found.add(Reading(pair, {"encoder": made([0.8 * np.eye(SIZE) + 0.2 * EVEN, EVEN])}))
-    found.add(Reading(pair, {"encoder": made([EVEN, np.eye(SIZE)])}))
-    _, place, maps = found.examples[DIAGONAL]
-    assert place == (0, 1)
-    np.testing.assert_array_equal(maps.weights[place], np.eye(SIZE))
-    assert set(found.examples) == {DIAGONAL, HETEROGENEOUS}
 
 
 def test_segments_of_pairs_that_one_encoder_reads() -> None:

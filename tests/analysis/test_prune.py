@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from align import Pair, load
+from align import load
 from align.analysis.models.heads import AttentionHead, attention_blocks, without_heads
 from align.analysis.models.native import own_model
 from align.analysis.pruning import prune_checkpoint, write_pruned
 from align.analysis.recording import Inside
-from align.core.errors import ModelError
 from align.core.scores import collate
 from align.core.types import PARTS, Search
 from align.models.fairseq.checkpoint import load_checkpoint
@@ -96,18 +95,6 @@ def test_links_and_translations_are_the_masked_models(tmp_path: Path) -> None:
     assert len(GOLD) == len(links[0])
 
 
-def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
-    heads = [AttentionHead(part, layer, n) for part in PARTS for layer in (1, 2, 3) for n in (2, 3)]
-    bundled = ROOT / "align" / "models" / "bundled" / "de-en"
-    _, small = pruned(bundled / "checkpoint.pt", tmp_path / "small", heads)
-    sizes = [(folder / "checkpoint.pt").stat().st_size for folder in (bundled, tmp_path / "small")]
-    assert sizes[1] < 0.85 * sizes[0]
-    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration(("de", "en"))
-    assert len(calibrated) == 4
-    pair = Pair(("Das", "Haus", "ist", "alt", "."), ("The", "house", "is", "old", "."), 1)
-    assert small.encode(pair) == load("de-en", device="cpu").forward.recorder.encode(pair)
-
-
 def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) -> None:
     pruned(ROOT / "align" / "models" / "bundled" / "de-en", tmp_path / "small", [AttentionHead("cross", 1, 1)])
     calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration(("de", "en"))
@@ -134,25 +121,3 @@ def test_a_pruned_model_is_not_pruned_again_nor_converted(tmp_path: Path) -> Non
         prune_checkpoint(load_checkpoint(tmp_path / "small" / "checkpoint.pt"), HEADS)
     with pytest.raises(ValueError, match="some were pruned here"):
         convert(str(tmp_path / "small"), tmp_path / "converted")
-
-
-@pytest.mark.parametrize(
-    ("heads", "message"),
-    [
-        (None, "q_proj.weight is 12x16, where its settings make 16x16"),
-        ([], "is not a list of some of 4, from 0"),
-        ([1, 2, 4], "is not a list of some of 4, from 0"),
-        ([1.0, 2.0], "is not a list of some of 4, from 0"),
-        ([1], "q_proj.weight is 12x16, where its settings"),
-    ],
-)
-def test_a_damaged_list_of_heads(heads: list[float] | None, message: str, tmp_path: Path) -> None:
-    pruned(toy.save_model(tmp_path / "whole"), tmp_path / "small")
-    path = tmp_path / "small" / "checkpoint.pt"
-    state = load_checkpoint(path)
-    del state["model"][name := "decoder.layers.1.encoder_attn.kept_heads"]
-    if heads is not None:
-        state["model"][name] = torch.tensor(heads, dtype=None if heads else torch.int64)
-    torch.save(state, path)
-    with pytest.raises((ModelError, ValueError), match=message):
-        load(str(tmp_path / "small"))

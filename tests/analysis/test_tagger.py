@@ -117,17 +117,6 @@ def test_learns_what_needs_attention() -> None:
     assert blind < 0.5
 
 
-def test_the_same_seed_learns_the_same() -> None:
-    vocabulary = Vocabulary(TRAIN)
-    batches = vocabulary.batches(TRAIN, 300)
-    learning = SMALL._replace(epochs=1, drop=0.3)
-    before = torch.random.get_rng_state()
-    one, other, third = (learn(Tagger, vocabulary, batches, learning._replace(seed=seed)) for seed in (1, 1, 2))
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
-    assert not torch.equal(one.query.weight, third.query.weight)
-
-
 def test_adversaries_move_away() -> None:
     """Lambda drives attention apart, and says so in the table; predictions hold for a small one."""
     told: list[str] = []

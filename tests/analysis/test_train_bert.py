@@ -79,31 +79,3 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
     other: Result = run_main(main, *arguments(folder, 32))  # type: ignore[operator]
     assert other.code == 1
     assert "begun with another text or other settings; name another folder" in other.err
-
-
-def test_files_of_the_folder_are_not_replaced(folder: Path, run_main: object) -> None:
-    (folder / "model").mkdir()
-    (folder / "model" / "config.json").write_text("mine")
-    result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
-    assert (result.code, "config.json: exists and would be replaced; move it" in result.err) == (1, True)
-    assert (folder / "model" / "config.json").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        (["--heads", "3"], "--width 8 cannot be shared among 3 heads"),
-        (["--tokens", "20"], "--tokens must not be less than --longest"),
-    ],
-)
-def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: str) -> None:
-    result: Result = run_main(main, *arguments(folder, 2), *extra)  # type: ignore[operator]
-    assert result.code == 2
-    assert message in result.err
-
-
-def test_too_little_text_ends_with_one_line(folder: Path, run_main: object) -> None:
-    (folder / "text.en").write_text("too short\n\n")
-    result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
-    assert result.code == 1
-    assert "1 lines of text, and 5 of them are to validate on" in result.err

@@ -19,8 +19,15 @@ class Result(NamedTuple):
     err: str
 
 
+Run = Callable[..., Result]
+"""Runs a command with arguments."""
+
+Write = Callable[..., None]
+"""Writes files, named by keyword."""
+
+
 @pytest.fixture
-def run_main(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Result]:
+def run_main(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     """Calls a command's `main` with arguments and stdin."""
 
     def call(main: Callable[[], int], *arguments: object, stdin: bytes | str = b"") -> Result:
@@ -40,7 +47,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture
 
 
 @pytest.fixture
-def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
     """Writes files into an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
 

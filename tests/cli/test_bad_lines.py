@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,26 +11,14 @@ import pytest
 
 from align.cli import extract
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, Write, failed
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 GOOD = b"das haus ||| the house\n"
 LINKS = b"0-0 1-1\n"
-MODEL = (
-    "-m",
-    "toy/checkpoint.pt",
-    "--layer",
-    1,
-    "--head",
-    1,
-    "--position",
-    "input",
-    "--null",
-    "none",
-    "--device",
-    "cpu",
-)
+READ = ("--layer", 1, "--head", 1, "--position", "input", "--null", "none")
+MODEL = ("-m", "toy/checkpoint.pt", *READ, "--device", "cpu")
 BLANK = ("--bad-lines", "blank")
 
 BAD = [
@@ -45,24 +32,19 @@ BAD = [
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     """The command with a toy model that has room for 40 pieces a side, in an empty folder."""
     toy.save_model(tmp_path / "toy")
     return partial(run_main, extract.main, *MODEL)
 
 
-def links(run: Callable[..., Result], *lines: bytes) -> list[bytes]:
+def links(run: Run, *lines: bytes) -> list[bytes]:
     """What comes out for good lines, one by one."""
     return run("-q", stdin=b"".join(lines)).out.splitlines(keepends=True)
 
 
-# Bad lines
-
-
 @pytest.mark.parametrize(("line", "why", "reason"), BAD[3:])
-def test_a_bad_line_is_a_blank_one(
-    run: Callable[..., Result], write: Callable[..., None], line: bytes, why: str, reason: str
-) -> None:
+def test_a_bad_line_is_a_blank_one(run: Run, write: Write, line: bytes, why: str, reason: str) -> None:
     write(text=GOOD + line + b"\n\n" + GOOD)
     one, two = links(run, GOOD, GOOD)
     stopped = run("text")
@@ -77,7 +59,7 @@ def test_a_bad_line_is_a_blank_one(
     assert run("-q", "text", *BLANK, "-f", "giza").out.count(b"\n") == 12
 
 
-def test_all_of_them_are_counted_and_listed(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_all_of_them_are_counted_and_listed(run: Run, write: Write) -> None:
     write(text=GOOD + b"".join(line + b"\n" for line, *_ in BAD) + GOOD)
     result = run("text", *BLANK, "-o", "links.gz", "--bad-lines-file", "bad.tsv.gz", "--buffer", 2)
     assert "8 lines, 0 blank, 6 bad (1 not UTF-8, 1 too long, 4 wrong fields), " in result.err
@@ -86,7 +68,7 @@ def test_all_of_them_are_counted_and_listed(run: Callable[..., Result], write: C
     assert listed == "".join(f"text\t{number}\t{why}\n" for number, (_, why, _) in enumerate(BAD, 2))
 
 
-def test_two_files_stay_in_step(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_two_files_stay_in_step(run: Run, write: Write) -> None:
     write(de=b"das haus\n\xff\nund\ndas\n", en=b"the house\nhouse\n\xfe\xff\nthe\n")
     failed(run("-s", "de", "-t", "en"), "de, line 2: not UTF-8", "iconv", "--bad-lines blank")
     result = run("-q", "-s", "de", "-t", "en", *BLANK, "--bad-lines-file", "bad", "-f", "jsonl")
@@ -99,13 +81,7 @@ def test_two_files_stay_in_step(run: Callable[..., Result], write: Callable[...,
     )
 
 
-# Bad lines and --resume
-
-
-# Columns
-
-
-def test_columns(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_columns(run: Run, write: Write) -> None:
     write(text=b"0.9\tdas haus\tthe house\turl\n\n\t\t\n0.8\tund\n0.7\tund\tand\n")
     one, two = links(run, GOOD, b"und ||| and\n")
     stopped = run("text", "--columns", "2,3")
@@ -120,10 +96,7 @@ def test_columns(run: Callable[..., Result], write: Callable[..., None]) -> None
     assert [json.loads(line)["source"] for line in translated] == [["das", "haus"], [], [], ["und"], ["und"]]
 
 
-# Several files
-
-
-def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_several_files_are_one_text(run: Run, write: Write) -> None:
     write(a=GOOD * 2, b=b"", **{"c.gz": gzip.compress(b"\xef\xbb\xbfund ||| and\nbad\n" + GOOD)})
     stopped = run("a", "b", "c.gz")
     failed(stopped, "c.gz, line 2: no ||| and no TAB")
@@ -133,29 +106,3 @@ def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[
     assert Path("bad").read_bytes() == b"c.gz\t2\tno ||| and no TAB between source and target\n"
     write(c=b"und ||| and\n" + b"das " * 40 + b"||| the\n")
     failed(run("-q", "a", "c"), "c, line 2: source has 41 pieces")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
-        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs a file of its own"),
-        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "--bad-lines-file needs a file of its own"),
-        (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
-        (("a", "--columns", "0,1"), "expected two column numbers such as 2,3; got '0,1'"),
-        (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
-        (("a", "--columns", "2,2"), "--columns takes two columns: source and target cannot be the same"),
-        (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
-        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns requires FILE, not -s and -t"),
-        (("a", "-", "-"), "only one of the files can be stdin"),
-        (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
-        (("a", "-o", "x/"), "-o x/ is a folder: `extract-align jobs FILE … -o x/` writes a file for each FILE"),
-    ],
-)
-def test_wrong_usage(
-    run: Callable[..., Result], write: Callable[..., None], arguments: tuple[str, ...], message: str
-) -> None:
-    write(a=GOOD)
-    result = run(*arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from align import Links, Settings, load
 from align.cli import extract, models
 from align.models.model_toml import ModelOptions, read_model_toml
 from tests import causal
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, failed
 
 pytest.importorskip("transformers", reason="needs transformers, which writes the model")
 
@@ -30,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "llama"
 
 
-def test_a_template_and_languages(run_main: Callable[..., Result], folder: Path) -> None:
+def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     result = run_main(extract.main, "-m", "llama", "--source-lang", "de", "--target-lang", "en", stdin=LINES)
     assert result.code == 0
     assert len(result.out.splitlines()) == 60
@@ -43,7 +42,7 @@ def test_a_template_and_languages(run_main: Callable[..., Result], folder: Path)
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
 
-def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> None:
+def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     Path("s").write_text("".join(line.split(" ||| ")[0] + "\n" for line in LINES.splitlines()))
     Path("t").write_text("".join(line.split(" ||| ")[1] + "\n" for line in LINES.splitlines()))
     arguments = ("describe", "llama", "--template", "German: {source}\\nEnglish: {target}")
@@ -71,7 +70,7 @@ def test_what_describe_stores(run_main: Callable[..., Result], folder: Path) -> 
     failed(run_main(models.main, "describe", "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
 
 
-def test_heads_for_simultaneous_translation(run_main: Callable[..., Result], folder: Path) -> None:
+def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:
     sides = [line.split(" ||| ") for line in LINES.splitlines()]
     for name, side in (("s", 0), ("t", 1)):
         Path(name).write_text("".join(f"{pair[side]}\n" for pair in sides))
@@ -101,7 +100,7 @@ def test_heads_for_simultaneous_translation(run_main: Callable[..., Result], fol
         assert one["ts"] == round(agreed / total, 4)
 
 
-def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
+def test_translation(run_main: Run, folder: Path) -> None:
     (folder / "config.json").write_text((folder / "config.json").read_text().replace("128", "1024"))
     arguments = ("-m", "llama", "--template", "{source} = {target}", "--translate")
     result = run_main(extract.main, *arguments, stdin="das haus\n")
@@ -113,7 +112,7 @@ def test_translation(run_main: Callable[..., Result], folder: Path) -> None:
     assert run_main(extract.main, *arguments, "--beam", "1", stdin="das haus\n").code == 0
 
 
-def test_a_pair_that_is_too_long_with_its_prompt(run_main: Callable[..., Result], folder: Path) -> None:
+def test_a_pair_that_is_too_long_with_its_prompt(run_main: Run, folder: Path) -> None:
     arguments = ("-m", "llama", "--template", "{source} = {target}")
     result = run_main(extract.main, *arguments, stdin=f"{'das ' * 70}||| {'the ' * 70}\n")
     failed(result, "line 1: the pair with its prompt has ", " pieces, the model takes 128: shorten it")

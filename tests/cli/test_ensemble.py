@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from align.cli import baseline, combine, extract
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, Write, failed
 from tests.conftest import needs_fast_align
 
 TEXT = "Das Haus ist alt . ||| The house is old .\n\nDer Hund schläft . ||| The dog sleeps .\n"
@@ -16,15 +15,13 @@ LINKS = "0-4 1-1\n\n0-0:0.2 1-1:1 2-2:0.9\n"
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+def run(run_main: Run, write: Write) -> Run:
     """The command, in a folder with a text and links of it."""
     write(text=TEXT, links=LINKS, more=TEXT * 40)
     return partial(run_main, extract.main)
 
 
-def test_a_file_is_averaged_with_soft_scores(
-    run: Callable[..., Result], run_main: Callable[..., Result], write: Callable[..., None]
-) -> None:
+def test_a_file_is_averaged_with_soft_scores(run: Run, run_main: Run, write: Write) -> None:
     result = run("text", "--ensemble", "links")
     assert result.code == 0
     assert result.out == b"1-1\n\n0-0 1-1 2-2\n"
@@ -39,7 +36,7 @@ def test_a_file_is_averaged_with_soft_scores(
 
 
 @needs_fast_align
-def test_a_tool_is_run_on_the_text(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+def test_a_tool_is_run_on_the_text(run: Run, run_main: Run) -> None:
     result = run("more", "--ensemble", "fast_align")
     assert result.code == 0
     assert "|ensemble:fast_align:systran-align-" in result.err.splitlines()[-1]
@@ -61,9 +58,7 @@ def test_a_tool_is_run_on_the_text(run: Callable[..., Result], run_main: Callabl
         ("0-0\n\n0-0:2\n", "bad, line 3: a score above 1"),
     ],
 )
-def test_links_of_another_text(
-    run: Callable[..., Result], write: Callable[..., None], links: str, message: str
-) -> None:
+def test_links_of_another_text(run: Run, write: Write, links: str, message: str) -> None:
     write(bad=links)
     result = run("-q", "text", "--ensemble", "bad", "-o", "out")
     failed(result, message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,7 +12,7 @@ from align.baselines.tools import align_with, lower_case
 from align.cli import evaluate
 from align.core.text import make_pair
 from align.evaluation.dialects import ALL_METHODS
-from tests.cli.conftest import Result, printed
+from tests.cli.conftest import Run, Write, printed
 from tests.conftest import needs_fast_align
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 
@@ -23,7 +22,7 @@ NOTE = "gold: 3 sentence pairs, 5 sure and 1 only possible links"
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+def run(run_main: Run, write: Write) -> Run:
     """The command, in a folder with gold, two systems and their text."""
     write(gold=GOLD, one=ONE, two=TWO, source=SOURCE, target=TARGET)
     return partial(run_main, evaluate.main)
@@ -32,7 +31,7 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
 # What comes out
 
 
-def test_default(run: Callable[..., Result]) -> None:
+def test_default(run: Run) -> None:
     printed(
         run("-g", "gold", "one", "two"),
         "system    AER      95 % CI       P      R     F1",
@@ -53,23 +52,7 @@ def test_default(run: Callable[..., Result]) -> None:
     )
 
 
-def test_latex(run: Callable[..., Result]) -> None:
-    printed(
-        run("-g", "gold", "one", "-f", "latex", "--samples", 0),
-        f"% {SHORT}",
-        f"% {NOTE}",
-        r"% needs \usepackage{booktabs}",
-        r"\begin{tabular}{lrrrrrrr}",
-        r"\toprule",
-        r"system & AER & P & R & F1 & links & in sure & in sure or possible \\",
-        r"\midrule",
-        r"one & 10.00 & 100.00 & 80.00 & 88.89 & 5 & 4 & 5 \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    )
-
-
-def test_per_sentence(run: Callable[..., Result]) -> None:
+def test_per_sentence(run: Run) -> None:
     printed(
         run("-g", "gold", "one", "two", "--per-sentence"),
         "line  system     AER       P       R      F1",
@@ -98,7 +81,7 @@ def test_per_sentence(run: Callable[..., Result]) -> None:
     assert latex.count(b"\\\\") == 4
 
 
-def test_errors_are_drawn(run: Callable[..., Result]) -> None:
+def test_errors_are_drawn(run: Run) -> None:
     signs = "■ sure, found  ▣ possible, found  □ sure, missing  ▫ possible, left out  ✗ wrong"
     two = ("two, line 2: 1 wrong, 1 missing, AER 100.00", "  u v", "d □ ✗", "e · ·", "")
     one = ("one, line 1: 0 wrong, 1 missing, AER 25.00", "  x y z", "a ■ · ·", "b · ▣ ·", "c · · □", "")
@@ -111,7 +94,7 @@ def test_errors_are_drawn(run: Callable[..., Result]) -> None:
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "permutation"])
-def test_paired(run: Callable[..., Result], write: Callable[..., None], test: str) -> None:
+def test_paired(run: Run, write: Write, test: str) -> None:
     write(gold=GOLD * 20, one=ONE * 20, two=TWO * 20, nothing="\n" * 60)
     result = run("-g", "gold", "one", "two", "one", "nothing", "--paired", test, "-f", "json")
     found = json.loads(result.out)
@@ -131,7 +114,7 @@ def test_paired(run: Callable[..., Result], write: Callable[..., None], test: st
 
 @needs_fast_align
 def test_without_gold_the_links_of_fast_align_take_its_place(
-    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = ["das Haus ist alt|the house is old", "das Buch ist neu|the book is new", "ein Haus|a House", "|"] * 9
     sides = [[line.split("|")[side] for line in text] for side in (0, 1)]

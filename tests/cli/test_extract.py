@@ -14,8 +14,6 @@ import struct
 import subprocess
 import sys
 import termios
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +23,7 @@ import align
 from align.cli import common, extract
 from align.cli.loading import read_request
 from align.io.compression import import_zstd
-from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, failed
 from tests.conftest import EXAMPLES, ROOT
 from tests.golden_files import assert_same_but_for_rounding
 
@@ -38,19 +35,12 @@ TOY = ("-m", GOLDEN / "models" / "de-en", GOLDEN / "text")
 
 LINKS = (GOLDEN / "toy.pharaoh").read_bytes()
 COMMAND = [sys.executable, "-m", "align"]
-COMBINE = [sys.executable, "-m", "align", "combine"]
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+def run(run_main: Run) -> Run:
     """The command in this process, which spares importing torch again."""
     return partial(run_main, extract.main)
-
-
-@pytest.fixture
-def toy_model(tmp_path: Path) -> Path:
-    """A checkpoint with room for 40 pieces a side."""
-    return toy.save_model(tmp_path / "toy")
 
 
 # What comes out
@@ -73,22 +63,20 @@ def toy_model(tmp_path: Path) -> Path:
         ("toy.two-way", ("--reverse-model", GOLDEN / "models" / "back"), None),
     ],
 )
-def test_a_toy_model_gives_these_bytes(
-    run: Callable[..., Result], golden: str, arguments: tuple[object, ...], unit: str | None
-) -> None:
+def test_a_toy_model_gives_these_bytes(run: Run, golden: str, arguments: tuple[object, ...], unit: str | None) -> None:
     result = run(*TOY, *arguments)
     assert result.code == 0
     assert_same_but_for_rounding(result.out, (GOLDEN / golden).read_bytes(), unit)
 
 
-def test_the_bundled_models_align(run: Callable[..., Result]) -> None:
+def test_the_bundled_models_align(run: Run) -> None:
     lines = run("-q", EXAMPLES).out.splitlines()
     assert len(lines) == 21
     assert lines[1] == b"0-0 1-1 2-2 3-3 4-5 5-4 6-6 7-7 8-8 9-9"
     assert run("-q", EXAMPLES, "--reverse-model", "en-de").out.splitlines()[1] == lines[1]
 
 
-def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_all_ways_in_are_one(run: Run, tmp_path: Path) -> None:
     model, text = TOY[:2], TOY[2].read_bytes()
 
     def links(*arguments: object, stdin: bytes = b"") -> bytes:
@@ -109,7 +97,7 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
     assert links("-s", tmp_path / "de", "-t", "-", stdin=b"\n".join(sides[1])) == LINKS
 
 
-def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
+def test_stderr_says_what_was_done(run: Run) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
     text = r"de \(lower case, moses tokens, sentencepiece pieces\), en .*"
     model = rf"fairseq:de-en-fast@\w+ on cpu \(2 threads\); text: {text}"
@@ -129,19 +117,12 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     ("arguments", "expected", "reason"),
     [
         ((), "de-en-fast", ""),
-        (("--threshold", "0.3", "--reverse-model", "en-de-fast"), "de-en-fast", ""),
         (("--reverse-model", "en-de"), "de-en", "--reverse-model en-de"),
         (("--layer", "2"), "de-en", "options of where to read"),
-        (("--head", "3"), "de-en", "options of where to read"),
-        (("--position", "input"), "de-en", "options of where to read"),
-        (("--score", "weight"), "de-en", "options of where to read"),
-        (("--null", "mask"), "de-en", "options of where to read"),
         (("--translate",), "de-en", "--translate"),
         (("-m", "en-de"), "en-de", ""),
         (("--source-lang", "en", "--target-lang", "de"), "en-de-fast", ""),
-        (("--source-lang", "en", "--translate"), "en-de", "--translate"),
         (("--reverse-model", "de-en-fast"), "en-de-fast", "--reverse-model de-en-fast"),
-        (("--reverse-model", "de-en"), "en-de", "--reverse-model de-en"),
         (("--source-lang", "eng", "--target-lang", "de-AT"), "en-de-fast", ""),
     ],
 )
@@ -150,13 +131,6 @@ def test_the_default_model_can_do_what_is_asked(arguments: tuple[str, ...], expe
     args = parser.parse_command([*arguments, str(EXAMPLES)])
     request = read_request(parser, args, "stop")
     assert (request.name, request.reason) == (expected, reason)
-
-
-@pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])
-def test_many_lines_without_a_link_are_counted(linked: int, unlinked: int, said: str) -> None:
-    counts = Counter({"": linked, extract.UNLINKED: unlinked, "blank": 9, "too long": 2})
-    told = extract.summary(common.Progress("x", True), counts).rpartition(", ")[0]
-    assert told == f"0 lines, 9 blank, 2 bad (2 too long){said}"
 
 
 def test_a_bar_on_a_terminal() -> None:
@@ -176,9 +150,7 @@ def test_a_bar_on_a_terminal() -> None:
     assert b"20 lines, 1 blank" in seen
 
 
-def test_progress_without_a_terminal(
-    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_progress_without_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(common, "REPORT_EVERY", 0.0)
     lines = b"das haus ||| the house\n" * 150
     (tmp_path / "text.gz").write_bytes(gzip.compress(lines))
@@ -207,7 +179,7 @@ ODD = {
 """Lines, and the number of words of their sides."""
 
 
-def test_odd_lines_keep_their_place(run: Callable[..., Result]) -> None:
+def test_odd_lines_keep_their_place(run: Run) -> None:
     lines = [line for odd in ODD for line in (odd, "das haus ||| the house")]
     result = run("-q", "-f", "jsonl", stdin="".join(f"{line}\n" for line in lines))
     assert result.code == 0
@@ -221,14 +193,14 @@ def test_odd_lines_keep_their_place(run: Callable[..., Result]) -> None:
 # Bad input: exit 1, file and line, and what came before is not lost
 
 
-def test_an_error_leaves_no_half_written_file(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_an_error_leaves_no_half_written_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"of before\n")
     failed(run("-o", tmp_path / "links", stdin=b"das haus ||| the house\nbroken\n"), "stdin, line 2")
     assert (tmp_path / "links").read_bytes() == b"of before\n"
     assert [path.name for path in tmp_path.iterdir()] == ["links"]
 
 
-def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
+def test_swapped_sides_are_warned_about(run: Run) -> None:
     swapped = [
         " ||| ".join(reversed(line.split(" ||| "))) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()
     ]
@@ -236,11 +208,6 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
     assert result.code == 0
     assert "extract-align: warning: the text takes " in result.err
     assert "is the source first" in result.err
-
-
-def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_model: Path) -> None:
-    (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "bundled" / "de-en" / "en.spm").read_bytes())
-    failed(run("-m", toy_model, EXAMPLES), "subwords for one side, but none for de: ", "describe MODEL --subwords-file")
 
 
 def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:

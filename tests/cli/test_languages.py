@@ -11,7 +11,7 @@ import pytest
 from align import TextWarning, load, two_way
 from align.cli import main
 from align.compat.simalign import SentenceAligner
-from tests.cli.conftest import Result
+from tests.cli.conftest import Result, Run
 from tests.conftest import EXAMPLES
 
 FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
@@ -25,7 +25,7 @@ SWAPPED = (
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+def run(run_main: Run) -> Run:
     shared = ("--device", "cpu", "--threads", "1", "-q")
     return lambda *arguments, **more: run_main(main.main, *arguments, *shared, **more)
 
@@ -46,35 +46,35 @@ def told(result: Result) -> list[str]:
         ("", "", ""),
     ],
 )
-def test_one_line(run: Callable[..., Result], source: str, target: str, warning: str) -> None:
+def test_one_line(run: Run, source: str, target: str, warning: str) -> None:
     assert told(run(stdin=f"{source} ||| {target}\n")) == ([warning] if warning else [])
 
 
-def test_once_in_many_lines(run: Callable[..., Result]) -> None:
+def test_once_in_many_lines(run: Run) -> None:
     assert told(run("--buffer", 7, stdin=f"{FRENCH} ||| {ENGLISH}\n" * 300)) == [LOOKS_FRENCH]
 
 
-def test_one_foreign_line_does_not_condemn_a_text(run: Callable[..., Result]) -> None:
+def test_one_foreign_line_does_not_condemn_a_text(run: Run) -> None:
     title = "subs by the dream team , sync by honeybunny ||| www.opensubtitles.org presents\n"
     assert len(told(run(stdin=title))) == 1
     assert told(run(EXAMPLES, "-q")) == told(run(stdin=title + EXAMPLES.read_text(encoding="utf-8"))) == []
     assert told(run("--buffer", 1, stdin=title + EXAMPLES.read_text(encoding="utf-8"))) == []
 
 
-def test_a_foreign_script_is_unknown_from_the_first_line(run: Callable[..., Result]) -> None:
+def test_a_foreign_script_is_unknown_from_the_first_line(run: Run) -> None:
     line = "ذهب الطفل إلى المدرسة أمس مع أخيه . ||| The child went to school yesterday with his brother .\n"
     unknown, language = told(run(stdin=line))
     assert unknown.startswith("47% of the source pieces in the first pair are unknown to the model")
     assert language.startswith("the source looks like Arabic; de-en-fast reads German")
 
 
-def test_source_to_translate(run: Callable[..., Result]) -> None:
+def test_source_to_translate(run: Run) -> None:
     (warning,) = told(run("--translate", stdin=f"{FRENCH}\n"))
     assert warning.startswith("the source looks like French; de-en reads German")
     assert told(run("--translate", stdin=f"{GERMAN}\n")) == []
 
 
-def test_tags_scores_and_jobs(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_tags_scores_and_jobs(run: Run, tmp_path: Path) -> None:
     assert told(run("transfer", "--tags", "xml", stdin=f"<b>{FRENCH}</b> ||| {ENGLISH}\n")) == [LOOKS_FRENCH]
     assert told(run("score", stdin=f"{FRENCH} ||| {ENGLISH}\n")) == [LOOKS_FRENCH.replace("de-en-fast", "de-en")]
     for name in ("a.tsv", "b.tsv"):

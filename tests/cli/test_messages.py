@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from align.cli import main
 from align.training.compat import INSTALL
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 
 GOOD = "das haus ||| the house\n"
 FILES: dict[str, bytes | str] = {
@@ -56,19 +55,13 @@ MESSAGES = {
         "such lines without links (--bad-lines blank)\n"
         "extract-align: stopped after 1 line; the results of these are written",
     ),
-    "-q -m toy fields": (
-        1,
-        f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}",
-    ),
+    "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}"),
     "-q -m toy zip": (
         1,
         "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, also in files named "
         ".gz, .xz or .zst",
     ),
-    "-q -m toy -s de -t short": (
-        1,
-        "extract-align: error: de has 2 lines, short has 1: line 2 has no other side",
-    ),
+    "-q -m toy -s de -t short": (1, "extract-align: error: de has 2 lines, short has 1: line 2 has no other side"),
     "-q -m toy de en": (
         1,
         "extract-align: error: de, line 1: no ||| and no TAB between source and target: is each file one side of the "
@@ -127,10 +120,7 @@ MESSAGES = {
         "extract-align analyse: error: folder: the folder exists: name another one",
     ),
     # usage
-    "--layer 0 text": (
-        2,
-        f"extract-align: error: argument --layer: '0' is neither a number from 1 nor auto\n{USAGE}",
-    ),
+    "--layer 0 text": (2, f"extract-align: error: argument --layer: '0' is neither a number from 1 nor auto\n{USAGE}"),
     "--symetrize soft text": (
         2,
         f"extract-align: error: unrecognized arguments: --symetrize; did you mean --symmetrize?\n{USAGE}",
@@ -148,10 +138,7 @@ MESSAGES = {
         "is it of this text, and the base right? --out-of-range ignore passes over such links",
     ),
     "eval -g links odd": (1, "extract-align eval: error: odd, line 2: '0-x' is not a link such as 0-3"),
-    "combine links fairseq": (
-        1,
-        "extract-align combine: error: fairseq, line 1: 'A-0' is not a link such as 0-3",
-    ),
+    "combine links fairseq": (1, "extract-align combine: error: fairseq, line 1: 'A-0' is not a link such as 0-3"),
     # other commands
     "transfer -q --tags xml -s tags -t en --links links": (
         1,
@@ -177,13 +164,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("arguments", MESSAGES)
-def test_messages(
-    arguments: str,
-    run_main: Callable[..., Result],
-    write: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_messages(arguments: str, run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(**FILES)
     (tmp_path / "folder").mkdir()
     toy.save_model(tmp_path / "toy")

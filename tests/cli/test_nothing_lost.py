@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from align import Aligner, Alignment, load
 from align.cli import main
 from align.service.work import work_of
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result, Run, failed
 from tests.service.asked import asking
 from tests.service.asked import run as run_coroutine
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], model: str, tmp_path: Path, monkeypatch: Any) -> Callable[..., Result]:
+def run(run_main: Run, model: str, tmp_path: Path, monkeypatch: Any) -> Run:
     monkeypatch.chdir(tmp_path)
     shared = ("-m", model, "--device", "cpu", "--threads", "1", "-q")
     return lambda *arguments, **more: run_main(main.main, *arguments, *shared, **more)
@@ -64,7 +64,7 @@ def as_text(items: Iterable[str]) -> str:
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_extract(run: Callable[..., Result], sources: list[str], buffer: int) -> None:
+def test_extract(run: Run, sources: list[str], buffer: int) -> None:
     bad = ["no two fields" if n % 4 == 3 else f"{source} ||| the house" for n, source in enumerate(sources)]
     rows = [json.loads(row) for row in lines(run("-f", "jsonl", *BLANK, "--buffer", buffer, stdin=as_text(bad)))]
     assert [row["id"] for row in rows] == list(range(1, len(sources) + 1))
@@ -81,7 +81,7 @@ def test_extract(run: Callable[..., Result], sources: list[str], buffer: int) ->
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_extract_translates(run: Callable[..., Result], sources: list[str], buffer: int) -> None:
+def test_extract_translates(run: Run, sources: list[str], buffer: int) -> None:
     rows = [
         json.loads(row)
         for row in lines(run("--translate", "-f", "jsonl", *BLANK, "--buffer", buffer, stdin=as_text(sources)))
@@ -92,7 +92,7 @@ def test_extract_translates(run: Callable[..., Result], sources: list[str], buff
 
 @mixtures
 @given(sources=some)
-def test_score(run: Callable[..., Result], sources: list[str]) -> None:
+def test_score(run: Run, sources: list[str]) -> None:
     rows = lines(run("score", *BLANK, stdin=as_text(f"{source} ||| the house" for source in sources)))
     assert [row != "" and float(row.split("\t")[0]) > 0 for row in rows] == [
         source not in ("", LONG) for source in sources
@@ -101,9 +101,7 @@ def test_score(run: Callable[..., Result], sources: list[str]) -> None:
 
 @mixtures
 @given(sources=some, buffer=buffers, tags=st.sampled_from(["html", "html,placeholders"]))
-def test_transfer_translates_lines(
-    run: Callable[..., Result], sources: list[str], buffer: int, tags: str, tmp_path: Path
-) -> None:
+def test_transfer_translates_lines(run: Run, sources: list[str], buffer: int, tags: str, tmp_path: Path) -> None:
     options = ("transfer", "--tags", tags, "--translate", *BLANK, "--buffer", buffer)
     out = lines(run(*options, stdin=as_text(sources)))
     assert len(out) == len(sources)
@@ -119,7 +117,7 @@ def test_transfer_translates_lines(
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_transfer_places_tags(run: Callable[..., Result], sources: list[str], buffer: int) -> None:
+def test_transfer_places_tags(run: Run, sources: list[str], buffer: int) -> None:
     pairs = as_text(
         f"<b>{source} ||| the house" if n % 4 == 3 else f"<i>{source}</i> ||| number {n}"
         for n, source in enumerate(sources)
@@ -134,7 +132,7 @@ def test_transfer_places_tags(run: Callable[..., Result], sources: list[str], bu
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_transfer_translates_pages(run: Callable[..., Result], sources: list[str], buffer: int, tmp_path: Path) -> None:
+def test_transfer_translates_pages(run: Run, sources: list[str], buffer: int, tmp_path: Path) -> None:
     blocks = [source for source in sources if source != LONG]
     (tmp_path / "page.html").write_text(as_text(f"<p>{block}</p>" for block in blocks), encoding="utf-8")
     result = run("transfer", "--html-file", "page.html", "--translate", *BLANK, "--buffer", buffer)
@@ -145,9 +143,7 @@ def test_transfer_translates_pages(run: Callable[..., Result], sources: list[str
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_transfer_translates_documents(
-    run: Callable[..., Result], sources: list[str], buffer: int, tmp_path: Path
-) -> None:
+def test_transfer_translates_documents(run: Run, sources: list[str], buffer: int, tmp_path: Path) -> None:
     plain = [source for source in sources if not source.startswith("<") and source != LONG]
     units = "".join(f'<trans-unit id="{n}"><source>{source}</source></trans-unit>' for n, source in enumerate(plain))
     document = f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'
@@ -178,9 +174,7 @@ def test_transfer_translates_documents(
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_transfer_translates_catalogs(
-    run: Callable[..., Result], sources: list[str], buffer: int, tmp_path: Path
-) -> None:
+def test_transfer_translates_catalogs(run: Run, sources: list[str], buffer: int, tmp_path: Path) -> None:
     plain = dict.fromkeys(source for source in sources if source and source != LONG)
     messages = "".join(f'\nmsgid "{source}"\nmsgstr ""\n' for source in plain)
     (tmp_path / "a.po").write_text(f'msgid ""\nmsgstr "Language: en\\n"\n{messages}', encoding="utf-8")
@@ -192,7 +186,7 @@ def test_transfer_translates_catalogs(
 
 @mixtures
 @given(sources=some, buffer=buffers)
-def test_transfer_projects_labels(run: Callable[..., Result], sources: list[str], buffer: int) -> None:
+def test_transfer_projects_labels(run: Run, sources: list[str], buffer: int) -> None:
     rows = as_text(
         json.dumps({"text": source, "labels": [[0, 1, "X"]] if source else [], "target": f"the {n}"})
         for n, source in enumerate(sources)
@@ -206,9 +200,7 @@ def test_transfer_projects_labels(run: Callable[..., Result], sources: list[str]
 
 @mixtures
 @given(texts=st.lists(some, min_size=1, max_size=3), buffer=buffers)
-def test_jobs(
-    run_main: Callable[..., Result], model: str, texts: list[list[str]], buffer: int, tmp_path_factory: Any
-) -> None:
+def test_jobs(run_main: Run, model: str, texts: list[list[str]], buffer: int, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("job")
     (folder / "in").mkdir()
     for n, sources in enumerate(texts):
@@ -250,7 +242,7 @@ def test_service(model: str, sources: list[str]) -> None:
 
 @pytest.mark.parametrize("command", [(), ("score",), ("transfer", "--tags", "xml")])
 def test_a_lost_line_is_an_error(
-    run: Callable[..., Result], command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Aligner.__call__
 

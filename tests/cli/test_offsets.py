@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from align.cli import extract
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -21,7 +20,7 @@ SOURCE, TARGET = "  das \u00a0\t haus  ist", "\U0001f600  the\u3000house "
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     """The command with a toy model, in an empty folder; every target word has a link."""
     toy.save_model(tmp_path / "toy")
     return partial(run_main, extract.main, *MODEL)
@@ -39,7 +38,7 @@ def of_words(record: str) -> list[tuple[str, str]]:
     return [(found["source"][i], found["target"][j]) for i, j in found["links"]]
 
 
-def test_both_sides_are_as_they_stand_in_the_input(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_both_sides_are_as_they_stand_in_the_input(run: Run, write: Write) -> None:
     source = SOURCE.replace("\t", " ")
     write(
         bars=f"{source}|||{TARGET}\n\n", columns=f"0.9\t{source}\t{TARGET}\n\n", s=f"{SOURCE}\r\n\n", t=f"{TARGET}\n\n"
@@ -59,7 +58,7 @@ def test_both_sides_are_as_they_stand_in_the_input(run: Callable[..., Result], w
         assert re.sub(r"/\d\.\d\d", "", scored) == "\n".join(lines)
 
 
-def test_offsets_of_a_translation_are_in_what_is_written(run: Callable[..., Result]) -> None:
+def test_offsets_of_a_translation_are_in_what_is_written(run: Run) -> None:
     translated = run("--translate", "--beam", 1, "-f", "offsets", stdin=" das  haus\n\n").out.decode()
     line, blank, _ = translated.split("\n")
     translation, links = line.split(" ||| ")

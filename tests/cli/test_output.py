@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,13 @@ from align.cli import extract
 from align.io import process
 from align.io.output import open_output
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, Write, failed
 
 TEXT = "das haus ||| the house\n"
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     """The command with a toy model, in a folder with a text."""
     toy.save_model(tmp_path / "toy")
     write(text=TEXT)
@@ -33,7 +32,7 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
 
 
 @pytest.fixture
-def unloaded(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def unloaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The same where no model may be loaded: what is wrong must be said before."""
 
     def load(*arguments: Any, **options: Any) -> None:
@@ -46,7 +45,7 @@ def unloaded(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Cal
 # Said before the model is loaded
 
 
-def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_said_first(unloaded: Run, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("no/such/links")
     failed(unloaded("text", "-o", "link"), "error: link: cannot write: No such file")
     failed(unloaded("text", "-o", "no/such/links"), "error: no/such/links: cannot write: No such file")
@@ -55,7 +54,7 @@ def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], t
     assert sorted(os.listdir(tmp_path)) == ["kept", "link", "text", "toy"]
 
 
-def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path: Path) -> None:
+def test_input_and_output_are_one_file(unloaded: Run, tmp_path: Path) -> None:
     command = f"{sys.executable} -m align -q"
     environment = {**os.environ, "PYTHONPATH": str(Path(align.__file__).parents[1])}
     (tmp_path / "other").hardlink_to(tmp_path / "text")
@@ -70,12 +69,6 @@ def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path
         assert message in result.stderr, how
         assert (tmp_path / "text").read_text(encoding="utf-8") == TEXT
     assert unloaded("text", "-o", "./other").code == 2
-
-
-# Names
-
-
-# Messages
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -93,19 +86,6 @@ def test_errors_of_writing_are(tmp_path: Path, suffix: str) -> None:
         signal.signal(signal.SIGXFSZ, before)
     assert error.value.filename == path
     assert os.listdir(tmp_path) == []
-
-
-def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(*arguments: Any, **options: Any) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")
-
-    monkeypatch.setattr(align.models.load, "load", load)
-    result = run("text")
-    failed(result, "toy/checkpoint.pt: out of memory while loading it")
-    assert "--batch-tokens" not in result.err
-
-
-# Names of files that are not complete
 
 
 # What a killed run leaves, and runs at the same time

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import baseline, extract
+from align.cli import extract
 from align.cli.main import pages
 from align.cli.parser import INPUTS, MODELS, OUTPUTS
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 
 FOLDERS = {"folder"}
 """Options that name a folder to write; see `align.training.folder` for its files."""
@@ -52,7 +52,7 @@ def test_files_of_a_model(layout: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.fixture
-def model(write: Callable[..., None], tmp_path: Path) -> None:
+def model(write: Write, tmp_path: Path) -> None:
     toy.save_model(tmp_path / "toy")
     write(text="das haus ||| the house\nbad\n", links="0-0\n\n")
 
@@ -61,16 +61,7 @@ def model(write: Callable[..., None], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("main", "arguments", "message"),
     [
-        (
-            baseline.main,
-            "eflomal --pieces toy text -o toy/dict.de.txt",
-            "-o would replace toy/dict.de.txt, a file of a model",
-        ),
-        (
-            extract.main,
-            "-m toy text -o toy/checkpoint.pt",
-            "-o would replace toy/checkpoint.pt, a file of a model",
-        ),
+        (extract.main, "-m toy text -o toy/checkpoint.pt", "-o would replace toy/checkpoint.pt, a file of a model"),
         (
             extract.main,
             "-m toy text --ensemble links --bad-lines blank --bad-lines-file ./links",
@@ -79,9 +70,7 @@ def model(write: Callable[..., None], tmp_path: Path) -> None:
         (extract.main, "-m toy text --ensemble links -o ./links", "-o would replace the input links"),
     ],
 )
-def test_they_are_refused(
-    run_main: Callable[..., Result], main: Callable[[], int], arguments: str, message: str
-) -> None:
+def test_they_are_refused(run_main: Run, main: Callable[[], int], arguments: str, message: str) -> None:
     before = {path: path.read_bytes() for path in Path().glob("**/*") if path.is_file()}
     result = run_main(main, *arguments.split())
     assert (result.code, message in result.err) == (2, True), result.err

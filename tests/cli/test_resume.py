@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from align.cli import extract
 from align.core.types import Alignment
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result, Run, Write, failed
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
@@ -40,9 +39,7 @@ LINES = random_lines()
 
 
 @pytest.fixture
-def run(
-    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command with a toy model and small buffers, each of them a shard."""
     monkeypatch.setattr(extract, "BUFFERS", 1)
     toy.save_model(tmp_path / "toys" / "de-en", {"max_target_positions": 12})  # translations end there
@@ -54,7 +51,7 @@ def run(
     return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 20, "--device", "cpu")
 
 
-def stop(run: Callable[..., Result], at: int, *arguments: object) -> Result:
+def stop(run: Run, at: int, *arguments: object) -> Result:
     """Run, and interrupt as a line is to be written."""
     real = extract.Results.write
 
@@ -82,7 +79,7 @@ def stop(run: Callable[..., Result], at: int, *arguments: object) -> Result:
     ],
 )
 def test_stopped_it_goes_on_to_the_same_bytes(
-    run: Callable[..., Result], tmp_path: Path, arguments: tuple[object, ...], name: str
+    run: Run, tmp_path: Path, arguments: tuple[object, ...], name: str
 ) -> None:
     plain = run(*arguments, "-o", f"plain{name}")
     assert plain.code == 0
@@ -101,7 +98,7 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     assert sign == plain.err.splitlines()[-1]
 
 
-def test_only_a_shard_with_a_marker_is_finished(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_only_a_shard_with_a_marker_is_finished(run: Run, tmp_path: Path) -> None:
     run("-q", "text", "-o", "plain")
     stop(run, 95, "text", "-o", "links")
     parts = tmp_path / "links.parts"
@@ -117,9 +114,7 @@ def test_only_a_shard_with_a_marker_is_finished(run: Callable[..., Result], tmp_
 
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_another_run_is_refused_and_nothing_is_lost(
-    run: Callable[..., Result], write: Callable[..., None], tmp_path: Path, finished: bool
-) -> None:
+def test_another_run_is_refused_and_nothing_is_lost(run: Run, write: Write, tmp_path: Path, finished: bool) -> None:
     made = "links" if finished else "links.parts"
     if finished:
         assert run("-q", "text", "-o", "links", "--resume").code == 0
@@ -150,7 +145,7 @@ def test_another_run_is_refused_and_nothing_is_lost(
     assert (tmp_path / "links").read_bytes() == run("-q", "text").out
 
 
-def test_files_of_others_are_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_files_of_others_are_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
     failed(run("-q", "text", "-o", "links", "--resume"), "error: links: exists, but has no record of its run")
     assert (tmp_path / "links").read_bytes() == b"other"
@@ -161,22 +156,3 @@ def test_files_of_others_are_left_alone(run: Callable[..., Result], tmp_path: Pa
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     (tmp_path / "links.run.json").write_bytes(b"[1]")
     failed(run("-q", "text", "-o", "links", "--resume"), "links.run.json: is not a record of extract-align: remove it")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("text", "-o", "-"), "--resume requires -o FILE"),
-        (("text",), "--resume requires -o FILE"),
-        (("-", "-o", "links"), "--resume requires input files, which can be read again, not stdin or a pipe"),
-        (("text", "-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
-        (("text", "-o", "."), "-o . is a folder: `extract-align jobs FILE … -o .` writes a file for each FILE"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(
-    run_main: Callable[..., Result], write: Callable[..., None], arguments: tuple[str, ...], message: str
-) -> None:
-    write(text="a ||| b\n", **{"links.run.json": "{}"})
-    result = run_main(extract.main, "--resume", *arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,14 +11,14 @@ import align
 from align import Aligner, load, two_way
 from align.cli import extract, score
 from align.core.formats import format_tsv
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 from tests.conftest import EXAMPLES, example_pairs
 
 BOTH = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu")
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+def run(run_main: Run, write: Write) -> Run:
     write(text=EXAMPLES.read_bytes())
     return partial(run_main, score.main)
 
@@ -29,7 +28,7 @@ def expected(aligner: Aligner) -> list[str]:
     return ["\t".join(f"{value:.4f}" for value in one.agreement or (0, 0)) for one in alignments]
 
 
-def test_two_numbers_for_each_line(run: Callable[..., Result]) -> None:
+def test_two_numbers_for_each_line(run: Run) -> None:
     one, other = load("de-en", device="cpu"), load("en-de", device="cpu")
     for arguments, aligner in ((BOTH[:2], one), (BOTH, two_way(one, other))):
         result = run("-q", *arguments, "text")
@@ -45,7 +44,7 @@ def test_two_numbers_for_each_line(run: Callable[..., Result]) -> None:
     assert (resumed.code, Path("scores").read_bytes()) == (0, result.out)
 
 
-def test_translations_score_higher_than_other_sentences(run: Callable[..., Result]) -> None:
+def test_translations_score_higher_than_other_sentences(run: Run) -> None:
     lines = [line for line in EXAMPLES.read_text(encoding="utf-8").splitlines() if line.strip()]
     sources, targets = zip(*(line.split(" ||| ") for line in lines), strict=True)
     wrong = "".join(f"{a} ||| {b}\n" for a, b in zip(sources, (*targets[7:], *targets[:7]), strict=True))
@@ -56,7 +55,7 @@ def test_translations_score_higher_than_other_sentences(run: Callable[..., Resul
     assert sorted(scores[0])[len(lines) // 2] > max(scores[1])
 
 
-def test_lines_with_source_and_target(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_lines_with_source_and_target(run_main: Run, write: Write) -> None:
     write(text="das  haus\tthe house\n\t\nwir\t\n", sides="das haus ||| the house\n")
     result = run_main(extract.main, "-q", *BOTH[:2], "text", "-f", "tsv", "--print-scores")
     lines = result.out.decode().splitlines()

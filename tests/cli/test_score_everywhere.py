@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from align import Aligner, load, two_way
 from align.cli import extract, main, score
-from align.compat import eflomal
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 
 pytestmark = pytest.mark.filterwarnings("ignore:the source looks like Japanese")
 
@@ -61,10 +56,7 @@ def check(found: Numbers, aligner: Aligner) -> None:
 
 @pytest.mark.parametrize("models", [ONE, BOTH], ids=["one", "both"])
 def test_commands(
-    models: tuple[str, ...],
-    aligners: dict[tuple[str, ...], Aligner],
-    run_main: Callable[..., Result],
-    write: Callable[..., None],
+    models: tuple[str, ...], aligners: dict[tuple[str, ...], Aligner], run_main: Run, write: Write
 ) -> None:
     rows = run_main(score.main, "-q", *models, stdin=TEXT).out.decode().splitlines()
     assert rows[-1] == "0.0000\t0.0000"
@@ -99,35 +91,3 @@ def test_service(models: tuple[str, ...], aligners: dict[tuple[str, ...], Aligne
     *replies, blank = run(ask)
     assert "agreement" not in blank
     check([tuple(reply["agreement"]) for reply in replies], aligners[models])
-
-
-@pytest.mark.parametrize("models", [ONE, BOTH], ids=["one", "both"])
-def test_drop_in_for_eflomal(
-    models: tuple[str, ...], aligners: dict[tuple[str, ...], Aligner], write: Callable[..., None]
-) -> None:
-    write()
-    source, target = ([f"{pair[side]}\n" for pair in LINES] for side in (0, 1))
-    aligner = eflomal.Aligner(reverse="en-de" if models == BOTH else None, device="cpu")
-    aligner.align(source, target, scores_filename_fwd="target", scores_filename_rev="source")
-    sides = [Path(name).read_text(encoding="utf-8").split() for name in ("target", "source")]
-    costs = [tuple(map(float, pair)) for pair in zip(*sides, strict=True)]
-    assert costs[-1] == pytest.approx((-math.log(0.001), -math.log(0.001)), abs=1e-4)
-    assert all(cost >= 0 for pair in costs for cost in pair)
-    check([tuple(math.exp(-cost) for cost in pair) for pair in costs[:-1]], aligners[models])
-
-
-words = st.lists(
-    st.sampled_from(
-        ["ja", "yes", "das", "haus", "the", "house", ",", ".", "42", "Nahverkehr", "この文", "\u200b", "é", "😀"]
-    ),
-    max_size=9,
-)
-
-
-@settings(max_examples=20)
-@given(st.lists(st.tuples(words, words), min_size=4, max_size=8))
-def test_random_words(aligners: dict[tuple[str, ...], Aligner], lines: list[tuple[list[str], list[str]]]) -> None:
-    for aligner in aligners.values():
-        for alignment in aligner(lines):
-            assert all(0 < value <= 1 for value in alignment.agreement or ())
-            assert alignment.agreement or not alignment.scores

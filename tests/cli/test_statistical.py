@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -11,14 +10,14 @@ import align
 from align.baselines.tools import describe_tool
 from align.cli import baseline
 from tests import corpora
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 from tests.conftest import needs_fast_align
 
 pytestmark = needs_fast_align
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+def run(run_main: Run, write: Write) -> Run:
     """The command, in a folder with 200 pairs whose words are translated one by one, in order, and a text to align."""
     train = corpora.word_by_word(200)
     sides = [corpora.as_text(pair.source for pair in train), corpora.as_text(pair.target for pair in train)]
@@ -31,9 +30,7 @@ APART = ("test", "--train-source", "train.de", "--train-target", "train.en")
 
 
 @pytest.mark.parametrize(("arguments", "trained"), [(APART, "train-200"), (("alone",), "test-80")])
-def test_a_line_for_a_line_and_what_was_run(
-    run: Callable[..., Result], arguments: tuple[str, ...], trained: str
-) -> None:
+def test_a_line_for_a_line_and_what_was_run(run: Run, arguments: tuple[str, ...], trained: str) -> None:
     result = run(*arguments, "--symmetrize", "intersection")
     assert result.code == 0
     lines = result.out.decode().split("\n")
@@ -45,7 +42,7 @@ def test_a_line_for_a_line_and_what_was_run(
     assert result.err.splitlines()[-1] == sign
 
 
-def test_directions_and_formats(run: Callable[..., Result]) -> None:
+def test_directions_and_formats(run: Run) -> None:
     assert run(*APART, "-f", "naacl", "--symmetrize", "reverse").out == (
         b"1 1 1 S\n1 2 2 S\n3 1 1 S\n3 2 2 S\n3 3 3 S\n"
     )

@@ -13,14 +13,14 @@ import pytest
 from align.cli import sweep
 from align.evaluation.swept import SCORES
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run
 from tests.conftest import ROOT, SHARED
 
 GOLDEN = ROOT / "tests" / "golden"
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result]) -> Callable[..., tuple[int, str, str]]:
+def run(run_main: Run) -> Callable[..., tuple[int, str, str]]:
     """The command in this process: exit code, stdout and stderr."""
 
     def call(*arguments: object) -> tuple[int, str, str]:

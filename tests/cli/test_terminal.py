@@ -18,14 +18,14 @@ import pytest
 
 from align.cli import common, extract
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 
 GOOD = b"das haus ||| the house\n"
 MODEL = ("-m", "toy/checkpoint.pt", "--position", "input", "--null", "none", "--device", "cpu")
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     """The command with a toy model, in a folder with a text of ten lines."""
     toy.save_model(tmp_path / "toy")
     write(text=GOOD * 10)
@@ -70,7 +70,7 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stop(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
 
     def call(at: int, code: int, error: BaseException, *arguments: object) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from align.cli import extract, main, train, train_reader
+from align.cli import extract, train, train_reader
 from align.models.folder import BUNDLED, READER
 from align.models.trained_reader import read_reader
 from tests import toy
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Run, Write, failed
 from tests.corpora import with_gaps
 
 PAIRS = with_gaps(40)
@@ -23,7 +22,7 @@ LINKS = "".join(
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     """The command, in a folder with two models, a text and links."""
     write(text=TEXT, links=LINKS)
     toy.save_model(tmp_path / "model")
@@ -33,9 +32,7 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     return partial(run_main, partial(train.main, None), "reader")
 
 
-def test_what_it_learns_is_what_is_found(
-    run: Callable[..., Result], run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_learns_is_what_is_found(run: Run, run_main: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_reader, "EPOCHS", 120)
     result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "-q")
     assert (result.code, result.out, result.err) == (0, b"", "")
@@ -61,32 +58,3 @@ def test_what_it_learns_is_what_is_found(
     assert bundled.out != aligned("--print-scores").out
     refused = aligned("--reader", "de-en-fast")
     failed(refused, "de-en-fast/reader.safetensors: the reader was trained with position input, not both")
-
-
-@pytest.mark.parametrize(
-    ("links", "message"),
-    [
-        ("0-99\n" + LINKS.partition("\n")[2], "bad, line 1: link 0-99, and there are "),
-        (LINKS + "0-0\n", "text has 40 lines, bad has 41"),
-        ("0-0:2\n" + LINKS.partition("\n")[2], "bad, line 1: a score above 1"),
-    ],
-)
-def test_links_that_do_not_fit_are_refused(
-    run: Callable[..., Result], write: Callable[..., None], links: str, message: str
-) -> None:
-    write(bad=links)
-    failed(run("-m", "model", "text", "--links", "bad", "-q"), message)
-    assert not Path("model", READER).exists()
-
-
-def test_wrong_usage_is_refused(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
-    for arguments, message in (
-        (["text", "--links", "links"], "-o is required unless -m names a folder"),
-        (["text", "-m", "model", "--links", "links", "-o", "links"], "-o would replace the input links"),
-    ):
-        result = run(*arguments)
-        assert result.code == 2
-        assert message in result.err
-    help_ = run_main(partial(main.main, ["train", "reader", "--help"]))
-    assert help_.code == 0
-    assert b"extract-align train reader" in help_.out

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from align.cli import transfer
-from tests.cli.conftest import Result, failed
+from tests.cli.conftest import Result, Run, failed
 from tests.unit.test_format_strings import needs_msgfmt, refused_by_msgfmt
-
-Write = Callable[..., None]
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+def run(run_main: Run) -> Run:
     def call(*arguments: object) -> Result:
         return run_main(transfer.main, "--device", "cpu", "--threads", "1", *arguments)
 
@@ -52,7 +49,7 @@ TMX = """<tmx version="1.4"><header srclang="en"/><body><tu>
 <tuv xml:lang="fr"><seg>La maison.</seg></tuv></tu></body></tmx>"""
 
 
-def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_german_to_english(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.xlf"
     path.write_text(XLIFF, encoding="utf-8")
     result = run(path, "-o", tmp_path / "b.xlf", "--report", tmp_path / "r.jsonl", "--reverse-model", "en-de")
@@ -67,7 +64,7 @@ def test_german_to_english(run: Callable[..., Result], tmp_path: Path) -> None:
     )
 
 
-def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_translation(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.xlf"
     path.write_text(XLIFF, encoding="utf-8")
     result = run("--translate", path, "-o", tmp_path / "b.xlf")
@@ -86,9 +83,7 @@ def test_translation(run: Callable[..., Result], tmp_path: Path) -> None:
         ("a.tmx", TMX, "Das Haus ist", 'Das <hi x="1">Haus</hi> ist'),
     ],
 )
-def test_english_to_german(
-    run: Callable[..., Result], tmp_path: Path, name: str, text: str, old: str, new: str
-) -> None:
+def test_english_to_german(run: Run, tmp_path: Path, name: str, text: str, old: str, new: str) -> None:
     path = tmp_path / name
     path.write_text(text.replace("La maison", "Das Haus") if name == "a.po" else text, encoding="utf-8")
     languages = ("--source-lang", "en", "--target-lang", "de") if name == "a.tmx" else ()
@@ -141,7 +136,7 @@ msgstr[1] ""
 INVALID = "left as it is: the message would not be a valid C format string"
 
 
-def test_messages_are_completed_as_msgfmt_accepts_them(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_messages_are_completed_as_msgfmt_accepts_them(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
     lists = "--review", tmp_path / "review.tsv", "--report", tmp_path / "report.jsonl"
     result = run(tmp_path / "a.po", *lists)
@@ -156,7 +151,7 @@ def test_messages_are_completed_as_msgfmt_accepts_them(run: Callable[..., Result
     assert [json.loads(line)["id"] for line in report] == [1, 8]
 
 
-def test_messages_are_translated_as_msgfmt_accepts_them(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_messages_are_translated_as_msgfmt_accepts_them(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
     result = run("--translate", tmp_path / "a.po", "--review", tmp_path / "review.tsv")
     assert f", 2 completed, 4 {INVALID}, 3 translated\n" in result.err
@@ -169,7 +164,7 @@ def test_messages_are_translated_as_msgfmt_accepts_them(run: Callable[..., Resul
 
 @needs_msgfmt
 @pytest.mark.parametrize("options", [[], ["--translate"]])
-def test_results_beside_msgfmt(run: Callable[..., Result], tmp_path: Path, options: list[str]) -> None:
+def test_results_beside_msgfmt(run: Run, tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
     assert run(*options, tmp_path / "a.po", "-o", tmp_path / "b.po").code == 0
     before, after = (set(refused_by_msgfmt(tmp_path / name)) for name in ("a.po", "b.po"))
@@ -199,9 +194,7 @@ DE_PO = PO.replace('UTF-8\\n"', 'UTF-8\\n"\n"Language: de\\n"')
         ("a.po", DE_PO, "<b>"),
     ],
 )
-def test_a_document_names_its_languages(
-    run: Callable[..., Result], tmp_path: Path, name: str, text: str, element: str
-) -> None:
+def test_a_document_names_its_languages(run: Run, tmp_path: Path, name: str, text: str, element: str) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     result = run(path)
@@ -219,40 +212,6 @@ def test_a_document_names_its_languages(
     assert (requested.code, "warning" in requested.err) == (0, False)
 
 
-def test_no_bundled_model_has_its_languages(run: Callable[..., Result], tmp_path: Path) -> None:
-    path = tmp_path / "a.po"
-    path.write_text(DE_PO.replace("Language: de", "Language: pt_BR"), encoding="utf-8")
-    failed(run(path), "no bundled model translates any language to pt_BR: name one, perhaps --model Helsinki-")
-    assert "German to English" in run(path, "--source-lang", "de", "--target-lang", "en").err
-    path = tmp_path / "a.xlf"
-    path.write_text(EN_DE.replace("en-GB", "fr"), encoding="utf-8")
-    message = "a.xlf: the model translates English to German, and segments are from fr to German"
-    assert message in run("-m", "en-de-fast", path).err
-
-
-@pytest.mark.parametrize(
-    ("languages", "chosen"),
-    [
-        ([("en-US", "de-DE"), ("en", "de-AT")], "English to German"),
-        ([("en", "de"), ("en", "")], "English to German"),
-        ([("und", "x-none"), ("", "")], "German to English"),
-        ([("German", "English")], "German to English"),
-        ([("", ""), ("EN-us", "deu")], "English to German"),
-    ],
-)
-def test_files_within_a_document(
-    run: Callable[..., Result], tmp_path: Path, languages: list[tuple[str, str]], chosen: str
-) -> None:
-    path = tmp_path / "a.xlf"
-    path.write_text(several(languages), encoding="utf-8")
-    result = run(path)
-    assert (
-        result.code,
-        f"no -m given, so {'en-de' if chosen[0] == 'E' else 'de-en'}-fast, {chosen}" in result.err,
-    ) == (0, True)
-    assert "warning" not in result.err
-
-
 def several(languages: list[tuple[str, str]]) -> str:
     """XLIFF of several files in these languages."""
     files = EN_DE[len('<xliff version="1.2">') : -len("</xliff>\n")]
@@ -260,7 +219,7 @@ def several(languages: list[tuple[str, str]]) -> str:
     return f'<xliff version="1.2">{"".join(named)}</xliff>'
 
 
-def test_a_document_of_several_directions(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_document_of_several_directions(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.xlf"
     path.write_text(several([("en", "de"), ("de", "en")]), encoding="utf-8")
     failed(run(path), "a.xlf: sources in 2 languages: en, de: name a model: --model")
@@ -274,7 +233,7 @@ def test_a_document_of_several_directions(run: Callable[..., Result], tmp_path: 
     assert (result.code, result.out.decode()) == (0, complete)
 
 
-def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_document_without_work_needs_no_model(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text('msgid "a"\nmsgstr "b"\n', encoding="utf-8")
     result = run("-m", "no-such-model", path)
@@ -282,17 +241,10 @@ def test_a_document_without_work_needs_no_model(run: Callable[..., Result], tmp_
     assert result.err == "extract-align transfer: 1 segment, 0 tags placed\n"
 
 
-def test_what_cannot_be_done(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_what_cannot_be_done(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.tmx"
     path.write_text(TMX, encoding="utf-8")
     failed(run(path), "a.tmx: translations in 2 languages: de, fr: --target-lang")
     path.write_text("<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", encoding="utf-8")
     failed(run(path), "a.tmx, line 1: a document type with declarations, which are not read")
-    for option, message in (
-        (("--tags", "spans"), "--tags spans reads lines, not a document"),
-        (("--translate", "--keep", "a"), "--keep requires lines, not a document"),
-    ):
-        result = run(*option, path)
-        assert result.code == 2
-        assert message in result.err
     assert "required: --tags" in run("a.txt").err

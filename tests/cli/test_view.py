@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from align.cli import view
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 from tests.conftest import EXAMPLES
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 from tests.unit.test_page import data_of
@@ -20,13 +19,13 @@ TEXT = ("-s", "source", "-t", "target")
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+def run(run_main: Run, write: Write) -> Run:
     """The command, in a folder with gold, two systems and their text."""
     write(gold=GOLD, one=ONE, two=TWO, source=SOURCE, target=TARGET)
     return partial(run_main, view.main)
 
 
-def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_systems_beside_gold(run: Run, tmp_path: Path) -> None:
     result = run("one", "two", "-g", "gold", *TEXT, "-o", "page.html")
     assert (result.code, result.out) == (0, b"")
     size = (tmp_path / "page.html").stat().st_size
@@ -37,16 +36,14 @@ def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None
     assert data["signature"].startswith("AER|gold:talp-0|hyp:pharaoh-0|n:3|v:")
 
 
-def test_possible_links_of_a_system(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_possible_links_of_a_system(run: Run, write: Write) -> None:
     write(marked="0-0 1p1\n0-0\n0-0\n")
     data = data_of(run("-q", "marked", *TEXT).out.decode())
     assert data["pairs"][0]["systems"] == [{"links": [[0, 0], [1, 1]], "maybe": [[1, 1]]}]
     assert data["pairs"][1]["systems"] == [{"links": [[0, 0]]}]
 
 
-def test_attention_of_a_model(
-    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attention_of_a_model(run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "ATTENTION_PAIRS", 2)
     pairs = [line.split(" ||| ") for line in EXAMPLES.read_text(encoding="utf-8").splitlines()[:3]]
     write(s="".join(f"{a}\n" for a, _ in pairs), t="".join(f"{b}\n" for _, b in pairs), links="0-0\n" * 3)
@@ -60,14 +57,7 @@ def test_attention_of_a_model(
     assert data["model"]["shown"] in data["model"]["cells"]
 
 
-def test_links_out_of_range_are_wrong(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(far="0-0\n0-0\n0-7\n")
-    result = run("far", *TEXT, "-g", "gold")
-    assert data_of(result.out.decode())["pairs"][2]["systems"][0]["wrong"] == 1
-    assert "links to words that their sentences do not have: 1; they are counted as wrong" in result.err
-
-
-def test_without_a_model_torch_is_not_imported(run: Callable[..., Result]) -> None:
+def test_without_a_model_torch_is_not_imported(run: Run) -> None:
     script = "import sys; from align.cli.view import main; code = main(); sys.exit(code or int('torch' in sys.modules))"
     arguments = ["-q", "one", *TEXT, "-o", "page.html"]
     assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 0

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from align.cli import extract
-from tests.cli.conftest import Result, printed
+from tests.cli.conftest import Run, printed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
-def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+def run(run_main: Run) -> Run:
     """The command with the bundled model."""
     return partial(run_main, extract.main, "--device", "cpu")
 
 
-def test_the_bytes_of_pieces_and_characters(run: Callable[..., Result]) -> None:
+def test_the_bytes_of_pieces_and_characters(run: Run) -> None:
     line = " Das  Haus,|||The house\n\n"
     printed(run("-q", "--words", "pieces", stdin=line), "0-0 1-1", "")
     printed(run("-q", "--words", "pieces", "-f", "offsets", stdin=line), "1:4-0:3 6:10-4:9", "")
@@ -32,7 +31,7 @@ def test_the_bytes_of_pieces_and_characters(run: Callable[..., Result]) -> None:
     assert ("".join(record["source"]), record["source_spans"][3]) == ("DasHaus,", [6, 7])
 
 
-def test_two_models_and_segmented_words(run: Callable[..., Result]) -> None:
+def test_two_models_and_segmented_words(run: Run) -> None:
     line = "Das Haus, 日本 へ|||The house, to Japan\n"
     two = ("-q", "--reverse-model", "en-de")
     assert run(*two, "--words", "pieces", stdin="Das Haus,|||The house\n").out == b"0-0 1-1\n"

@@ -23,7 +23,7 @@ from align.core import stream
 from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run, Write
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
@@ -44,9 +44,7 @@ def random_lines(count: int) -> list[str]:
 
 
 @pytest.fixture
-def run(
-    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+def run(run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command with a toy model, and slices of which a buffer has several."""
     monkeypatch.setattr(stream, "SLICE_WORDS", 1000)
     monkeypatch.setattr(translating, "SEARCH_WORDS", 1000)
@@ -72,7 +70,7 @@ def put(lines: list[str]) -> None:
     ],
 )
 def test_the_same_bytes(
-    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
     monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_b=5))
     lines = random_lines(1300)
@@ -101,11 +99,7 @@ def test_the_same_bytes(
     [((), 2, 2), ((), None, 3), ((), 8, 3), (("--threads", "4"), 2, 4), (("--threads", "1"), 2, 1)],
 )
 def test_a_quota_limits_threads_and_workers_unless_their_number_is_given(
-    run: Callable[..., Result],
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    quota: int | None,
-    threads: int,
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], quota: int | None, threads: int
 ) -> None:
     torch.set_num_threads(3)
     monkeypatch.setattr(loading, "cpu_quota", lambda: quota)

@@ -20,6 +20,7 @@ from align import Aligner, load, two_way
 from align.compat import eflomal, models
 from align.compat.simalign import SentenceAligner
 from align.io.compression import import_zstd
+from tests import naive
 from tests.conftest import example_pairs
 
 zstd = import_zstd()
@@ -126,56 +127,23 @@ def test_machine_aligns_a_corpus(distilled: Aligner) -> None:
     ]  # fmt: skip
 
 
-def naive_soft_links(forward: np.ndarray, reverse: np.ndarray, threshold: float) -> dict[tuple[int, int], float]:
-    """By loops; rows are raised to the power of the mean largest share 0.5, found by bisection."""
-
-    def sharpened(rows: np.ndarray) -> np.ndarray:
-        rows = rows.clip(min=0).astype(float)
-        scored = rows.max(1) > 0
-        low, high = 0.5, 4.0
-        for _ in range(60):
-            power = (low + high) / 2
-            raised = np.array([row**power / (row**power).sum() for row in rows[scored] / rows[scored].max(1)[:, None]])
-            low, high = (power, high) if raised.max(1).mean() < 0.5 else (low, power)
-        shares = np.zeros_like(rows)
-        shares[scored] = raised
-        return shares
-
-    shape = forward.shape
-    product = sharpened(forward.T).T * sharpened(reverse)
-
-    def claims(matrix: np.ndarray) -> np.ndarray:
-        made = np.zeros(shape)
-        for i, j in np.ndindex(shape):
-            if matrix[i, j]:
-                made[i, j] = matrix[i, j] / math.sqrt(matrix[i].sum() * matrix[:, j].sum())
-        return made
-
-    first, weighted = claims(product), np.zeros(shape)
-    for i, j in np.ndindex(shape):
-        around = first[max(0, i - 1) : i + 2, max(0, j - 1) : j + 2].sum() - first[i, j]
-        weighted[i, j] = product[i, j] * math.sqrt(0.1 + around)
-    final = claims(weighted)
-    return {(int(i), int(j)): final[i, j] for i, j in np.ndindex(shape) if final[i, j] > threshold}
-
-
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000), st.booleans())
 def test_soft_links_of_similarities(rows: int, columns: int, seed: int, one: bool) -> None:
     draw = np.random.default_rng(seed)
     forward, reverse = draw.uniform(0.05, 1, (2, rows, columns))
     reverse = forward if one else reverse
     found = align.soft_links(forward, None if one else reverse, threshold=0)
-    assert found == pytest.approx(naive_soft_links(forward, reverse, 0), abs=1e-3)
+    shares = [
+        naive.sharpen([[*row, 0.0] for row in matrix], "none") for matrix in (forward.T.tolist(), reverse.tolist())
+    ]
+    expected = {(i, j): score for j, row in enumerate(naive.soft_scores(*shares)) for i, score in enumerate(row)}
+    assert found == pytest.approx({link: score for link, score in expected.items() if score > 0}, abs=1e-3)
     assert align.soft_links(3 * forward, 5 * reverse, threshold=0) == pytest.approx(found, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("matrices", "message"),
-    [
-        (([1.0],), "one shape; not "),
-        (([[1.0]], [[1.0, 2.0]]), "one shape; not "),
-        (([[math.nan]],), "finite numbers"),
-    ],
+    [(([1.0],), "one shape; not "), (([[1.0]], [[1.0, 2.0]]), "one shape; not "), (([[math.nan]],), "finite numbers")],
 )
 def test_similarities_that_are_none(matrices: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -23,10 +23,7 @@ def insert(character: str) -> Change:
     return lambda text: re.sub(r"[^\W\d_]{4,}", lambda word: f"{word[0][:2]}{character}{word[0][2:]}", text)
 
 
-CHANGES = {
-    "decomposed": decompose,
-    "decomposed, soft hyphens": lambda text: decompose(insert("\xad")(text)),
-}
+CHANGES = {"decomposed": decompose, "decomposed, soft hyphens": lambda text: decompose(insert("\xad")(text))}
 
 
 @pytest.fixture(scope="module", params=["one direction", "two directions"])

@@ -14,9 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, translate
 from align.core.errors import ModelError
-from align.models.detokenize import UNKNOWN
 from align.models.huggingface.tokenizer_json import JsonTokenizer
-from align.models.huggingface.vocabulary import read_vocabulary
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES
@@ -85,14 +83,10 @@ def cut(path: Path) -> None:
 
 WRONG: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: change(f, "config.json", d_model=32), "weights and settings do not fit"),
-    (lambda f: change(f, "config.json", d_model="16"), "its d_model is '16', not a whole number from 1"),
     (lambda f: change(f, "config.json", encoder_layers=10**9), "its encoder_layers is 1000000000, not .* from 1 to"),
-    (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which its settings"),
     (lambda f: change(f, "config.json", activation_function="eval"), "its activation_function is eval"),
     (lambda f: change(f, "vocab.json", new=500), "pieces on the source side, but .* trained with"),
-    (lambda f: change(f, "vocab.json", new=True), "vocab.json: not a vocabulary"),
     (lambda f: cut(f / "config.json"), "config.json: not JSON"),
-    (lambda f: (f / "vocab.json").unlink(), "vocab.json: no such file"),
     (lambda f: cut(f / "source.spm"), "source.spm: not a sentencepiece model"),
     (lambda f: cut(f / "model.safetensors"), "model.safetensors: not safetensors; it may be cut short"),
 ]
@@ -117,14 +111,6 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     with pytest.raises(ModelError, match="its tokenizer is OwnTokenizer; with a model of type marian"):
         open_model(marian)
     assert not mark.exists()
-
-
-def test_control_characters_in_settings_are_escaped(tmp_path: Path) -> None:
-    hugging.save_model("bart", tmp_path)
-    change(tmp_path, "config.json", **{"model_type": "\x1b[31m\u202e\nx"})
-    with pytest.raises(ModelError, match=r" \\x1b\[31m\\u202e\\nx") as caught:
-        load(tmp_path)
-    assert str(caught.value).isprintable()
 
 
 def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
@@ -161,21 +147,6 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
         assert links(open_model(tmp_path)) == expected
 
 
-DAMAGED: list[dict[str, Any]] = [
-    {"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}},
-    {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
-    {"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}},
-]
-
-
-@pytest.mark.parametrize("changed", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any]) -> None:
-    hugging.save_model("t5", tmp_path)
-    change(tmp_path, "tokenizer.json", **changed)
-    with pytest.raises(ValueError, match=r"tokenizer.json: not a tokenizer \("):
-        load(tmp_path)
-
-
 def test_dropout_of_training_is_off(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     letters = {letter: n for n, letter in enumerate("abcdefgh")}
@@ -193,12 +164,6 @@ def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> Non
     change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
     recorder = load(tmp_path).forward.recorder
     assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
-
-
-def test_an_unknown_piece_among_bytes(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
-    join = read_vocabulary(tmp_path, "t5").join
-    assert join(["f", "\xc3", "\xbc", "r", " ", UNKNOWN, "\xc3"]) == f"für {UNKNOWN}"
 
 
 def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from align.cli import extract
 from align.core.errors import ModelError
 from align.models.huggingface import families
 from align.models.huggingface import model as loading
-from tests.cli.conftest import Result, failed, run_main
+from tests.cli.conftest import Run, run_main
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change
 
@@ -25,9 +25,8 @@ __all__ = ["run_main"]
 
 TEXT = "das ist ein Satz ||| this is a sentence\nja sagte sie ||| yes she said\n"
 NLLB, M2M100 = "facebook/nllb-200-distilled-600M", "facebook/m2m100_418M"
-MBART50, OPUS, OPUS_EN_PT = (
+MBART50, OPUS_EN_PT = (
     "facebook/mbart-large-50-many-to-many-mmt",
-    "Helsinki-NLP/opus-mt-de-en",
     "Helsinki-NLP/opus-mt-tc-big-en-pt",
 )
 MADLAD, T5 = "google/madlad400-3b-mt", "google-t5/t5-small"
@@ -60,7 +59,7 @@ def encode(folder: Path, source: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("name", [NLLB, M2M100, MBART50])
 def test_one_model_for_both_directions(
-    name: str, hub: Callable[[str], Path], run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    name: str, hub: Callable[[str], Path], run_main: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The languages are swapped, the weights loaded once; links are those of two models loaded by hand."""
     made, folder = find_model(name), hub(name)
@@ -87,9 +86,7 @@ def test_one_model_for_both_directions(
     assert result.out.decode().splitlines() == expected
 
 
-def test_a_folder_whose_files_name_the_forward_direction(
-    copied: Callable[[str], Path], run_main: Callable[..., Result]
-) -> None:
+def test_a_folder_whose_files_name_the_forward_direction(copied: Callable[[str], Path], run_main: Run) -> None:
     """They name it for both: model.toml, or a tokenizer that was saved while translating forward."""
     folder = copied(NLLB)
     change(folder, "tokenizer_config.json", src_lang="deu_Latn", tgt_lang="eng_Latn")
@@ -99,23 +96,6 @@ def test_a_folder_whose_files_name_the_forward_direction(
         assert "huggingface:eng_Latn-deu_Latn@" in result.err
         assert "does it translate" not in result.err
         (folder / "model.toml").write_text('source = "deu_Latn"\ntarget = "eng_Latn"\n')
-
-
-def test_a_reverse_model_with_two_codes_for_the_language(
-    hub: Callable[[str], Path], copied: Callable[[str], Path], run_main: Callable[..., Result]
-) -> None:
-    forward = copied(OPUS)
-    change(forward, "tokenizer_config.json", source_lang="pt", target_lang="en")
-    models = ("-m", forward, "--reverse-model", hub(OPUS_EN_PT))
-    result = run_main(extract.main, "-q", *models, stdin=TEXT)
-    hint = "give extract-align models describe MODEL --target-lang, one of fra, por, pob"
-    failed(result, f"the model has no language pt: {hint}")
-    reverse = copied(OPUS_EN_PT)
-    (reverse / "model.toml").write_text('source = "en"\ntarget = "pob"\n')
-    result = run_main(extract.main, "-m", forward, "--reverse-model", reverse, stdin=TEXT)
-    assert result.code == 0, result.err
-    assert "huggingface:en-pob@" in result.err
-    assert "does it translate" not in result.err
 
 
 def test_a_language_that_the_tokenizer_names_in_another_code(

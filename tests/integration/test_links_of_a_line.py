@@ -20,7 +20,7 @@ from align.models.load import BACKENDS
 from align.models.model_toml import BETWEEN, ModelOptions, read_model_toml
 from align.service.work import work_of
 from tests import hugging, marian, toy
-from tests.cli.conftest import Result
+from tests.cli.conftest import Run
 from tests.cli.conftest import run_main as run_main
 from tests.conftest import example_pairs, shared_pairs
 from tests.corpora import word_by_word
@@ -96,9 +96,7 @@ def test_in_real_text(both: Aligner) -> None:
         assert_same(scores_of(both(file)), together)
 
 
-def test_in_programs(
-    run_main: Callable[..., Result], lines: list[Line], alone: dict[Line, dict[Any, float]], tmp_path: Path
-) -> None:
+def test_in_programs(run_main: Run, lines: list[Line], alone: dict[Line, dict[Any, float]], tmp_path: Path) -> None:
     models = ("-m", "de-en", "--reverse-model", "en-de", "--device", "cpu", "--threads", "1", "-q")
 
     def read(file: Sequence[Line], rows: bytes) -> dict[Line, dict[Any, float]]:
@@ -162,7 +160,7 @@ def save_marian(folder: Path) -> ModelOptions:
 
 @pytest.mark.parametrize("save", [save_fairseq, save_hugging_face, save_marian])
 def test_of_a_model_that_describe_has_described(
-    save: Callable[[Path], ModelOptions], run_main: Callable[..., Result], tmp_path: Path
+    save: Callable[[Path], ModelOptions], run_main: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
     options = save(folder)
@@ -187,7 +185,7 @@ def test_of_a_model_that_describe_has_described(
     assert "choosing layer" not in result.err
 
 
-def test_each_pair_of_languages_has_its_own(run_main: Callable[..., Result], tmp_path: Path) -> None:
+def test_each_pair_of_languages_has_its_own(run_main: Run, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     save_hugging_face(folder)
     text = lines_of(word_by_word(60, seed=3))

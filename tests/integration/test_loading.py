@@ -40,12 +40,9 @@ def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:
     [
         ({}, "de-en-fast"),
         ({"layer": 2}, "de-en"),
-        ({"position": "input"}, "de-en"),
-        ({"score": "weight"}, "de-en"),
         ({"options": ModelOptions(source_lang="en", target_lang="de")}, "en-de-fast"),
         ({"options": ModelOptions(target_lang="de"), "layer": 2}, "en-de"),
         ({"options": ModelOptions(source_lang="deu")}, "de-en-fast"),
-        ({"options": ModelOptions(source_lang="en-GB")}, "en-de-fast"),
     ],
 )
 def test_the_default_model_can_be_read_as_asked(arguments: dict[str, Any], expected: str) -> None:

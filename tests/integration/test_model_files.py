@@ -51,14 +51,10 @@ BPE = {"subwords": "subword-nmt"}
         (ESCAPED, {"tokenizer": "moses"}, "moses-escaped, not moses"),
         (ESCAPED, BPE, "moses-escaped, not none"),
         (HYPHENS, {"tokenizer": "moses", **BPE}, "moses-escaped-hyphens, not moses"),
-        (HYPHENS, {"tokenizer": "moses-escaped"}, "moses-escaped-hyphens, not moses-escaped"),
         (ESCAPED, {"tokenizer": "moses-escaped"}, ""),
         (HYPHENS, {"tokenizer": "moses-escaped-hyphens"}, ""),
         (HYPHENS, {"tokenizer": "none", **BPE}, ""),
-        (HYPHENS, {}, ""),
         ([*PLAIN, "&quot;"], {"tokenizer": "moses"}, ""),
-        (["@-@"], {"tokenizer": "moses"}, ""),
-        ([], {"tokenizer": "moses", **BPE}, ""),
     ],
 )
 def test_tokens_that_the_tokeniser_does_not_make(

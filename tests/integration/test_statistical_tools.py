@@ -148,19 +148,6 @@ def learn(text: list[Pair], folder: Path, beam: str = "-4") -> tuple[list[tuple[
 
 
 @needs_systran
-def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
-    _, path, _ = learn(dictionary(10), tmp_path)
-    good = path.read_bytes()
-    path.write_bytes(b"\3" + good[1:])
-    with pytest.raises(ValueError, match=r"format 3, and this reads format 2: pip install systran-align==3\.5\.0"):
-        Table(path)
-    for bad in (good[:20], good[:-1], good + b"\0\0\0\0", good.replace(b"<eps>", b"<abc>")):
-        path.write_bytes(bad)
-        with pytest.raises(ValueError, match="cannot be read"):
-            Table(path)
-
-
-@needs_systran
 def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     """Symmetrised as the library does it, with the tension that it uses and its floor under probabilities."""
     import systran_align
@@ -247,12 +234,7 @@ def test_the_program_trains_apart(put: Callable[..., None], log: Path) -> None:
     ("code", "message"),
     [
         ("print('0-0')", "fast_align gave 1 lines of links for 2 pairs"),
-        ("print('0-0\\n1-0')", r"line 3: fast_align gave .* beyond the last word \(1 and 1 words\)"),
         ("print('0-0 1-0\\n0-0')", "line 1: fast_align gave impossible links: a target word has two links"),
-        (
-            "sys.exit('a\\nb\\nc\\nd\\ne\\nno memory left')",
-            r"fast_align failed \(exit code 1\):\nb\nc\nd\ne\nno memory",
-        ),
         ("os.kill(os.getpid(), 9)", r"fast_align failed \(signal 9: memory may have run out\)"),
     ],
 )

@@ -220,7 +220,6 @@ def test_a_package_of_argos(bundled: Callable[[str], Path], tmp_path: Path, monk
     [
         (["x/metadata.json", "x/model/other.bin"], "no model/model.bin in it"),
         (["../model/model.bin/x", "/model/model.bin.txt"], "no model/model.bin in it"),
-        (["x/y/model/model.bin"], "no model/model.bin in it"),
         ([], "not a package that can be unpacked"),
     ],
 )
@@ -256,19 +255,6 @@ def test_other_models_are_refused_by_name(bundled: Callable[[str], Path], tmp_pa
         refused(renamed, f"a CTranslate2 model of kind {kind.decode()}, not a Transformer that translates")
     refused(struct.pack("<I", 7) + content[4:], "version 7, not one of 2, 3, 4, 5, 6")
     refused(content[:-100_000], "not a CTranslate2 model, or damaged")
-    at = content.index(b"decoder/alibi\0") + 14
-    refused(content[: at + 6] + b"\1" + content[at + 7 :], "it has decoder/alibi, which is not read")
-    refused(content.replace(b"weight_scale\0", b"weight_scalX\0"), "is quantised in a way that is not read")
-    refused(
-        content.replace(b"encoder/layer_0/ffn/linear_0", b"encoder/layer_0/ffn/linear_9"), "it has no encoder.layers.0"
-    )
-    at = content.index(b"encoder/num_heads\0") + 18
-    heads = struct.pack("<BBIf", 0, 0, 4, float("inf"))
-    refused(content[:at] + heads + content[at + 8 :], "weights and settings do not fit: its encoder has inf heads")
-    at = content.index(b"encoder/layer_0/ffn/linear_0/weight\0") + 36
-    rows, columns = struct.unpack_from("<II", content, at + 1)
-    rest = content[at + 14 + rows * columns :]
-    refused(content[:at] + struct.pack("<BBIb", 0, 1, 1, 1) + rest, "has no scale for each of its rows")
     (folder / "model.bin").write_bytes(content)
     (folder / "target_vocabulary.json").unlink()
     with pytest.raises(ModelError, match="no vocabulary"):

@@ -325,30 +325,6 @@ def test_the_search_is_fairseqs_own_and_plain(make: Callable[..., Any]) -> None:
         assert all(len(h["alignment"]) == 0 for h in alone)
 
 
-def test_words_of_subword_nmt(make: Callable[..., Any], tmp_path: Path) -> None:
-    words = (["ha@@", "us", "das", "ist"], ["ho@@", "use", "the", "is"])
-    written = tmp_path / "links"
-    task, model = make(words=words, align_layer=2, align_subwords="subword_nmt", write_alignment=str(written))
-    sample = sample_of(task, ["das ha@@ us ist", "ha@@ nie"], ["the ho@@ use is", "is ho@@ use the ho@@"])
-    task.valid_step(sample, model, criterion_of(task, "label_smoothed_cross_entropy"))
-    recorder = own_recorder(task, model)
-    source, target = task.source_dictionary.index, task.target_dictionary.index
-    owners = [([0, 1, 1, 2], [0, 1, 1, 2]), ([0, 0], [0, 1, 1, 2, 3])]
-    texts = [("das ha@@ us ist", "the ho@@ use is"), ("ha@@ nie", "is ho@@ use the ho@@")]
-    pairs = [
-        recorder.tell(
-            list(zip(map(source, text[0].split()), words[0], strict=True)),
-            list(zip(map(target, text[1].split()), words[1], strict=True)),
-        )
-        for text, words in zip(texts, owners, strict=True)
-    ]
-    expected = [
-        f"A-{n}\t{links}"
-        for n, links in enumerate(Aligner(Direction(recorder, plain("norm", "input", 2, "all")))(pairs))
-    ]
-    assert sorted(written.read_text().splitlines()) == expected
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -16,6 +16,7 @@ import torch
 from align import Aligner, Alignment, Direction, ModelOptions, Pair, load
 from align.core.scores import collate
 from align.core.text import normalize, split_words
+from align.models.huggingface.languages import LANGUAGES
 from tests import naive_hugging
 from tests.conftest import assert_same_links, plain
 from tests.hub_models import MODELS, HubModel, Ids, find_model, write_model
@@ -169,6 +170,22 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
     assert (tmp_path / "shards" / "model.safetensors.index.json").is_file()
     assert links[0] == links[1] == links[2]
     assert any(links[0])
+
+
+def test_languages_are_those_of_transformers() -> None:
+    """And so NLLB's 256,000 pieces make eng_Latn 256047, as its published models have it."""
+    from transformers.models.mbart import tokenization_mbart
+    from transformers.models.mbart50 import tokenization_mbart50
+    from transformers.models.nllb import tokenization_nllb
+
+    for release, module in (
+        ("mbart", tokenization_mbart),
+        ("mbart-50", tokenization_mbart50),
+        ("nllb", tokenization_nllb),
+    ):
+        own: Any = module
+        assert LANGUAGES[release].split() == list(own.FAIRSEQ_LANGUAGE_CODES)
+    assert 256_000 + 1 + LANGUAGES["nllb"].split().index("eng_Latn") == 256_047
 
 
 def test_the_guide_lists_these_models() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Direction, Pair, PairError, load, translate
+from align import Aligner, Direction, Pair, load, translate
 from align.analysis.models.native import load_fairseq
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Search
@@ -102,15 +102,3 @@ def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
     written = [[alignment.pair.target for alignment in some] for some in found]
     assert written[1:] == [written[0]] * 2
     assert len(set(written[0])) > 15
-
-
-def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
-    lines = ["das haus", "das " * 39, "das " * 40, "und"]
-    found = []
-    with pytest.raises(PairError, match=r'line 3: source has 41 pieces .* takes 40: .*too_long="blank"'):
-        found.extend(translate(aligner_of(trained), lines))
-    assert len(found) == 2
-    blank = list(translate(aligner_of(trained, too_long="blank"), lines))
-    assert [alignment.skipped for alignment in blank] == ["", "", "too long", ""]
-    assert [len(alignment.pair.source) for alignment in blank] == [2, 39, 40, 1]
-    assert blank[2].pair.target == ()
