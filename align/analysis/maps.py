@@ -20,8 +20,7 @@ from align.core.types import Pair, Part
 Numbers = NDArray[np.float32]
 Output = TypeVar("Output")
 
-SPECIAL = -1
-"""Word number of a piece that belongs to no word: `</s>`, [CLS], a language token."""
+SPECIAL = -1  # word number of a piece that belongs to no word: `</s>`, [CLS], a language token
 
 
 class Tokens(NamedTuple):
@@ -148,8 +147,7 @@ def need_encoder(model: Inspected) -> tuple[int, int]:
 # Heads are read in two directions: by what attends, and by what is attended to. A candidate is
 # one of C heads of all layers in one of these: 0 to C-1 in the first direction, C to 2C-1 in the second.
 
-MEASURES = {"weight": "a", "norm": "‖af‖"}
-"""Measures and their symbols in tables."""
+MEASURES = {"weight": "a", "norm": "‖af‖"}  # measures and their symbols in tables
 
 
 def measured(maps: Maps) -> dict[str, Numbers]:

@@ -32,8 +32,7 @@ _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|n
 _LONG = re.compile(r'^(?=(?:msg|")[^\n]* )[^\r\n]{81}', re.MULTILINE)
 """A line that gettext's programs would have wrapped."""
 
-WIDTH = 79
-"""Columns of a wrapped line, as gettext's programs write it."""
+WIDTH = 79  # columns of a wrapped line, as gettext's programs write it
 
 
 class _Text(str):

@@ -22,17 +22,13 @@ from align.transfer.windows import Scores
 COLUMNS = ("bio", "words", "conll")
 """Kinds of files: the first column has the word and the last its label, of a span or of one word; or CoNLL-U."""
 
-ENTITY = "NER"
-"""Key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there."""
-
-MISC = "MISC:"
-"""Prefix of another key there, whose labels are of single words."""
+ENTITY = "NER"  # key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there
+MISC = "MISC:"  # prefix of another key there, whose labels are of single words
 
 _COLUMNS = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
 """Columns of CoNLL-U that have a label of each word; the others have the word, or numbers of words."""
 
-NONE = "_"
-"""A word without a label, where each word has its own."""
+NONE = "_"  # a word without a label, where each word has its own
 
 _COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
 _TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]*(.*)")

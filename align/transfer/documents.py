@@ -18,8 +18,7 @@ from align.transfer.segments import Document, Segment, decode
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-LARGEST = 256 << 20
-"""Limit of a file's bytes; what is kept of it takes several times as much memory."""
+LARGEST = 256 << 20  # limit of a file's bytes; what is kept of it takes several times as much memory
 
 KINDS_BY_ENDING = {
     **dict.fromkeys((".xlf", ".xliff", ".mxliff", ".mqxliff", ".sdlxliff"), "xliff"),

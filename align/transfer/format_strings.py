@@ -42,8 +42,7 @@ _SPACE_FLAG = re.compile(r"%[-+#0']* ")
 _NPLURALS = re.compile(r"nplurals=\s*([0-9]{1,2})(?![0-9])")
 _PLURAL = re.compile(r"(?<!n)plural=([^;\n]*)")
 
-MANY = 5
-"""Count of numbers up to 1000 from which a plural form needs all arguments."""
+MANY = 5  # count of numbers up to 1000 from which a plural form needs all arguments
 
 Arguments = dict[int | str, str]
 """Types of arguments by their position, from 1, or by their name."""

@@ -56,14 +56,12 @@ from align.transfer.windows import Scores, Window
 MAX_TAGS = 2000
 """Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
 
-MAX_LAYERS = 8
-"""Limit of layers; elements that overlap beyond it are placed by their halves."""
+MAX_LAYERS = 8  # limit of layers; elements that overlap beyond it are placed by their halves
 
 TIE_RATIO = 0.5
 """Share of the linked score of a tag from which an equal one could as well be the one that the translation has."""
 
-_LIGHT = " \t\r\n.,;:!?\u2026"
-"""Spaces and punctuation that may change their side of a tag."""
+_LIGHT = " \t\r\n.,;:!?\u2026"  # spaces and punctuation that may change their side of a tag
 
 _SPACE = re.compile(r"\s")
 _X = re.compile(r"""^<[^>]*?\sx\s*=\s*["']([^"'>]*)""")

@@ -58,12 +58,7 @@ class Insertion(NamedTuple):
 
 
 class _Writer:
-    """Lists the tags of a line in the order in which they come in another text.
-
-    Args:
-        placing: where the elements go.
-        apart: whether placeholders have spaces around them.
-    """
+    """Lists the tags of a line in the order in which they come in another text."""
 
     def __init__(self, placing: _Placing, apart: bool) -> None:
         self._markup, self._target, self._words = placing.markup, placing.target, placing.spans
@@ -85,17 +80,14 @@ class _Writer:
             elif entry.element.tokens[0] in self._windows:
                 first, last = entry.element.tokens
                 start, end = self._edges(entry)
-                self._move(min(self._around(start)[0], limit))
+                self._move(min(around(self._unbroken, start)[0], limit))
                 self._insert(first)
-                end = max(self._at, min(self._around(end)[1], limit))
+                end = max(self._at, min(around(self._unbroken, end)[1], limit))
                 waiting.append((last, end))
                 self._enter(entry, end, waiting)
             else:
                 self._write_whole(entry, limit)
         return self._insertions
-
-    def _around(self, offset: int) -> Window:
-        return around(self._unbroken, offset)
 
     def _insert(self, number: int, before: str = "", after: str = "") -> None:
         """Write a tag between spaces."""
@@ -113,31 +105,22 @@ class _Writer:
         element, (low, high) = item.element, item.window
         key = element.tokens[0]
         if key not in self._items:
-            self._items[key] = sorted(self._inside(element), key=self._order)
+            children = []
+            for child in element.children:
+                first = child.tokens[0]
+                place = self._places.get(first, 0)
+                children += [_Item(window, child) for window in self._windows.get(first, [(place, place)])]
+            self._items[key] = sorted(children, key=self._order)
         items = self._items[key]
-        first = bisect_left(items, low, key=lambda child: child.window[0])
-        here = []
-        for child in items[first:]:
-            if child.window[0] > high:
-                break
-            here.append((child, limit))
-        waiting.extend(reversed(here))
+        begin = bisect_left(items, low, key=lambda child: child.window[0])
+        end = bisect_right(items, high, lo=begin, key=lambda child: child.window[0])
+        waiting.extend((child, limit) for child in reversed(items[begin:end]))
 
     def _order(self, item: _Item) -> tuple[int, int, int, tuple[int, int]]:
         low, high = item.window
         start = self._words[low][0] - (low == high) if low < len(self._words) else 0
         start = self._characters.get(item.element.tokens[0], (start, 0))[0]
         return low, start, high, item.element.tokens
-
-    def _inside(self, element: Element) -> list[_Item]:
-        items = []
-        for child in element.children:
-            first = child.tokens[0]
-            if first in self._windows:
-                items += [_Item(window, child) for window in self._windows[first]]
-            else:
-                items.append(_Item((self._places[first], self._places[first]), child))
-        return items
 
     def _edges(self, item: _Item) -> tuple[int, int]:
         """Return the characters that an element encloses: punctuation only if it does so in the line."""
@@ -172,13 +155,21 @@ class _Writer:
         placeholder = is_placeholder(self._markup, element)
         spaces = ["", ""]
         if element.tokens[0] in self._characters:
-            self._move(min(self._around(self._characters[element.tokens[0]][0])[0], limit))
+            offset = self._characters[element.tokens[0]][0]
+            self._move(min(around(self._unbroken, offset)[0], limit))
         else:
             wordless = element.words[0] == element.words[1]
             free = not element.before and not element.behind
             left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
             on_left = bool(k) and ((wordless and not free and not left_alone) or k == len(self._words))
-            self._move(min(self._around(self._next_to_word(k, element, on_left=on_left))[on_left], limit))
+            if not self._words:
+                offset = 0
+            elif on_left:  # after the word on the left
+                cut = trailing(self._word(k - 1), self._is_full_stop(k - 1, element)) if element.behind else 0
+                offset = self._words[k - 1][1] - cut
+            else:  # before the one on the right
+                offset = self._words[k][0] + (leading(self._word(k)) if element.before else 0)
+            self._move(min(around(self._unbroken, offset)[on_left], limit))
             before, after = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
             left, right = (part in ("", " ", "\t") for part in (before, after))
             words, (first, last) = self._markup.words, element.tokens
@@ -206,37 +197,9 @@ class _Writer:
             before = spaces[0] if n == 0 else ""
             self._insert(number, before + space, spaces[1] if n == len(tags) - 1 else "")
 
-    def _next_to_word(self, k: int, element: Element, on_left: bool) -> int:
-        """Return the offset of a tag next to a word: after the one on the left, or before the one on the right."""
-        if not self._words:
-            return 0
-        if on_left:
-            cut = trailing(self._word(k - 1), self._is_full_stop(k - 1, element)) if element.behind else 0
-            return self._words[k - 1][1] - cut
-        return self._words[k][0] + (leading(self._word(k)) if element.before else 0)
 
-
-_PAIRS = (
-    "»«",
-    "«»",
-    "„“",
-    "„”",
-    "“”",
-    "””",
-    "‚‘",
-    "‘’",
-    "`'",
-    "``",
-    "''",
-    '""',
-    "()",
-    "[]",
-    "<>",
-    "{}",
-    "「」",
-    "『』",
-    "《》",
-)
+_QUOTES = "»« «» „“ „” “” ”” ‚‘ ‘’ `' `` '' \"\" () [] <> {} 「」 『』 《》"
+_PAIRS = frozenset(_QUOTES.split(" "))
 _BRACKETS = frozenset("([{\uff08\uff3b\uff5b")
 _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
 """The first of two marks with nothing between them, where a placeholder may have been."""
@@ -244,42 +207,22 @@ _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
 
-_JOINTS = frozenset("-./_:@=+~")
-"""Marks that join names, as in `Makefile.in`."""
-
-SHORT = 3
-"""Length from which content that stands in the target as it is needs no link."""
+_JOINTS = frozenset("-./_:@=+~")  # marks that join names, as in `Makefile.in`
+SHORT = 3  # length from which content that stands in the target as it is needs no link
 
 _BRIDGES = """about after against at before between by for from in into of off on onto over to under with without
 an am auf aus bei beim bis durch für gegen im in ins mit nach ohne seit um unter über vom von vor zu zum zur zwischen
 à au aux avec dans de des du en entre par pour sans sous sur a al con da de del di do em en entre na no para per por su
 aan bij door met naar onder op over te tot uit van voor"""
-BRIDGES = frozenset(_BRIDGES.split())
-"""Prepositions, which a placeholder follows in both languages."""
-
-BRIDGED = 0.2
-"""Score from which two prepositions are translations of each other."""
-
-NEIGHBOUR = 2.0
-"""Weight of the score between the words on the left of a placeholder and of its place."""
-
-PUNCTUATION = 1.0
-"""Bonus of a place between two words for a point if similar punctuation ends on both sides."""
-
-MAX_QUOTED = 250_000
-"""Quoted placeholders times empty quotes of a sentence up to which the latter are filled."""
-
-LONG = 5
-"""Length from which a word next to an element may be a part of a compound."""
-
-MAX_QUOTED_WORDS = 100
-"""Words of an element up to which quotes and brackets in it keep their partners."""
-
-MAX_MISSING = 10
-"""Words by which a window may grow up to the partner of a quote or bracket."""
-
-COMPOUND = 0.25
-"""Score from which a word next to an element is a part of the compound that the element is in."""
+BRIDGES = frozenset(_BRIDGES.split())  # prepositions, which a placeholder follows in both languages
+BRIDGED = 0.2  # score from which two prepositions are translations of each other
+NEIGHBOUR = 2.0  # weight of the score between the words on the left of a placeholder and of its place
+PUNCTUATION = 1.0  # bonus of a place between two words for a point if similar punctuation ends on both sides
+MAX_QUOTED = 250_000  # quoted placeholders times empty quotes of a sentence up to which the latter are filled
+LONG = 5  # length from which a word next to an element may be a part of a compound
+MAX_QUOTED_WORDS = 100  # words of an element up to which quotes and brackets in it keep their partners
+MAX_MISSING = 10  # words by which a window may grow up to the partner of a quote or bracket
+COMPOUND = 0.25  # score from which a word next to an element is a part of the compound that the element is in
 
 _XML_PARTS = re.compile(r"<!\[CDATA\[.*?\]\]>|&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*);", re.DOTALL)
 _HTML_PARTS = re.compile(
@@ -289,15 +232,12 @@ _HTML_PARTS = re.compile(
 )
 """Entities, some of which HTML reads without a semicolon, and what else no tag breaks."""
 
-_UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
-_PART = re.compile(r"[-\u2010\u2011\u2013]\w+")
-"""A further part of a compound; backwards, an earlier one."""
+_PART = re.compile(r"[-\u2010\u2011\u2013]\w+")  # a further part of a compound; backwards, an earlier one
 
 PART = 0.6
 """Factor of the confidence of a tag that covers part of a word, unless that part stands in the target."""
 
-DOUBTFUL = 0.9
-"""Confidence of the least sure tag of a line below which the line is doubtful."""
+DOUBTFUL = 0.9  # confidence of the least sure tag of a line below which the line is doubtful
 
 UNLINKED, NO_ROOM = "no link", "no room"
 MALFORMED, CROSSING = "in a target that is not well-formed", "in a target whose own tags are crossed"
@@ -457,7 +397,13 @@ class _Placing:
             for child, child_windows in zip(spans, windows, strict=True):
                 if child_windows:
                     self.windows[child.tokens[0]] = child_windows
-                    self._note(child, child_windows, self._confidence(child, child_windows))
+                    is_part = child.tokens[0] in self._parts
+                    if child.tokens[0] in self.characters and not is_part:  # stands in the target as it is
+                        confidence = 1.0
+                    else:
+                        factor = PART if INSIDE in child.remarks or is_part else 1.0
+                        confidence = self._scores.confidence(child.words, child_windows) * factor
+                    self._note(child, child_windows, confidence)
                     waiting.append(child)
             self._fill_empty_pairs(parent, regions)
             places = [
@@ -469,14 +415,6 @@ class _Placing:
             for child in parent.children:
                 if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
                     self._place_whole(child, parent, regions, places)
-
-    def _confidence(self, element: Element, windows: Sequence[Window]) -> float:
-        """Return how sure the windows of an element are; certain if its content stands in the target as it is."""
-        if element.tokens[0] in self.characters and element.tokens[0] not in self._parts:
-            return 1.0
-        return self._scores.confidence(element.words, windows) * (
-            PART if INSIDE in element.remarks or element.tokens[0] in self._parts else 1.0
-        )
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
         """Add the position of an element to the report."""
@@ -587,8 +525,11 @@ class _Placing:
         found = [place for place in found if not self._is_enclosed(*place)]
         if len(found) > 1 or len(content) < SHORT or kind == "part":
             gains = self._scores.inside(element.words)
-            linked = [j for j in range(low, high) if gains[j]]
-            found = sorted({place for j in linked for place in self._overlapping(found, j)})
+            linked: set[Window] = set()
+            for start, end in (self.spans[j] for j in range(low, high) if gains[j]):
+                first = bisect_right(found, start, key=lambda place: place[1])
+                linked.update(found[first : bisect_left(found, end, lo=first, key=lambda place: place[0])])
+            found = sorted(linked)
             if len(found) > 1:
                 found = [max(found, key=lambda place: sum(gains[slice(*self._words_at(place))]))]
         if not found:
@@ -609,23 +550,13 @@ class _Placing:
         return []
 
     def _occurrences(self, content: str, text: str) -> dict[str, list[Window]]:
-        """Return the characters of all occurrences of a content in a text; see `occurrences`.
-
-        Args:
-            text: "source", "target", or "lower", which is the target in any case.
-        """
+        """Return the characters of all occurrences of a content in the source, the target, or that in small letters."""
         if (content, text) not in self._places_of:
             sought = content.lower() if text == "lower" else content
             borders = self._source_borders if text == "source" else self._borders
             same = len(sought) == len(content)
             self._places_of[content, text] = occurrences(self._texts[text] if same else "", sought, borders)
         return self._places_of[content, text]
-
-    def _overlapping(self, places: Sequence[Window], k: int) -> Sequence[Window]:
-        """Return those of several places, all of the same length, that overlap a target word."""
-        start, end = self.spans[k]
-        first = bisect_right(places, start, key=lambda place: place[1])
-        return places[first : bisect_left(places, end, lo=first, key=lambda place: place[0])]
 
     def _find_in_equal_word(self, element: Element, regions: Sequence[Window]) -> Window | None:
         """Return the characters of what touches or is inside a single word, if that stands in the target too."""
@@ -690,13 +621,6 @@ class _Placing:
         """Return the words that characters of the target belong to."""
         first = bisect_right(self.spans, place[0], key=lambda span: span[1])
         return first, bisect_left(self.spans, place[1], key=lambda span: span[0])
-
-    def _find_lone_mark(self, regions: Sequence[Window]) -> int | None:
-        """Return the first word that is a lone closing mark, if the source has none: a placeholder is missing there."""
-        if any(is_punctuation(self.markup.plain[slice(*span)]) for span in self.markup.words):
-            return None
-        marks = (k for low, high in regions for k in range(low, high))
-        return next((k for k in marks if self._words[k] and all(map(closes, self._words[k]))), None)
 
     def _fill_empty_pairs(self, parent: Element, regions: Sequence[Window]) -> None:
         """Place points that stood within quotes or brackets into empty ones of the target, across the fewest links."""
@@ -764,8 +688,10 @@ class _Placing:
                 after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
                 if after:
                     return max(after, key=lambda j: row[j]) + 1, 1.0
-            if (alone := self._find_lone_mark(regions)) is not None:
-                return alone, 1.0
+            if not any(is_punctuation(self.markup.plain[slice(*span)]) for span in self.markup.words):
+                for k in (k for region in regions for k in range(*region)):
+                    if self._words[k] and all(map(closes, self._words[k])):
+                        return k, 1.0  # a lone closing mark, where a placeholder is missing
         elif at <= parent.words[0]:
             return regions[0][0], 1.0
         elif at >= parent.words[1]:

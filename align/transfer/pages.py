@@ -24,8 +24,7 @@ from align.transfer.tags import (
     parse_placeholders,
 )
 
-KEEP = ("code", "kbd", "samp", "pre", "var")
-"""Elements whose content is not translated, by default."""
+KEEP = ("code", "kbd", "samp", "pre", "var")  # elements whose content is not translated, by default
 
 _NEVER = frozenset(("math", "script", "style", "svg", "textarea"))
 """Elements whose content is never text to translate."""
@@ -37,11 +36,8 @@ _ICU_QUOTED = re.compile(r"''|'[{}#|](?:[^']|'')*'")
 _ICU_KEPT = re.compile(rf"(#|{_ICU_QUOTED.pattern})")
 """Parts of a text within an ICU message that its translation has too: the number, and quoted text."""
 
-_MOST_NESTED = 20
-"""ICU messages within each other up to which their texts are translated."""
-
-KEPT = "kept"
-"""Name of the tokens that stand for content to keep as it is."""
+_MOST_NESTED = 20  # ICU messages within each other up to which their texts are translated
+KEPT = "kept"  # name of the tokens that stand for content to keep as it is
 
 _ROWS = frozenset(("tbody", "tfoot", "thead", "tr"))
 _ENDED_BY = {
@@ -69,8 +65,7 @@ _KEPT_TEXT = re.compile(
     r"|\{\{[^{}]{1,200}\}\}|\{%[^%]{1,200}%\}|<%[^%]{1,200}%>|⟦[^⟦⟧]{1,80}⟧"  # of templates
     r"|(?P<entity>&[A-Za-z_][\w.-]{0,80};)"
 )
-_AFTER = ".,;:!?)]}'»”’"
-"""Marks that end a sentence or a bracket, not an address."""
+_AFTER = ".,;:!?)]}'»”’"  # marks that end a sentence or a bracket, not an address
 
 
 def attributes(tag: str) -> Iterator[tuple[str, str, int, int]]:

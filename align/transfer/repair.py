@@ -28,8 +28,7 @@ from align.transfer.tags import (
     same_arguments,
 )
 
-DEEPEST = 8
-"""Limit of ICU messages within each other."""
+DEEPEST = 8  # limit of ICU messages within each other
 
 _TOLERATED: dict[str, str] = {
     **{chr(code + 0xFEE0): chr(code).lower() for code in range(ord("!"), ord("~") + 1)},

@@ -18,8 +18,7 @@ from align.transfer.windows import Window
 
 SPANS = "spans"
 
-LISTS = ("labels", "label", "entities", "spans")
-"""Keys of the list of labels in annotation tools."""
+LISTS = ("labels", "label", "entities", "spans")  # keys of the list of labels in annotation tools
 
 EDGES = (("start_offset", "end_offset"), ("start", "end"))
 """Keys of start and end of a label that is an object, in doccano, and in spaCy and Prodigy."""

@@ -20,8 +20,7 @@ from align.transfer.tags import ICU, PLACEHOLDER, Token
 
 T = TypeVar("T")
 
-_COPIED = frozenset((KEPT, PLACEHOLDER, ICU))
-"""Names of tokens that a translation contains as they are."""
+_COPIED = frozenset((KEPT, PLACEHOLDER, ICU))  # names of tokens that a translation contains as they are
 
 _FIRST, _STEP = (417, 634), 11
 """First numbers of two series, the second for sentences in which a number of the first is lost."""

@@ -23,8 +23,7 @@ from align.core.text import find_spans, normalize
 Kind = Literal["text", "open", "close", "point"]
 
 _VOID = "area base br col embed hr img input link meta param source track wbr"
-VOID = frozenset(_VOID.split())
-"""HTML elements that have no content."""
+VOID = frozenset(_VOID.split())  # HTML elements that have no content
 
 _BLOCK = """address article aside blockquote body caption center col colgroup dd details dialog dir div dl dt fieldset
 figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta nav
@@ -32,8 +31,7 @@ noframes ol optgroup option p pre search section summary table tbody td tfoot th
 BLOCK = frozenset(_BLOCK.split())
 """Elements that contain sentences or stand between them, never within one; XML elements of these names count too."""
 
-_UNREAD = ("script", "style")
-"""HTML elements whose content is not text."""
+_UNREAD = ("script", "style")  # HTML elements whose content is not text
 
 LETTER = (
     r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -59,8 +57,7 @@ _PRINTF = re.compile(
 _IN_TAG = re.compile(rf"(?<![0-9%])(?!%[0-9A-Fa-f]{{2}}(?![$])){_PRINTF.pattern}")
 """The same in a tag or an address, where `%c3` is a character."""
 
-_NEXT = re.compile(r"\{(?::[^{}]*)?\}")
-"""A placeholder of Python's and Rust's formats for the next argument."""
+_NEXT = re.compile(r"\{(?::[^{}]*)?\}")  # a placeholder of Python's and Rust's formats for the next argument
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
 """Addresses, in which a percent sign begins an encoded character."""
@@ -325,8 +322,7 @@ def count_lookalikes(tokens: Iterable[Token]) -> int:
 
 
 PLACEHOLDERS = "placeholders"
-ESCAPED = ("xml", "html")
-"""Kinds of tags, whose text has entities."""
+ESCAPED = ("xml", "html")  # kinds of tags, whose text has entities
 
 KINDS = (*ESCAPED, PLACEHOLDERS, *(f"{kind},{PLACEHOLDERS}" for kind in ESCAPED))
 """Tags, placeholders, or both."""
@@ -427,8 +423,7 @@ _ADDRESSES = frozenset(("href", "url", "xlink:href"))
 """Attributes that translators change: texts and languages, and addresses of links."""
 
 _NUMBERED = re.compile(r"%[0-9]{1,3}\$")
-_SAME_NAMES = {"strong": "b", "em": "i"}
-"""Elements that look like others."""
+_SAME_NAMES = {"strong": "b", "em": "i"}  # elements that look like others
 
 
 def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
@@ -590,8 +585,7 @@ _SPACES = re.compile(
 )
 """Line ends and spaces of HTML, as characters and as entities."""
 
-_BREAKS = BLOCK | {"br"}
-"""Elements that end a word even without a space."""
+_BREAKS = BLOCK | {"br"}  # elements that end a word even without a space
 
 MAX_CELLS = 10_000_000
 """Tags of a sentence, times words of both sides and characters of the longest, up to which tags are placed, which takes

@@ -8,20 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-OUTSIDE = 1.0
-"""Weight of the scores of words outside the span against the window; see research/choices.md."""
-
-WEAK = 0.1
-"""Score of a word with a span that counts as none: a window does not grow by a word for less."""
+OUTSIDE = 1.0  # weight of the scores of words outside the span against the window; see research/choices.md
+WEAK = 0.1  # score of a word with a span that counts as none: a window does not grow by a word for less
 
 Window = tuple[int, int]
 """Range of words in a sentence: the first word, and the one after the last."""
 
-_NEVER = 1e9
-"""Cost of a word that a window contains only if it must."""
-
-FREE = -1
-"""Span number of a target word that is in no window."""
+_NEVER = 1e9  # cost of a word that a window contains only if it must
+FREE = -1  # span number of a target word that is in no window
 
 
 class Scores:

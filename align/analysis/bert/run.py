@@ -29,23 +29,15 @@ from align.io.output import replace_file
 JOINED, SINGLE = 0.03, 0.5
 """Shares of examples: consecutive lines, and single lines. The rest are pairs of segments."""
 
-MAX_JOINED = 20
-"""Number of consecutive lines in an example, which is then cut to a random length."""
-
-IGNORED = -100
-"""Label of positions and pairs without a prediction."""
-
-READ_AHEAD = 8000
-"""Number of lines that are sorted by length together."""
+MAX_JOINED = 20  # number of consecutive lines in an example, which is then cut to a random length
+IGNORED = -100  # label of positions and pairs without a prediction
+READ_AHEAD = 8000  # number of lines that are sorted by length together
 
 RATE, DECAY, MOMENTS, CLIP = 1e-3, 0.01, (0.9, 0.98), 1.0
 """The peak learning rate, weight decay, Adam's betas, and the norm at which gradients are clipped."""
 
-WARM_UP = 0.06
-"""Share of the updates in which the learning rate rises; after it the rate falls linearly to 0."""
-
-VALIDATION_SEED = 1
-"""Seed for hiding pieces of the validation text, the same in every run."""
+WARM_UP = 0.06  # share of the updates in which the learning rate rises; after it the rate falls linearly to 0
+VALIDATION_SEED = 1  # seed for hiding pieces of the validation text, the same in every run
 
 Random = np.random.Generator
 

@@ -30,8 +30,7 @@ EXAMPLES = """examples:
   extract-align analyse mixing --help   what a command takes
 """
 
-TRAINING = "train-bert"
-"""The command that makes a model."""
+TRAINING = "train-bert"  # the command that makes a model
 
 
 def help_of(name: str) -> tuple[str, str]:

@@ -57,8 +57,7 @@ DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published
 OTHER_SEEDS = "of taggers to compare with"
 MOVE = "what is to move: attention by weight, or by norm"
 
-REPORT_EVERY = 30.0
-"""Seconds between two lines about progress."""
+REPORT_EVERY = 30.0  # seconds between two lines about progress
 
 
 # Attention to a text.

@@ -21,8 +21,7 @@ Doubles = NDArray[np.float64]
 Phrase = tuple[str, ...]
 
 TRAIN, DEV, TEST = "train", "dev", "test"
-SPLITS = (TRAIN, DEV, TEST)
-"""Parts of the data: for training, for choosing, and for testing."""
+SPLITS = (TRAIN, DEV, TEST)  # parts of the data: for training, for choosing, and for testing
 
 KEYS = ("split", "sentences", "keyphrases")
 EXPECTED = '"split" (train, dev or test), "sentences" (lists of words) and "keyphrases" (texts)'

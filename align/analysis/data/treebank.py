@@ -16,8 +16,7 @@ from align.core.errors import DataError, LineError, shorten
 from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
-ROOT = -1
-"""The head of a word without a head."""
+ROOT = -1  # the head of a word without a head
 
 
 class Tree(NamedTuple):
