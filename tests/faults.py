@@ -182,8 +182,8 @@ empty-translations  models/engine/search.py  tests/parity/test_translate_hugging
 + elif step < 0:
 === transfer of tags
 siblings-reversed  transfer/markup.py  tests/unit/test_markup.py
-- waiting.extend(reversed(here))
-+ waiting.extend(here)
+- waiting.extend((child, limit) for child in reversed(items[begin:end]))
++ waiting.extend((child, limit) for child in items[begin:end])
 text-not-escaped  transfer/standins.py  tests/unit/test_pages.py
 - text = escape(" ".join(words), quote=False) if
 + text = " ".join(words) if

@@ -69,11 +69,6 @@ _I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
 _UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 
 
-def _flatten(text: str) -> str:
-    """Replace line ends and other spaces, each by one space."""
-    return _SPACE.sub(" ", text)
-
-
 def _text_of(tokens: Sequence[Token]) -> str:
     return "".join(token.text for token in tokens if token.kind == "text")
 
@@ -158,17 +153,12 @@ def _linked(of_target: Mapping[int, Sequence[tuple[int, float]]], theirs: list[r
 
 @dataclass(slots=True)
 class _Item:
-    """A token of the translation while it is put together.
-
-    Attributes:
-        number: number of the source token; a negative one if the source does not have it.
-        rank: position among the tokens that are new; -1 of others.
-    """
+    """A token of the translation while it is put together."""
 
     kind: str
     text: str
-    number: int
-    rank: int = -1
+    number: int  # number of the source token; a negative one if the source does not have it
+    rank: int = -1  # position among the tokens that are new
 
 
 class Inline:
@@ -282,10 +272,7 @@ class Inline:
     def _match(self, chosen: Mapping[int, int]) -> dict[int, int]:
         """Return the number of the source token for each token of the translation that the source has too.
 
-        Of equal tokens the first ones match.
-
-        Args:
-            chosen: other source tokens, by the numbers of the translation's.
+        Of equal tokens the first ones match, or those `chosen`, by the numbers of the translation's.
         """
         numbers: dict[str, list[int]] = defaultdict(list)
         ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
@@ -313,10 +300,8 @@ class Inline:
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
         """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
 
-        A text in them that is the same on both sides, such as a command, counts more than any links.
-
-        Returns:
-            Identities of tokens of which others could be the missing ones as well.
+        A text in them that is the same on both sides, such as a command, counts more than any links. Return the
+        identities of tokens of which others could be the missing ones as well.
         """
         matched = {self.tokens[n].identity for n in self._matches.values()}
         if not any(self.tokens[n].identity in matched for n in self._new):
@@ -355,9 +340,9 @@ class Inline:
 
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap."""
-        pairs = {n: m for n, m in self._partners.items() if n in self._new and m in self._new}
-        elements = [(n, m) for n, m in pairs.items() if not _is_code(self.tokens[n])]
-        codes = sorted((n, m) for n, m in pairs.items() if _is_code(self.tokens[n]))
+        new = [(n, m) for n, m in self._partners.items() if n in self._new and m in self._new]
+        elements = [pair for pair in new if not _is_code(self.tokens[pair[0]])]
+        codes = sorted(pair for pair in new if _is_code(self.tokens[pair[0]]))
         numbers = self._new
         for count in range(1, MAX_LAYERS + 1):
             accepted, rest = elements, []
@@ -367,25 +352,22 @@ class Inline:
                 else:
                     accepted = [*accepted, pair]
             later = {n for pair in rest for n in pair}
-            yield self._layer(numbers - later, dict(accepted))
+            pairs = dict(accepted)
+            starts = {m: n for n, m in accepted}
+            layer = []  # all tokens of the source; those that are not of this layer are empty texts
+            for n, token in enumerate(self._written):
+                if token.kind == "text":
+                    token = token._replace(text=self._flatten(token.text))
+                elif n not in numbers - later:
+                    token = Token("text", "", BREAK if is_break(token) else "")
+                elif _is_code(token):
+                    kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
+                    token = token._replace(kind=kind, name=f"#{starts.get(n, n)}")
+                layer.append(token)
+            yield layer
             if not rest:
                 return
             elements, codes, numbers = [], rest, later
-
-    def _layer(self, numbers: set[int], pairs: Mapping[int, int]) -> list[Token]:
-        """Return the tokens of the source; those that are not of a layer are empty texts."""
-        starts = {m: n for n, m in pairs.items()}
-        tokens = []
-        for n, token in enumerate(self._written):
-            if token.kind == "text":
-                token = token._replace(text=self._flatten(token.text))
-            elif n not in numbers:
-                token = Token("text", "", BREAK if is_break(token) else "")
-            elif _is_code(token):
-                kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
-                token = token._replace(kind=kind, name=f"#{starts.get(n, n)}")
-            tokens.append(token)
-        return tokens
 
     def place(
         self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], *, split: bool = False
@@ -495,7 +477,7 @@ class Inline:
     def _parse_result(self, text: str) -> list[Token]:
         try:
             return self.syntax.parse(text)
-        except ValueError:
+        except ValueError:  # as the translation is not well-formed
             return [Token("text", text)]
 
 
@@ -547,14 +529,11 @@ class _Merging:
         self.items, self._tokens, self._partners = items, tokens, partners
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
-        self._around = self._find_ancestors()
         self.moved: dict[int, float] = {}
-
-    def _find_ancestors(self) -> list[tuple[int, ...]]:
-        """Return for each source token the elements that it is in, the innermost last."""
+        # for each source token the elements that it is in, the innermost last
         stack: list[int] = []
         ends = set(self._elements.values())
-        around = []
+        self._around = around = list[tuple[int, ...]]()
         for n in range(len(self._tokens)):
             if n in ends:
                 stack.pop()
@@ -564,7 +543,6 @@ class _Merging:
         for n, m in self._partners.items():
             if n not in self._elements:  # a pair of codes may begin in one element and end in another
                 around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
-        return around
 
     def add(self, insertions: Sequence[Insertion], plain: str) -> None:
         """Insert the tags of a layer into the translation, whose text is given without line ends."""
@@ -585,7 +563,9 @@ class _Merging:
             if self._starts.get(n) in self._elements:
                 continue
             if n not in self._elements:
-                start = self._place_point(n, at, base + k)
+                region = self._stretch(n, base + k, (at, at), ())
+                slots, levels = self._slots(at, base + k, region), self._levels(region)
+                start = max((k for k in slots if not levels[k]), default=slots[-1])  # outside of elements
                 points[n] = self._offset(start)
                 low, high = sorted((points[n], at))
                 if plain[low:high].strip(_LIGHT):
@@ -607,9 +587,13 @@ class _Merging:
                 linked.strip(_LIGHT) != covered.strip(_LIGHT)
             ):
                 self.moved[n] = PART
+        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
         for n in {self.first_half(n) for n in points} & self._partners.keys():
-            if self._is_emptied(n, self._partners[n]):
-                self.moved[n] = 0.0
+            m = self._partners[n]
+            if n in places and m in places and _text_of(self._tokens[n:m]).strip():
+                content = self.items[places[n] : places[m]]
+                if not "".join(item.text for item in content if item.kind == "text").strip():
+                    self.moved[n] = 0.0  # the pair of codes encloses text in the source, and none in the translation
 
     def _add_to_text(self, insertions: Sequence[Insertion]) -> None:
         """Insert the tags of a layer into a translation without tags."""
@@ -621,13 +605,6 @@ class _Merging:
             self.items.append(_Item(kind, tag, n, rank))
             at = offset
         self.items += [_Item("text", text[at:], -1)] if text[at:] else []
-
-    def _is_emptied(self, n: int, m: int) -> bool:
-        """Check whether a pair of codes encloses text in the source, and none in the translation."""
-        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
-        if n not in places or m not in places or not _text_of(self._tokens[n:m]).strip():
-            return False
-        return not "".join(item.text for item in self.items[places[n] : places[m]] if item.kind == "text").strip()
 
     def first_half(self, n: int) -> int:
         """Return the number of the opening tag of an element or a pair of codes; a point's own number."""
@@ -655,8 +632,7 @@ class _Merging:
     def crossed(self, own: Mapping[int, int]) -> set[int]:
         """Return the numbers of pairs that cross another one or are in it, where they are not in the source.
 
-        Args:
-            own: pairs of the translation, by the numbers that they have if the source does not have them.
+        `own` are the pairs of the translation, by the numbers that they have if the source does not have them.
         """
         places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
         pairs = [
@@ -745,9 +721,7 @@ class _Merging:
     def _stretch(self, n: int, rank: int, bounds: Window, own: Sequence[int]) -> Window:
         """Return the part of an element's content that is between the elements next to a tag in the source.
 
-        Args:
-            bounds: characters of the text that the part is to have as many of as possible.
-            own: items that are to be in the part.
+        It has as many of the characters in `bounds` as possible, and the items of `own`.
         """
         low, high = self._region(n, rank)
         stretches, depth, begin = [], 0, low
@@ -782,12 +756,6 @@ class _Merging:
         """Return how many elements of a region each of its slots is in."""
         steps = ({"open": 1, "close": -1}.get(item.kind, 0) for item in self.items[slice(*region)])
         return dict(enumerate(accumulate(steps, initial=0), region[0]))
-
-    def _place_point(self, n: int, offset: int, rank: int) -> int:
-        """Return where a tag without content goes: outside of the elements of its region, if it can."""
-        region = self._stretch(n, rank, (offset, offset), ())
-        slots, levels = self._slots(offset, rank, region), self._levels(region)
-        return max((k for k in slots if not levels[k]), default=slots[-1])
 
     def _place_element(self, n: int, bounds: Window, ranks: Window, letters: Sequence[int]) -> Window:
         """Return where both tags of an element go.
