@@ -95,7 +95,11 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
             has_number = bool(entry.msgid_plural) and not for_one
             source, target, line_ends = _split_line_ends(entry.msgid_plural if has_number else entry.msgid, target)
             if len(strings) > 1 and not has_number and target and not _NUMBER.search(target):
-                source = _without_number(source, target)
+                # a singular without the number that its translation lacks; others keep their positions
+                number = _NUMBER.search(source)
+                is_before = number and number[0][0] == "%" and has_positional(source[number.end() :])
+                model = "%1$d" if is_before and not has_positional(target) else target
+                source = _NUMBER.sub("", numbered_as(source, model))
             kind = tags or ("html,placeholders" if _ELEMENT.search(source) else "placeholders")
             place = lines[unit], (unit, 0), match.span("string")
             segments.append(Segment(source, target, *place, (f"{key} ", ""), kind, ("", language), line_ends))
@@ -120,25 +124,13 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
 
 
 def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
-    """Split off the line ends that a source and its translation both begin with, and those that both end with.
-
-    Returns:
-        The source, the translation and the line ends; without a translation, those of the source.
-    """
+    """Split off the line ends that both a source and its translation, if any, begin and end with."""
     texts = [source] if target is None else [source, target]
     end = min(len(text) - len(text.rstrip("\n")) for text in texts)
     texts = [text[: len(text) - end] for text in texts]
     start = min(len(text) - len(text.lstrip("\n")) for text in texts)
     texts = [text[start:] for text in texts]
     return texts[0], None if target is None else texts[1], ("\n" * start, "\n" * end)
-
-
-def _without_number(source: str, target: str) -> str:
-    """Return a singular source without the number that its translation lacks; other arguments keep their positions."""
-    number = _NUMBER.search(source)
-    is_before = number is not None and number[0][0] == "%" and has_positional(source[number.end() :])
-    model = "%1$d" if is_before and not has_positional(target) else target
-    return _NUMBER.sub("", numbered_as(source, model))
 
 
 def _wrap(text: str, used: int, is_wrapped: bool) -> list[str]:

@@ -272,7 +272,7 @@ class Inline:
     def _match(self, chosen: Mapping[int, int]) -> dict[int, int]:
         """Return the number of the source token for each token of the translation that the source has too.
 
-        Of equal tokens the first ones match, or those `chosen`, by the numbers of the translation's.
+        Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
         """
         numbers: dict[str, list[int]] = defaultdict(list)
         ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
@@ -593,7 +593,7 @@ class _Merging:
             if n in places and m in places and _text_of(self._tokens[n:m]).strip():
                 content = self.items[places[n] : places[m]]
                 if not "".join(item.text for item in content if item.kind == "text").strip():
-                    self.moved[n] = 0.0  # the pair of codes encloses text in the source, and none in the translation
+                    self.moved[n] = 0.0  # a pair of codes that encloses text in the source only
 
     def _add_to_text(self, insertions: Sequence[Insertion]) -> None:
         """Insert the tags of a layer into a translation without tags."""

@@ -209,7 +209,17 @@ class Page:
         done: list[str] = []
         for segment, text, inside in zip(self.segments, texts, self._inside, strict=True):
             if inside:
-                text = _fill_tokens(text, [(old, _join(parts, done)) for old, parts in inside])
+                # of equal tokens the first gets the first replacement, and so on, others the last
+                waiting: dict[str, list[str]] = {}
+                for old, parts in reversed(inside):
+                    waiting.setdefault(old, []).append(_join(parts, done))
+                pattern = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
+                pieces, at = list[str](), 0
+                for match in re.finditer(pattern, text):
+                    news = waiting[match[0]]
+                    pieces += text[at : match.start()], news.pop() if len(news) > 1 else news[0]
+                    at = match.end()
+                text = "".join(pieces) + text[at:]
             if segment.kind == "unquoted" and not _UNQUOTED.fullmatch(text):
                 text = f'"{text}"'
             done.append(text)
@@ -300,19 +310,6 @@ def _start_tag(token: Token) -> str:
     if tag is None or _is_kept(Token("open", tag[0]), frozenset()):
         return ""
     return tag[0] if tag.end() == len(token.text) or tag[0][1:9].lower() == token.name == "textarea" else ""
-
-
-def _fill_tokens(text: str, replacements: Sequence[tuple[str, str]]) -> str:
-    """Replace tokens of a text: of equal ones the first by the first replacement, and so on, others by the last."""
-    waiting: dict[str, list[str]] = {}
-    for old, new in reversed(replacements):
-        waiting.setdefault(old, []).append(new)
-
-    def replace(match: re.Match[str]) -> str:
-        news = waiting[match[0]]
-        return news.pop() if len(news) > 1 else news[0]
-
-    return re.sub("|".join(map(re.escape, sorted(waiting, key=len, reverse=True))), replace, text)
 
 
 def _join(parts: Iterable[Part], texts: Sequence[str]) -> str:

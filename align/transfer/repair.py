@@ -88,8 +88,7 @@ class _Part(NamedTuple):
     token: Token
 
 
-_Edit = tuple[int, int, str]
-"""Start and end of characters of the target, and the text that takes their place."""
+_Edit = tuple[int, int, str]  # start and end of characters of the target, and the text that takes their place
 
 
 def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
@@ -107,7 +106,16 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     syntax = Syntax.of(tags)
     tokens = _collapse(syntax.parse(source))
     points = {_form(token) for token in tokens if token.kind == "point"}
-    parts, well_formed = _read_target(target, syntax, points)
+    well_formed = True
+    try:
+        read = syntax.parse(target)
+    except ValueError:
+        if syntax.tags != "xml":
+            raise
+        read, well_formed = syntax.parse(target, _parse_loosely), False
+    read = _collapse(read, points)
+    ends = accumulate(len(token.text) for token in read)
+    parts = [_Part(end - len(token.text), end, token) for token, end in zip(read, ends, strict=True)]
     tokens, theirs = same_arguments(tokens, [part.token for part in parts])
     parts = [part._replace(token=token) for part, token in zip(parts, theirs, strict=True)]
     for side in (tokens, [part.token for part in parts]):
@@ -118,7 +126,9 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     if damaged := _find_damaged(tokens, parts, matches, target):
         parts = _merge(parts, damaged, target)
         matches = _match(tokens, [part.token for part in parts])
-    extra = _Extra(tokens, syntax)
+    source_text = "".join(token.text for token in tokens if token.kind == "text")
+    plain, numbers = unescape(source_text), frozenset(_NUMBER.findall(source_text))
+    kinds = {_kind(token.text) for token in tokens if token.name == PLACEHOLDER}
     edits: list[_Edit] = []
     left: list[str] = []
     removed: list[int] = []
@@ -128,7 +138,14 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
             edits += () if well_formed else _escape_marks(text, start)
             continue
         if n not in matches:
-            new = extra.replace(token)
+            if token.name != PLACEHOLDER:  # removed, unless it is text of the source
+                new = escape(token.text, quote=False) if token.text in plain else ""
+            elif syntax.pattern and syntax.pattern.fullmatch(token.text):
+                new = ""
+            else:  # of a syntax that the source does not use, it may be text, such as `%80` in Turkish
+                percentage = _PERCENTAGE.match(token.text)
+                is_text = percentage and percentage[1] in numbers
+                new = token.text if is_text or _kind(token.text) not in kinds else ""
             left += [text] if new == text else []
             removed += [] if new else [n]
         else:
@@ -145,7 +162,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     ):
         raise ValueError(_INCOMPLETE_TAG)
     there = _match(tokens, result)
-    same = [Counter(tokens[n].identity for n in numbers.values()) for numbers in (matches, there)]
+    same = [Counter(tokens[n].identity for n in side.values()) for side in (matches, there)]
     if same[0] != same[1] or sum(token.kind != "text" for token in result) != len(there) + len(left):
         raise ValueError(_UNCERTAIN)
     return repaired
@@ -248,20 +265,6 @@ def _units(tokens: Sequence[Token]) -> Iterator[tuple[int, ...]]:
     for n, token in enumerate(tokens):
         if token.kind != "text" and n not in ends:
             yield (n, pairs[n]) if n in pairs else (n,)
-
-
-def _read_target(target: str, syntax: Syntax, points: Collection[str]) -> tuple[list[_Part], bool]:
-    """Return the tokens of a translation, and whether it is well-formed."""
-    well_formed = True
-    try:
-        tokens = syntax.parse(target)
-    except ValueError:
-        if syntax.tags != "xml":
-            raise
-        tokens, well_formed = syntax.parse(target, _parse_loosely), False
-    tokens = _collapse(tokens, points)
-    ends = accumulate(len(token.text) for token in tokens)
-    return [_Part(end - len(token.text), end, token) for token, end in zip(tokens, ends, strict=True)], well_formed
 
 
 def _parse_loosely(text: str) -> list[Token]:
@@ -384,12 +387,7 @@ def _find_damaged(tokens: Sequence[Token], parts: Sequence[_Part], matches: dict
 
 
 def _is_apart(target: str, start: int, end: int, text: str, preceding: str) -> bool:
-    """Check that a damaged tag is not a part of a word, a percentage, or a mark before a word.
-
-    Args:
-        text: the tag as it is in the source.
-        preceding: what precedes it there.
-    """
+    """Check that a damaged tag, `text` after `preceding` in the source, is no part of a word."""
     inside = target[start:end]
     before = target[max(0, start - 9) : start]
     if inside == text or (text[0].isalnum() and _is_of_word(before[-1:])):
@@ -454,31 +452,6 @@ def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
         if match:
             yield start + end, start + match.end(), escape(match[0], quote=False)
             at = match.end()
-
-
-class _Extra:
-    """Finds the replacement of tags and placeholders that the source does not have."""
-
-    def __init__(self, tokens: Sequence[Token], syntax: Syntax) -> None:
-        self._text = "".join(token.text for token in tokens if token.kind == "text")
-        self._numbers = frozenset(_NUMBER.findall(self._text))
-        self._plain = unescape(self._text)
-        self._kinds = frozenset(_kind(token.text) for token in tokens if token.name == PLACEHOLDER)
-        self._pattern = syntax.pattern
-
-    def replace(self, token: Token) -> str:
-        """Return nothing for what is to be removed, a tag with entities if it is text of the source, or the token.
-
-        A placeholder of a syntax that the source does not use may be text, such as `%80` in Turkish.
-        """
-        text = token.text
-        if token.name == PLACEHOLDER:
-            if self._pattern and self._pattern.fullmatch(text):
-                return ""
-            percentage = _PERCENTAGE.match(text)
-            is_text = percentage and percentage[1] in self._numbers
-            return text if is_text or _kind(text) not in self._kinds else ""
-        return escape(text, quote=False) if text in self._plain else ""
 
 
 def _kind(placeholder: str) -> str:

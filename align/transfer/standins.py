@@ -25,17 +25,10 @@ _COPIED = frozenset((KEPT, PLACEHOLDER, ICU))  # names of tokens that a translat
 _FIRST, _STEP = (417, 634), 11
 """First numbers of two series, the second for sentences in which a number of the first is lost."""
 
-
 _MARKS = 0xF0000
 """First of the characters for private use that stand for tokens to copy, until numbers take their places."""
 
 _MARK = re.compile(r"([0-9]?)([\U000f0000-\U000ffffd]+)(?=([0-9]?))")
-
-
-def _numbers(text: str, first: int) -> list[str]:
-    """Return numbers of three digits that a text does not contain."""
-    numbers = (str(100 + (first - 100 + n * _STEP) % 900) for n in range(80))
-    return [number for number in numbers if number not in text]
 
 
 _Variant = tuple[tuple[str, ...], Mapping[str, Sequence[int]]]
@@ -58,7 +51,9 @@ class Passage:
         if segment.kind == "icu":
             tokens = [token._replace(text=token.text.replace("''", "'")) for token in tokens]
         words = Inline(tokens, [], segment.syntax).source_words
-        series = [_numbers(segment.text, first) for first in _FIRST]
+        # numbers of three digits that the text does not contain
+        candidates = ([str(100 + (first - 100 + n * _STEP) % 900) for n in range(80)] for first in _FIRST)
+        series = [[number for number in numbers if number not in segment.text] for numbers in candidates]
         self._variants: list[list[_Variant]] = []
         for start, end in split_sentences(words, language):
             marks = [marks for word in words[start:end] for _, marks, _ in _MARK.findall(word)]
@@ -95,7 +90,10 @@ class Passage:
         syntax = self._segment.syntax
         text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
         if self._segment.kind == "icu":
-            text = _quote_icu(text, always="''" in self._segment.text)
+            # apostrophes are doubled: all, or only those that would begin a quoted text
+            apostrophe = "'" if "''" in self._segment.text else r"'(?=[{}#|\d])"
+            text = re.sub(apostrophe, "''", text)
+            text = re.sub(r"[{}#]+", r"'\g<0>'", text)
         copied_tokens = {n: "" for numbers in copied.values() for n in numbers}
         tokens = self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()})
         inline = Inline(tokens, [Token("text", text)], syntax)
@@ -113,16 +111,6 @@ class Passage:
         if self._segment.kind in ("quoted", "unquoted"):
             text = text.replace('"', "&quot;").replace("'", "&#39;")
         return text, sorted(report, key=lambda placement: placement.source)
-
-
-def _quote_icu(text: str, *, always: bool) -> str:
-    """Return a text as it is written within an ICU message.
-
-    Args:
-        always: whether all apostrophes are doubled, not only those that would begin a quoted text.
-    """
-    text = text.replace("'", "''") if always else re.sub(r"'(?=[{}#|\d])", "''", text)
-    return re.sub(r"[{}#]+", r"'\g<0>'", text)
 
 
 def _without_repeats(words: Sequence[str], numbers: Collection[str]) -> list[str]:

@@ -221,17 +221,17 @@ class _Html(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add("point" if self.cdata_elem in _UNREAD else "text")
 
-    def _add_text(self, name: str) -> None:
+    def handle_entityref(self, name: str) -> None:
         self._add("text")
 
-    def _add_point(self, data: str) -> None:
+    def handle_comment(self, data: str) -> None:
         self._add("point")
-
-    handle_entityref = handle_charref = _add_text
-    handle_comment = handle_pi = unknown_decl = _add_point
 
     def handle_decl(self, decl: str) -> None:
         self._add("point")
+
+    handle_charref = handle_entityref
+    handle_pi = unknown_decl = handle_comment
 
     def parse_html_declaration(self, i: int) -> int:
         if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
@@ -253,7 +253,13 @@ def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     Of a message within another one's text, only the outer one is yielded.
     """
     head = _ICU_HEAD.search(text)
-    ends = _match_braces(text, head.start()) if head else {}
+    opened: list[int] = []
+    ends: dict[int, int] = {}  # offset of each closing brace by that of its opening one, without quoted ones
+    for mark in _ICU_MARK.finditer(text, head.start()) if head else ():
+        if mark[0] == "{":
+            opened.append(mark.start())
+        elif mark[0] == "}" and opened:
+            ends[opened.pop()] = mark.start()
     while head:
         at, arms = head.end(), list[tuple[int, int]]()
         while (key := _ICU_KEY.match(text, at)) and key.end() - 1 in ends:
@@ -265,18 +271,6 @@ def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
         else:
             at = head.end()
         head = _ICU_HEAD.search(text, at)
-
-
-def _match_braces(text: str, start: int) -> dict[int, int]:
-    """Return the offset of each closing brace by that of its opening one, without those that ICU's quotes enclose."""
-    opened: list[int] = []
-    ends: dict[int, int] = {}
-    for mark in _ICU_MARK.finditer(text, start):
-        if mark[0] == "{":
-            opened.append(mark.start())
-        elif mark[0] == "}" and opened:
-            ends[opened.pop()] = mark.start()
-    return ends
 
 
 def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str] | None = None) -> list[Token]:
@@ -516,23 +510,14 @@ def has_positional(text: str) -> bool:
 
 
 class _Argument(NamedTuple):
-    """A placeholder of printf.
+    """A placeholder of printf."""
 
-    Attributes:
-        token: number of its token, a placeholder or a tag that contains it.
-        at: its offset in the token.
-        number: number of its argument, from 1.
-        type: letter of its conversion, such as "d", also for "i".
-        numbered: whether the number is written.
-        alone: whether it is all of the token.
-    """
-
-    token: int
-    at: int
-    number: int
-    type: str
-    numbered: bool
-    alone: bool
+    token: int  # number of its token, a placeholder or a tag that contains it
+    at: int  # its offset in the token
+    number: int  # number of its argument, from 1
+    type: str  # letter of its conversion, such as "d", also for "i"
+    numbered: bool  # whether the number is written
+    alone: bool  # whether it is all of the token
 
 
 def _placeholders_in(token: Token) -> Iterator[tuple[int, str]]:

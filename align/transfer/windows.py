@@ -6,7 +6,6 @@ Both use the scores that link words of the two sides: 1 for each of a set of lin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 OUTSIDE = 1.0  # weight of the scores of words outside the span against the window; see research/choices.md
 WEAK = 0.1  # score of a word with a span that counts as none: a window does not grow by a word for less
@@ -86,11 +85,7 @@ class Scores:
         return min(1.0, 2 * between / either) if either else 0.0
 
 
-class Best(NamedTuple):
-    """The best window and its gain."""
-
-    gain: float
-    window: Window
+Best = tuple[float, Window]  # the gain of a window, and the window
 
 
 def best_window(
@@ -115,8 +110,8 @@ def best_window(
                 low = None
         if ends is not None and k not in ends:
             continue
-        if low and (best is None or total - low[0] > best.gain + 1e-12):
-            best = Best(total - low[0], (low[1], k))
+        if low and (best is None or total - low[0] > best[0] + 1e-12):
+            best = total - low[0], (low[1], k)
         if low is None or total <= low[0]:
             low = (total, k)
     return best
@@ -154,18 +149,18 @@ def place_apart(
         if windows[n] is None and any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span, outside)
             window = best_window(gains[n], region, (), bounds[n])
-            if window and window.gain <= 0:  # words without links are no better
+            if window and window[0] <= 0:  # words without links are no better
                 gains[n] = [gain if own else -_NEVER for gain, own in zip(gains[n], scores.inside(span), strict=True)]
                 window = best_window(gains[n], region, (), bounds[n])
             if window:
                 firsts[n] = window
-    for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n].gain, n)):
+    for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n][0], n)):
         best: Best | None = firsts[n]
         if len(firsts) > 1 or any(known):
             best = best_window(gains[n], region, taken, bounds[n])
-        if best and (best.gain > 0 or best == firsts[n]):
-            windows[n] = best.window
-            taken[slice(*best.window)] = [n] * (best.window[1] - best.window[0])
+        if best and (best[0] > 0 or best == firsts[n]):
+            windows[n] = low, high = best[1]
+            taken[low:high] = [n] * (high - low)
     return windows, taken
 
 

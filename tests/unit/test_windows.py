@@ -34,8 +34,9 @@ def test_the_best_window_is_that_of_all_windows(gains: list[float], taken: st.Da
         assert best is None
     else:
         assert best
-        assert best.gain == -min(windows)[0] == sum(gains[slice(*best.window)])
-        assert (-best.gain, best.window[1] - best.window[0], best.window[0]) in windows
+        gain, (low, high) = best
+        assert gain == -min(windows)[0] == sum(gains[low:high])
+        assert (-gain, high - low, low) in windows
 
 
 @given(pair=pairs())
