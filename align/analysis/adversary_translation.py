@@ -111,20 +111,20 @@ def run(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weig
     log_probabilities = model.decoder.output_layer(features[batch.mask]).log_softmax(-1)  # [N, V]
     weights = torch.stack(attention)  # [L, H, B, T, S]
     if score == "norm":
-        norms = torch.stack([_norms(layer.encoder_attn, encoded) for layer in model.decoder.layers])
-        weights = weights * norms[:, :, :, None]
+        norms = []  # `||f(x)||` of the encoder's output for each head of a layer `[H, B, S]`
+        with torch.no_grad():
+            for layer in model.decoder.layers:
+                module = layer.encoder_attn
+                values = module.v_proj(encoded["encoder_out"][0])  # [S, B, H d]
+                values = values.view(*values.shape[:2], module.num_heads, -1)
+                values = values.permute(2, 1, 0, 3)  # [H, B, S, d]
+                outs = split_heads(module.out_proj.weight, module.num_heads)  # [H, d, D]
+                pairs = zip(values, outs, strict=True)
+                norms.append(torch.stack([(vectors @ out).norm(dim=-1) for vectors, out in pairs]))
+        weights = weights * torch.stack(norms)[:, :, :, None]
         weights = weights / weights.sum(-1, keepdim=True)
     by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.mask]  # [N, L H, S]
     return log_probabilities, by_step.clamp_min(MIN_WEIGHT).log()
-
-
-@torch.no_grad()
-def _norms(attention: Any, encoded: Any) -> Tensor:
-    """Return `||f(x)||` of the encoder's output for each head of fairseq's module `[H, B, S]`."""
-    values = attention.v_proj(encoded["encoder_out"][0])  # [S, B, H d]
-    out_proj = split_heads(attention.out_proj.weight, attention.num_heads)  # [H, d, D]
-    values = values.view(*values.shape[:2], attention.num_heads, -1).permute(2, 1, 0, 3)  # [H, B, S, d]
-    return torch.stack([(vectors @ out).norm(dim=-1) for vectors, out in zip(values, out_proj, strict=True)])
 
 
 def train(original: Any, batches: Sequence[Forced], options: Settings, weight: float) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.analysis.data.chunks import Sentence, Span, count_chunks, f1, read_sentences, spans
+from align.analysis.data.chunks import Sentence, count_chunks, f1, read_sentences, spans
 from align.core.errors import DataError
 from tests.conftest import SHARED
 
@@ -26,7 +26,7 @@ from tests.conftest import SHARED
     ],
 )
 def test_spans(tags: str, expected: list[str]) -> None:
-    wanted = {Span(int(start), int(end), kind) for start, end, kind in map(str.split, expected)}
+    wanted = {(int(start), int(end), kind) for start, end, kind in map(str.split, expected)}
     assert spans(tags.split()) == wanted
 
 

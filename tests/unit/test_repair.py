@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from align import transfer_markup
 from align.transfer.inline import MAX_TAGS, Inline
 from align.transfer.repair import Repaired, missing_tags, repair_target
 from align.transfer.tags import Syntax, parse, parse_xml
@@ -183,19 +182,6 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
     assert [
         word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", text).split() if word.isalpha() and word not in "sd"
     ] == [word for word in re.sub("<[^>]*>|[%{][^ )]*|[()]", " ", source).split() if word.isalpha()]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "text"),
-    [
-        ("Es sind 100% {x} da", "There are 100%(x there", "There are 100%(x {x} there"),
-        ("a%s", "b%", "b% %s"),
-        ("a :name", "b:", "b: :name"),
-    ],
-)
-def test_a_placeholder_never_becomes_part_of_another(source: str, target: str, text: str) -> None:
-    links = {(0, 0): 1.0}
-    assert transfer_markup(source, target, links, tags="placeholders").text == text
 
 
 @pytest.mark.parametrize(

@@ -72,20 +72,7 @@ def test_xml_that_is_not_well_formed_is_refused(text: str) -> None:
 def test_placeholders() -> None:
     text = "{0} {name} {{ x }} ${a.b} {} {:.2f} %s %d%% %1$s%2$05d %(n)s %.3f 100% sicher 5%d { 0} %"
     found = [token.text for token in parse_placeholders(text) if token.kind == "point"]
-    assert found == [
-        "{0}",
-        "{name}",
-        "{{ x }}",
-        "${a.b}",
-        "{}",
-        "{:.2f}",
-        "%s",
-        "%d",
-        "%1$s",
-        "%2$05d",
-        "%(n)s",
-        "%.3f",
-    ]
+    assert " ".join(found) == "{0} {name} {{ x }} ${a.b} {} {:.2f} %s %d %1$s %2$05d %(n)s %.3f"
 
 
 def test_placeholders_of_many_languages() -> None:
@@ -132,11 +119,8 @@ def test_placeholders_and_what_is_like_them(text: str, taken: int, left: int) ->
 
 
 def test_text_is_one_token_and_cdata_another() -> None:
-    assert [token.text for token in parse_html("a&amp;b &lt; < c&nbsp;<b>&amp;d")] == [
-        "a&amp;b &lt; < c&nbsp;",
-        "<b>",
-        "&amp;d",
-    ]
+    tokens = parse_html("a&amp;b &lt; < c&nbsp;<b>&amp;d")
+    assert [token.text for token in tokens] == ["a&amp;b &lt; < c&nbsp;", "<b>", "&amp;d"]
     tokens = parse_xml("a&amp;b <![CDATA[<c>]]>&d;<e/><![CDATA[]]>")
     assert [token.text for token in tokens] == ["a&amp;b ", "<![CDATA[<c>]]>", "&d;", "<e/>", "<![CDATA[]]>"]
     markup = read_markup("a<![CDATA[<c>]]>&amp; <e/><![CDATA[]]>", "xml")
@@ -169,14 +153,7 @@ def _cut(word: str, cuts: set[int]) -> list[str]:
 @pytest.mark.parametrize(
     ("source", "words", "target", "words_of_target", "links", "expected"),
     [
-        (
-            "我<b>喜欢</b>书。",
-            "我 喜欢 书 。",
-            "本が好きだ。",
-            "本 が 好き だ 。",
-            "1-2 2-0 3-4",
-            "本が<b>好き</b>だ。",
-        ),
+        ("我<b>喜欢</b>书", "我 喜欢 书", "本が好きだ", "本 が 好き だ", "1-2 2-0", "本が<b>好き</b>だ"),
         ("《<i>书</i>》", "《 书 》", "『本』", "『 本 』", "0-0 1-1 2-2", "『<i>本</i>』"),
         ("<i>《书》</i>", "《 书 》", "『本』", "『 本 』", "0-0 1-1 2-2", "<i>『本』</i>"),
         ("Q&amp;<b>A</b>我", "Q & A 我", "R&amp;A&lt;", "R & A <", "0-0 1-1 2-2", "R&amp;<b>A</b>&lt;"),

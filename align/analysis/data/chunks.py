@@ -28,12 +28,7 @@ class Sentence(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Span(NamedTuple):
-    """A chunk: its first word, from 0, the word after its last, and its kind."""
-
-    start: int
-    end: int
-    kind: str
+Span = tuple[int, int, str]  # a chunk: its first word, from 0, the word after its last, and its kind
 
 
 def read_sentences(name: str) -> list[Sentence]:
@@ -69,7 +64,7 @@ def spans(tags: Iterable[str]) -> set[Span]:
     for n, tag in enumerate((*tags, OUTSIDE)):
         tag_kind = "" if tag == OUTSIDE else tag[2:]
         if kind and (tag_kind != kind or tag.startswith("B-")):
-            chunks.add(Span(start, n, kind))
+            chunks.add((start, n, kind))
             kind = ""
         if tag_kind and not kind:
             start, kind = n, tag_kind

@@ -107,11 +107,8 @@ def runs(document: Document, marks: Marks) -> set[Phrase]:
 class Corpus:
     """Documents, and all their words in one sequence.
 
-    Args:
-        documents: in order.
-
     Attributes:
-        documents: the documents.
+        documents: the documents, in order.
         file: name of their file for errors.
         gold: whether a word is a key word `[N]`.
         found: how many of each document's phrases occur in it.

@@ -56,16 +56,12 @@ class TranslationModel(Inspected):
         start = self.recorder.start
         ids: tuple[Sequence[int], ...] = (pieces.source, [*start, *pieces.target])
         words = (pieces.source_words, [*(NULL for _ in start), *pieces.target_words])
-        source, target = (
-            Tokens(_names(ids[side], words[side], spelt[side], self.recorder.special[side]), tuple(words[side]), text)
-            for side, text in enumerate((pair.source, pair.target))
-        )
-        return source, target
-
-
-def _names(
-    ids: Sequence[int], words: Sequence[int], spelt: Sequence[Sequence[str]], special: Mapping[int, str]
-) -> tuple[str, ...]:
-    """Return the spelling of pieces, and the names of special ones."""
-    rest = [iter(pieces) for pieces in spelt]
-    return tuple(special.get(n, f"<{n}>") if word < 0 else next(rest[word]) for n, word in zip(ids, words, strict=True))
+        sides = []
+        for side, text in enumerate((pair.source, pair.target)):
+            special, rest = self.recorder.special[side], [iter(pieces) for pieces in spelt[side]]
+            names = (  # the spelling of pieces, and the names of special ones
+                special.get(n, f"<{n}>") if word < 0 else next(rest[word])
+                for n, word in zip(ids[side], words[side], strict=True)
+            )
+            sides.append(Tokens(tuple(names), tuple(words[side]), text))
+        return sides[0], sides[1]
