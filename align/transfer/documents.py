@@ -212,20 +212,15 @@ class _Xml:
             indentation = match[0] if match else ""
             name = f"{source.prefix}:target" if source.prefix else "target"
             span, around = (last.end, last.end), (f"{indentation}<{name}>", f"</{name}>")
+        line, unit_number = source.sourceline or 1, (number, 0)
         if divided is None or not sources:
-            return [
-                Segment(self._content(source), None, source.sourceline or 1, (number, 0), span, around, tags, names)
-            ]
+            return [Segment(self._content(source), None, line, unit_number, span, around, tags, names)]
         segments = []
         before, at = around[0], self._places[divided].content
         for part in sources.values():
             (start, end), own = self._slot(part)
-            parts = before + self.text[at:start] + own[0], own[1]
-            segments.append(
-                Segment(
-                    self._content(part), None, source.sourceline or 1, (number, 0), (span[0],) * 2, parts, tags, names
-                )
-            )
+            place = (span[0], span[0]), (before + self.text[at:start] + own[0], own[1])
+            segments.append(Segment(self._content(part), None, line, unit_number, *place, tags, names))
             before, at = "", end
         after = segments[-1].around[1] + self.text[at : self._places[divided].content_end] + around[1]
         segments[-1] = replace(segments[-1], span=span, around=(segments[-1].around[0], after))

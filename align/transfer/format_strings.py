@@ -44,8 +44,7 @@ _PLURAL = re.compile(r"(?<!n)plural=([^;\n]*)")
 
 MANY = 5  # count of numbers up to 1000 from which a plural form needs all arguments
 
-Arguments = dict[int | str, str]
-"""Types of arguments by their position, from 1, or by their name."""
+Arguments = dict[int | str, str]  # types of arguments by their position, from 1, or by their name
 
 
 def _directives(text: str, mark: str, pattern: re.Pattern[str]) -> list[re.Match[str]] | None:

@@ -518,17 +518,14 @@ def transfer_markup(
 
 
 class _Merging:
-    """Inserts new tags into a translation with others.
-
-    Attributes:
-        moved: highest confidence of the tags, by number, that came to other letters than their links, so as not to
-            cross others or to leave their parents.
-    """
+    """Inserts new tags into a translation with others."""
 
     def __init__(self, items: list[_Item], tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
         self.items, self._tokens, self._partners = items, tokens, partners
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
+        # highest confidence of tags, by number, that came to other letters than their links say, so as not to
+        # cross others or to leave their parents
         self.moved: dict[int, float] = {}
         # for each source token the elements that it is in, the innermost last
         stack: list[int] = []

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from align.core.errors import show_value
 from align.transfer.markup import UNLINKED, Placement
-from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
+from align.transfer.windows import Scores, Window, place_apart
 
 OUT = "O"
 
@@ -64,7 +64,7 @@ def project_labels(
             layers.append(layer := [])
         layer.append(n)
     for layer in layers:
-        placed, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
+        placed, _ = place_apart(table, [spans[n].words for n in layer], (0, target))
         for n, window in zip(layer, placed, strict=True):
             windows[n] = window
     return [

@@ -162,8 +162,7 @@ class Segment(NamedTuple):
         return "".join(token.text for token in self.tokens)
 
 
-Part = str | int
-"""Text that stays as it is, or the number of a segment."""
+Part = str | int  # text that stays as it is, or the number of a segment
 
 
 class Page:

@@ -97,11 +97,8 @@ class Token(NamedTuple):
 CDATA, BREAK = "cdata", "break"
 """Names of text tokens: a CDATA section of XML, with its marks; no text, but the end of a word."""
 
-Event = tuple[int, Kind, str]
-"""Offset of a token's start, its kind and its name."""
-
-Span = tuple[int, int, str]
-"""Start and end of a token, and its name."""
+Event = tuple[int, Kind, str]  # offset of a token's start, its kind and its name
+Span = tuple[int, int, str]  # start and end of a token, and its name
 
 _OPENING, _CLOSING, _LONE = ("bpt", "bx", "sc"), ("ept", "ex", "ec"), ("ph", "it", "ut")
 CODES: dict[str, Kind] = {

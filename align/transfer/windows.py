@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 OUTSIDE = 1.0  # weight of the scores of words outside the span against the window; see research/choices.md
 WEAK = 0.1  # score of a word with a span that counts as none: a window does not grow by a word for less
 
-Window = tuple[int, int]
-"""Range of words in a sentence: the first word, and the one after the last."""
+Window = tuple[int, int]  # range of words in a sentence: the first word, and the one after the last
 
 _NEVER = 1e9  # cost of a word that a window contains only if it must
 FREE = -1  # span number of a target word that is in no window
@@ -47,11 +46,11 @@ class Scores:
                 sums[j] += score
         return sums
 
-    def gains(self, span: Window, outside: float = OUTSIDE) -> list[float]:
+    def gains(self, span: Window) -> list[float]:
         """Return, for each target word, its scores with the words of a span minus those with other words, and WEAK."""
         inside = self.inside(span)
         return [
-            within - outside * (total - within) - WEAK if total else 0.0
+            within - OUTSIDE * (total - within) - WEAK if total else 0.0
             for within, total in zip(inside, self._totals, strict=True)
         ]
 
@@ -122,7 +121,6 @@ def place_apart(
     spans: Sequence[Window],
     region: Window,
     ends: Sequence[Collection[int] | None] = (),
-    outside: float = OUTSIDE,
     known: Sequence[Window | None] = (),
 ) -> tuple[list[Window | None], list[int]]:
     """Return a window for each of several disjoint spans, so that the windows are disjoint too.
@@ -147,7 +145,7 @@ def place_apart(
             taken[slice(*given)] = [n] * (given[1] - given[0])
     for n, span in enumerate(spans):
         if windows[n] is None and any(scores.inside(span)[slice(*region)]):
-            gains[n] = scores.gains(span, outside)
+            gains[n] = scores.gains(span)
             window = best_window(gains[n], region, (), bounds[n])
             if window and window[0] <= 0:  # words without links are no better
                 gains[n] = [gain if own else -_NEVER for gain, own in zip(gains[n], scores.inside(span), strict=True)]
@@ -165,7 +163,7 @@ def place_apart(
 
 
 def place_split(
-    scores: Scores, spans: Sequence[Window], regions: Sequence[Window], outside: float = OUTSIDE
+    scores: Scores, spans: Sequence[Window], regions: Sequence[Window]
 ) -> tuple[list[list[Window]], list[int]]:
     """Return all target words of each of several disjoint spans, as windows: a span may have several, or none.
 
@@ -179,7 +177,7 @@ def place_split(
     """
     owner, best = [FREE] * scores.target, [0.0] * scores.target
     for n, span in enumerate(spans):
-        for j, gain in enumerate(scores.gains(span, outside)):
+        for j, gain in enumerate(scores.gains(span)):
             if gain > best[j]:
                 owner[j], best[j] = n, gain
     windows: list[list[Window]] = [[] for _ in spans]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.transfer.windows import FREE, WEAK, Scores, best_window, place_apart, place_split
+from align.transfer.windows import FREE, OUTSIDE, WEAK, Scores, best_window, place_apart, place_split
 
 GAINS = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=8)
 
@@ -47,10 +47,10 @@ def test_crossings_and_gains_are_what_they_are_said_to_be(pair: tuple[int, int, 
         for k, cost in enumerate(scores.crossings(at)):
             assert cost == pytest.approx(sum(s for (i, j), s in links.items() if (i < at) != (j < k)))
     for span in combinations(range(source + 1), 2):
-        for j, gain in enumerate(scores.gains(span, 0.5)):
+        for j, gain in enumerate(scores.gains(span)):
             inside = sum(s for (i, to), s in links.items() if to == j and span[0] <= i < span[1])
             total = sum(s for (_, to), s in links.items() if to == j)
-            assert gain == pytest.approx(inside - 0.5 * (total - inside) - (WEAK if total else 0))
+            assert gain == pytest.approx(inside - OUTSIDE * (total - inside) - (WEAK if total else 0))
         for window in combinations(range(target + 1), 2):
             assert 0 <= scores.confidence(span, [window]) <= 1
     assert scores.confidence((0, source), [(0, target)]) == (1 if links else 0)

@@ -38,8 +38,7 @@ ATTENTION: Mapping[Part, str] = {
 }
 """Names in messages for the attention of each part of a model."""
 
-Answer = tuple[Finding, Parts]
-"""Tables and figures, and parts of the signature."""
+Answer = tuple[Finding, Parts]  # tables and figures, and parts of the signature
 
 T = TypeVar("T")
 

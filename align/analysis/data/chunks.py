@@ -14,8 +14,7 @@ from align.core.errors import DataError, LineError, plural, show_value
 from align.core.text import split_words
 from align.io.reader import open_lines, read_lines
 
-Counts = NDArray[np.int64]
-"""Counts of correct, predicted and gold chunks in the last axis `[..., 3]`."""
+Counts = NDArray[np.int64]  # counts of correct, predicted and gold chunks in the last axis `[..., 3]`
 
 OUTSIDE = "O"
 
