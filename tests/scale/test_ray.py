@@ -1,14 +1,19 @@
-"""`--engine ray`, on a real Ray cluster of this machine: the same bytes as local."""
+"""`--engine ray`, on a real Ray cluster of this machine: the same bytes as local, also when a worker is killed."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from align.io.output import temporary_name
 from tests import toy
 from tests.cli.test_current_folder import SOME, plant
 from tests.conftest import ROOT
@@ -38,12 +43,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert not (folder / "RAN").exists()
 
 
-def run(folder: Path, code: int, *arguments: str) -> str:
-    """Run a job in the folder; what it has said."""
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a job in the folder."""
     command = [sys.executable, "-m", "align", "jobs", *SHARED, "--workers", "2", "in/*.tsv", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    return done.stderr
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str], code: int) -> str:
+    """Wait for a job; return its messages."""
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (code, ""), err
+    return err
+
+
+def run(folder: Path, code: int, *arguments: str) -> str:
+    """Run a job in the folder; return its messages."""
+    return finish(start(folder, *arguments), code)
+
+
+def workers() -> list[int]:
+    """Return the processes that align a file on this cluster: children of its raylet, which is a child of this one."""
+    processes = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError):  # it has ended
+            parent = status.read_text().rpartition(")")[2].split()[1]
+            grandparent = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1]
+            if int(grandparent) == os.getpid() and (status.parent / "cmdline").read_bytes().startswith(b"ray::_align"):
+                processes.append(int(status.parent.name))
+    return processes
 
 
 def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(folder: Path) -> None:
@@ -55,6 +82,24 @@ def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(folder: Pat
     assert tree(folder / "out") == tree(folder / "local")
     (folder / "bad.tsv").write_bytes(b"a\tb\n")
     assert "4 of 4 files (3 before); 1 row," in run(folder, 0, "bad.tsv", "--output", "out")
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_file_done_again(folder: Path) -> None:
+    (folder / "large.tsv").write_bytes(lines(sentences(6000, 0)))
+    run(folder, 0, "large.tsv", "--output", "expected")
+    process = start(folder, "large.tsv", "--output", "again", "--engine", "ray")
+    part, end = Path(temporary_name(str(folder / "again/large.tsv"))), time.monotonic() + 90
+    while not (part.exists() and part.stat().st_size):
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
+    killed = workers()
+    for worker in killed:
+        os.kill(worker, signal.SIGKILL)
+    assert killed
+    assert not (folder / "again/large.tsv").exists()
+    assert "4 of 4 files" in finish(process, 0)
+    assert tree(folder / "again") == tree(folder / "expected")
 
 
 def test_no_cluster_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
