@@ -108,17 +108,13 @@ def _by_library(job: Job) -> Files:
     if len(parts) != 3:
         raise ValueError("systran-align does not print the tension of both directions as version 3.5.0 does")
     for reverse, part in enumerate(parts[:2]):
-        _read_off(job, bool(reverse), Table(tables[reverse]), float(_last(_TENSION, part)), output[reverse])
+        # the best links of this direction
+        table, tension, files = Table(tables[reverse]), float(_last(_TENSION, part)), job.test or job.text
+        with open(files[reverse]) as origins, open(files[1 - reverse]) as words, open(output[reverse], "w") as stream:
+            for origin, sentence in zip(origins, words, strict=True):
+                links = table.best(table.ids(origin), table.ids(sentence), tension)
+                stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
     return output
-
-
-def _read_off(job: Job, reverse: bool, table: Table, tension: float, path: Path) -> None:
-    """Write the best links of one direction."""
-    files = job.test or job.text
-    with open(files[reverse]) as origins, open(files[1 - reverse]) as sentences, open(path, "w") as stream:
-        for origin, sentence in zip(origins, sentences, strict=True):
-            links = table.best(table.ids(origin), table.ids(sentence), tension)
-            stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
 
 
 class Table:
@@ -137,10 +133,12 @@ class Table:
                 "pip install systran-align==3.5.0"
             )
         try:
-            words, start = _words(raw, count)
+            *words, rest = raw[8:].split(b"\0", count)
+            if len(words) < count:
+                raise ValueError("the list of words is not complete")
             self._empty_word = words.index(EMPTY_WORD) + 1
             self._width = count + 1
-            cells = _cells(np.frombuffer(raw, "<i4", offset=start + 4), self._width)
+            cells = _cells(np.frombuffer(rest, "<i4", offset=4), self._width)
             self._keys, self.values = cells if len(cells[0]) else (np.array([-1]), np.array([UNSEEN]))  # an empty table
         except (IndexError, ValueError):
             raise ValueError("systran-align wrote a file of probabilities that cannot be read") from None
@@ -185,13 +183,6 @@ class Table:
             best = self.joint(origins, words, rows, tension).argmax(1)
             links += [(int(i) - 1, int(j)) for i, j in zip(best, rows, strict=True) if i]
         return links
-
-
-def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
-    *words, rest = raw[8:].split(b"\0", count)
-    if len(words) < count:
-        raise ValueError("the list of words is not complete")
-    return words, len(raw) - len(rest)
 
 
 def _cells(numbers: Array, width: int) -> tuple[Array, Array]:

@@ -289,7 +289,10 @@ class TableArgs:
 
 
 def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
-    """Return the files to read; half a pair of files and both ways at once are refused, with exit code 2."""
+    """Return the files to read; half a pair of files and both ways at once are refused, with exit code 2.
+
+    With `one_side` there are source sentences only, and a target is refused.
+    """
     if one_side and text.target is not None:
         parser.error("--translate writes the target side itself: leave out -t/--target")
     if not one_side and (text.source is None) != (text.target is None):

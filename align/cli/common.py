@@ -61,7 +61,10 @@ def say_error(program: str, message: str, error: BaseException | None = None) ->
 def run(
     program: str, job: Callable[[], None], advice: str = "", so_far: Callable[[BaseException], str] | None = None
 ) -> int:
-    """Do a job, and turn errors into one line on stderr and an exit code."""
+    """Do a job, and turn errors into one line on stderr and an exit code.
+
+    `advice` is what helps where memory runs out; `so_far` says how far a job came that this stopped, or nothing.
+    """
     show_warnings(program)
     try:
         with stopped_by_signals():
@@ -234,7 +237,10 @@ class Progress:
         passes: int = 1,
         describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: (),
     ) -> None:
-        """Show progress from here on."""
+        """Show progress from here on: `waiting` until the first line is done, or nothing at all if it is empty.
+
+        `before` lines were done by an earlier run; each line goes through a model `passes` times.
+        """
         self.close()
         self._describe, self._passes = describe, passes
         self.lines = self._before = before

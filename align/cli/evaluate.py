@@ -96,22 +96,6 @@ def short_names(names: Sequence[str]) -> list[str]:
     return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
 
 
-def read_files(
-    args: EvalArgs, gold_args: GoldArgs, hyp_options: LinkOptions, text: Sequence[Pair] | None
-) -> tuple[NumberedLinks, list[NumberedLinks]]:
-    """Read gold, or make links in its place, and hypotheses, and check that they have the same number of pairs."""
-    files = []
-    if gold_args.gold is not None:
-        files.append(read_as("gold", gold_args.gold, gold_args.options, text, name_shown(gold_args.gold)))
-    for name in args.hypotheses:
-        files.append(read_as("hyp", name, hyp_options, text, name_shown(name)))
-    if gold_args.gold is None:
-        return gold_of_text(text or ()), files
-    gold, *hypotheses = match_lengths(files) if text is None else files
-    warn_if_exchanged(gold, hypotheses)
-    return gold, hypotheses
-
-
 def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
     """Return a statistical aligner's links of a text in place of gold; warn if it learns little from it."""
     from align.baselines.tools import REFERENCE, describe_tool, reference_links
@@ -136,7 +120,16 @@ def print_report(
     """Read the files, judge the systems, and write the report to stdout."""
     format, wide, with_gold = tables.format, tables.wide, gold_args.gold
     text = read_text(*text_files, (name_shown(text_files[0]), name_shown(text_files[1]))) if text_files else None
-    gold, hypotheses = read_files(args, gold_args, hyp_options, text)
+    files = []
+    if with_gold:
+        files.append(read_as("gold", with_gold, gold_args.options, text, name_shown(with_gold)))
+    for name in args.hypotheses:
+        files.append(read_as("hyp", name, hyp_options, text, name_shown(name)))
+    if with_gold:
+        gold, *hypotheses = match_lengths(files) if text is None else files
+        warn_if_exchanged(gold, hypotheses)
+    else:
+        gold, hypotheses = gold_of_text(text or ()), files
     samples = 0 if args.brief or args.per_sentence or args.errors else args.samples
     # All metrics get an interval for programs, the AER for people.
     intervals = () if not samples else tuple(METRICS) if tables.for_programs else ("aer",)

@@ -97,7 +97,10 @@ def read_at(method: MethodArgs) -> tuple[Settings, PositionChoice | None]:
 
 
 def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False) -> Request:
-    """Return what the options of model, method, translation and running request; conflicting ones exit with code 2."""
+    """Return what the options of model, method, translation and running request; conflicting ones exit with code 2.
+
+    With `whole` the program needs a translation model, also without `--translate`.
+    """
     model, method = read_group(ModelArgs, args), read_group(MethodArgs, args)
     run, search = read_group(RunArgs, args), read_group(TranslateArgs, args).search
     if method.symmetrize != SOFT and not model.reverse_model:

@@ -45,12 +45,6 @@ def start() -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
 
 
-def command_parser(name: str) -> Parser:
-    """Build the parser of a command."""
-    parser: Parser = import_module(COMMANDS[name][0]).build_parser()
-    return parser
-
-
 def build_parser() -> Parser:
     """Build the parser of `extract-align` without a command."""
     from align.cli import about, extract
@@ -67,8 +61,8 @@ def full_parser() -> Parser:
     for action in parser._get_positional_actions():  # after a command there are no files
         parser._remove_action(action)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, (_, summary) in COMMANDS.items():
-        commands.add_parser(name, parents=[command_parser(name)], add_help=False, help=summary)
+    for name, (module, summary) in COMMANDS.items():
+        commands.add_parser(name, parents=[import_module(module).build_parser()], add_help=False, help=summary)
     return parser
 
 

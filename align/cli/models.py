@@ -19,7 +19,7 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
 from align.core.stream import Encoded
-from align.core.types import Cell, Null, Pair, Place, Position, PositionChoice, Score
+from align.core.types import Cell, Null, Place, Position, PositionChoice, Score
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
@@ -119,7 +119,13 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     calibration: dict[tuple[Score, Position], Cell] = {}
     heads = ""
     if args.source and args.target:
-        encoded = encode_sample(recorder, read_text(args.source, args.target))
+        from align.core.stream import encode
+        from align.models.divide import in_units
+
+        sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
+        encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
+        if len(encoded) < MIN_PAIRS:
+            raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
         calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
         if (args.heads or "").endswith(".json"):
             from align.evaluation.heads import alignment_heads
@@ -147,22 +153,13 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def encode_sample(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
-    """Return the pairs that choose layers and heads."""
-    from align.core.stream import encode
-    from align.models.divide import in_units
-
-    sample = in_units(recorder, pairs[:CHOOSING_PAIRS])
-    encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
-    if len(encoded) < MIN_PAIRS:
-        raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
-    return encoded
-
-
 def calibrate(
     recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
 ) -> tuple[dict[tuple[Score, Position], Cell], str]:
-    """Return the layer and head of each score and position that the links of a text choose by lexical consistency."""
+    """Return the cell of each score and position that a text chooses by lexical consistency, and a TSV of all heads.
+
+    The choice "auto" leaves out positions that are not to be read.
+    """
     from align.core.choice import all_cells, consistency_of, leading
     from align.core.scores import Reader
 

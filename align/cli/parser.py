@@ -156,18 +156,15 @@ class Parser(argparse.ArgumentParser):
                     replaced = f"{flag} would replace the input {'on stdin' if other == '-' else other}"
                     self.error("stdout is the input file" if name == "-" else replaced)
             if os.path.isfile(name) and MODEL_FILES.fullmatch(os.path.basename(name)):
-                models = [model for dest in MODELS for model in _file_names(values.get(dest))]
-                self._refuse_file_of_model(flag, name, models)
-
-    def _refuse_file_of_model(self, flag: str, output: str, models: Sequence[str]) -> None:
-        """Refuse an existing output in the folder of one of the models, or beside weights."""
-        folder = os.path.dirname(os.path.realpath(output))
-        if any(name.endswith((".safetensors", ".bin", ".pt", ".npz")) for name in os.listdir(folder)):
-            self.error(f"{flag} would replace {output}, a file of a model")
-        for model in filter(os.path.exists, models):
-            own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
-            if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
-                self.error(f"{flag} would replace {output}, a file of the model {model}")
+                # beside weights, or in the folder of one of the models
+                folder = os.path.dirname(os.path.realpath(name))
+                if any(other.endswith((".safetensors", ".bin", ".pt", ".npz")) for other in os.listdir(folder)):
+                    self.error(f"{flag} would replace {name}, a file of a model")
+                models = (model for dest in MODELS for model in _file_names(values.get(dest)))
+                for model in filter(os.path.exists, models):
+                    own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
+                    if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
+                        self.error(f"{flag} would replace {name}, a file of the model {model}")
 
     def short_help(self) -> str:
         """Return the help that fits a screen: usage, commands, and the most used options."""

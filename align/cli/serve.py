@@ -8,8 +8,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import run, say
@@ -21,9 +20,6 @@ from align.core.types import Search
 from align.io.process import keep_freed_memory
 from align.io.signature import sign
 from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL
-
-if TYPE_CHECKING:
-    from align.core.aligner import Aligner
 
 PROGRAM = "extract-align serve"
 
@@ -147,7 +143,9 @@ def serve(args: ServiceArgs, request: Request) -> None:
     aligner = loaded.fixed()
     choices = aligner.choices
     only_aligns = request.model.model is None and request.default == ALIGNING_MODEL
-    load_translator = partial(load_default, request) if only_aligns else None
+    # the bundled model that translates, in place of the default that only aligns
+    translating = replace(request, default=DEFAULT_MODEL, reason="/translate")
+    load_translator = (lambda: load_aligner(PROGRAM, translating).fixed()) if only_aligns else None
     work = work_of(aligner, sign(aligner, choices), Search(), load_translator)
 
     def tell(what: str) -> None:
@@ -162,11 +160,6 @@ def serve(args: ServiceArgs, request: Request) -> None:
     app = build_app(work, token, args.allow_origin, args.request_pairs, args.queue_pairs)
     answer(app, listener, lambda: tell(address_of(listener)))
     tell("stopped")
-
-
-def load_default(request: Request) -> Aligner:
-    """Load the bundled model that translates, in place of the default that only aligns."""
-    return load_aligner(PROGRAM, replace(request, default=DEFAULT_MODEL, reason="/translate")).fixed()
 
 
 def read_token(name: str) -> str:

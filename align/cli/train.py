@@ -211,7 +211,10 @@ def finish(
     command: str,
     start: str,
 ) -> None:
-    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card."""
+    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
+
+    `run_folder` has the checkpoints and logs; `start` describes the initial model, "" for random weights.
+    """
     from align.training.card import choose_cells, measure, write_card, write_toml
     from align.training.export import export
 

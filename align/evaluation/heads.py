@@ -18,7 +18,7 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
     """Return how often each head attends most to the source word of a link, in the step that predicts the target word.
 
     Such lists ("token alignment heads", AlignAtt) are otherwise made with the links of another aligner. Here the links
-    are each target word's best source word by the norms at a place of the same model.
+    are each target word's best source word by the norms at a place of the same model. `encoded` have pieces.
     """
     cells = [cell for cell in all_cells(recorder) if cell.head != "all"]
     linking = Reader(recorder, null=null)

@@ -164,16 +164,12 @@ def compare(
             return difference, None
         extreme = np.abs(deltas - deltas.mean()) >= abs(difference) - 1e-12
         return difference, float((extreme.sum() + 1) / (samples + 1))
-    return difference, _permutation(np.concatenate((system, first)), metric, samples, seed)
-
-
-def _permutation(both: Counts, metric: str, samples: int, seed: int) -> float | None:
     from scipy.stats import permutation_test
 
+    both = np.concatenate((system, first))
     score = _of_sample(both, metric)
-    numbers = np.arange(len(both))
     result = permutation_test(
-        (numbers[: len(both) // 2], numbers[len(both) // 2 :]),
+        (numbers, len(system) + numbers),  # rows of `both`
         lambda a, b, axis=-1: score(a, axis) - score(b, axis),
         permutation_type="samples",
         vectorized=True,
@@ -181,7 +177,7 @@ def _permutation(both: Counts, metric: str, samples: int, seed: int) -> float | 
         batch=max(1, _BATCH // len(both)),
         rng=np.random.default_rng(seed),
     )
-    return _known(result.pvalue) if np.isfinite(result.null_distribution).all() else None
+    return difference, _known(result.pvalue) if np.isfinite(result.null_distribution).all() else None
 
 
 def worst(counts: Counts, most: int) -> Sequence[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from align.core.errors import LinksError
 from align.core.types import Gold, Links
@@ -17,13 +16,6 @@ MIN_GAIN = 0.05
 """Difference in AER, as a share of 1, from which another reading of a file causes a warning."""
 
 
-class Difference(NamedTuple):
-    """Difference of a system's AER from the first system's, as a share of 1, and p; None if undefined."""
-
-    value: float | None
-    p: float | None
-
-
 @dataclass(frozen=True)
 class System:
     """One system's links and scores.
@@ -31,14 +23,15 @@ class System:
     Attributes:
         counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
         scores: by metric, with an interval if requested.
-        difference: from the first system; None for the first itself, and without a test.
+        difference: of the AER from the first system's, as a share of 1, and p, each None if undefined; None for the
+            first itself, and without a test.
     """
 
     name: str
     links: Sequence[Links]
     counts: Counts
     scores: Mapping[str, Estimate]
-    difference: Difference | None = None
+    difference: tuple[float | None, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def evaluate(
         scores = {m: estimate(counts, m, samples if m in intervals else 0, seed) for m in METRICS}
         difference = None
         if paired and judged:
-            difference = Difference(*compare(counts, judged[0].counts, paired, samples=samples, seed=seed))
+            difference = compare(counts, judged[0].counts, paired, samples=samples, seed=seed)
         judged.append(System(name, links, counts, scores, difference))
     return Report(gold, judged, samples, seed, paired)
 
@@ -105,7 +98,10 @@ def evaluate(
 def warn_of_better_readings(
     name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts, of_file: bool
 ) -> None:
-    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
+    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher.
+
+    Gold of a file (`of_file`) may have been read the wrong way, too.
+    """
     as_read = float(aer(counts.sum(0)))
     for reading, convert in OTHER_READINGS.items():
         otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from align.core.aligner import Aligner
 from align.core.choice import all_cells
@@ -51,18 +50,15 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
         shares = np.zeros(shape, dtype=np.uint8)
         for part in each_cell(recorder, batch, {position: cells}, SCORES, null):
             first = cells.index(part.cells[0])
-            shares[:, SCORES.index(part.score), first : first + len(part.cells)] = _hundredths(part.words).cpu().numpy()
+            known = part.words.float().clamp(min=0)  # words of no piece have -1
+            sums = known.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)  # a row without scores is 0
+            hundredths = (100 * known / sums).round().byte()
+            shares[:, SCORES.index(part.score), first : first + len(part.cells)] = hundredths.cpu().numpy()
         for n, pieces, of_pair in zip(numbers, batch, shares, strict=True):
             source, target = pieces.words
             of_words = [*range(source), longest_source]  # the last column of the batch is </s>
             results[n] = of_pair[:, :, :target, of_words].tobytes()
     return results
-
-
-def _hundredths(words: Tensor) -> Tensor:
-    """Return word scores as hundredths of their row's sum `[..., I+1]`; a row without scores is 0."""
-    known = words.float().clamp(min=0)  # words of no piece have -1
-    return (100 * known / known.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).round().byte()
 
 
 class CellLinks(NamedTuple):
@@ -82,7 +78,13 @@ class CellLinks(NamedTuple):
 def sweep(
     aligner: Aligner, pairs: Iterable[Pair], gold: Sequence[Gold] | None = None, reverse: Aligner | None = None
 ) -> Sweep:
-    """Link a text in every setting, in one pass, and count."""
+    """Link a text in every setting, in one pass, and count.
+
+    Args:
+        aligner: of its settings only `null` and the sizes matter.
+        gold: links of each pair, all of them within it; None for no counts.
+        reverse: a model of the reverse direction, for agreement.
+    """
     cells, reverse_cells = all_cells(aligner.forward.recorder), all_cells(reverse.forward.recorder) if reverse else []
     shape = (len(SCORES), len(POSITIONS), len(cells))
     counts: list[NDArray[np.int64]] = []

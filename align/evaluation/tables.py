@@ -63,7 +63,10 @@ def interval(low: float | None, high: float | None) -> Interval | None:
 
 
 def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable[[Iterable[float]], float]]) -> Rows:
-    """Return the rows, with the best numbers of selected columns marked, if there are several rows."""
+    """Return the rows, with the best numbers (`min` or `max`, by key) marked, if there are several rows.
+
+    Numbers that are printed alike are equally good.
+    """
     marked = [dict(row) for row in rows]
     for column in columns if len(rows) > 1 else ():
         numbers = {n: _rounded(row[column.key], column) for n, row in enumerate(rows) if column.key in best}

@@ -72,17 +72,6 @@ def _hashable_dataclasses() -> Iterator[None]:
         dataclasses.dataclass = original
 
 
-@contextmanager
-def _logging_untouched() -> Iterator[None]:
-    """Keep fairseq's modules from sending all logging to stdout: `basicConfig` does nothing if there is a handler."""
-    handler = logging.NullHandler()
-    logging.root.addHandler(handler)
-    try:
-        yield
-    finally:
-        logging.root.removeHandler(handler)
-
-
 def evaluate_literal(text: str, *scopes: Any) -> Any:
     """Return the value of a literal, in place of `eval` in fairseq's modules.
 
@@ -190,11 +179,15 @@ class _Hook(importlib.abc.MetaPathFinder):
                     if name == "fairseq.pdb":
                         module._stdin_lock = threading.Lock()
                     return
+                handler = logging.NullHandler()  # without any, `basicConfig` sends all logging to stdout
+                logging.root.addHandler(handler)
                 try:
-                    with _hashable_dataclasses(), _logging_untouched():
+                    with _hashable_dataclasses():
                         execute(module)
                 except ModuleNotFoundError as error:
                     raise _lacks(str(error.name)) from None
+                finally:
+                    logging.root.removeHandler(handler)
             _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]

@@ -14,18 +14,6 @@ from align.training.compat import install
 PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
 
 
-def _restrict_loading() -> None:
-    """Restrict `torch.load` to data in this process, regardless of environment variables and fairseq's own code."""
-    import torch
-
-    load = torch.load
-
-    def restricted(*arguments: Any, **named: Any) -> Any:
-        return load(*arguments, **{**named, "weights_only": True})
-
-    torch.load = restricted
-
-
 def main() -> None:
     """Run the program that the first argument names with the other arguments."""
     name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
@@ -39,6 +27,14 @@ def main() -> None:
         import fairseq  # noqa: F401
     except ModuleNotFoundError as error:
         sys.exit(str(error))
-    _restrict_loading()
+    import torch
+
+    load = torch.load
+
+    def restricted(*arguments: Any, **named: Any) -> Any:
+        """Read data alone, regardless of environment variables and fairseq's own code."""
+        return load(*arguments, **{**named, "weights_only": True})
+
+    torch.load = restricted
     sys.argv = [f"fairseq-{name.replace('_', '-')}", *sys.argv[2:]]
     importlib.import_module(f"fairseq_cli.{name}").cli_main()

@@ -12,7 +12,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -78,12 +78,12 @@ class Point:
     speed: float | None
 
 
-@contextmanager
-def fairseq(program: str, arguments: Sequence[object], machine: Machine, log: Path) -> Iterator[Iterator[str]]:
+def fairseq(
+    program: str, arguments: Sequence[object], machine: Machine, log: Path
+) -> AbstractContextManager[Iterator[str]]:
     """Run one of fairseq's programs with the plugin, and read its lines; see `lines_of`."""
     plugin = ["--user-dir", FOLDER, "--task", "translation_align"]
-    with lines_of(program, [*arguments, *plugin], machine.threads, log) as lines:
-        yield lines
+    return lines_of(program, [*arguments, *plugin], machine.threads, log)
 
 
 def train(

@@ -28,7 +28,11 @@ def count_notes(report: Report) -> list[str]:
 def score_table(
     report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False, marked: bool = False
 ) -> tuple[list[Column], Rows]:
-    """Return a row for each system: scores with intervals, link counts, and the test against the first."""
+    """Return a row for each system: scores with intervals, link counts, and the test against the first.
+
+    The ends of an interval have a column each for programs (`in_columns`), and share one for people. With `marked` the
+    best of several systems' scores are marked.
+    """
     columns = [Column("system", "system")]
     for name, head in HEADS.items():
         columns.append(Column(name, head, digits))
@@ -47,7 +51,7 @@ def score_table(
         in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
         row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
         if system.difference:
-            row |= {"difference": percent(system.difference.value), "p": system.difference.p}
+            row |= {"difference": percent(system.difference[0]), "p": system.difference[1]}
         rows.append(row)
     best = {name: min if name == "aer" else max for name in HEADS}
     return columns, mark_best(columns, rows, best) if marked else rows
@@ -93,7 +97,7 @@ def draw_errors(
     write: Callable[[str], str] = with_arguments,
     wide: bool = False,
 ) -> str:
-    """Draw the sentences with the most errors; on a terminal, within its width."""
+    """Draw the sentences with the most errors, `most` of each system; on a terminal, within its width."""
     drawn: list[str] = []
     clipped = False
     for system in report.systems:

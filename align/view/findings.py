@@ -41,7 +41,7 @@ def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: b
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an analysis."""
+    """The result of an analysis; a figure is drawn, by matplotlib, when its function is called."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
@@ -50,7 +50,10 @@ class Finding:
 def write_tables(
     tables: Mapping[str, Table], sign: str, *, format: str = "text", wide: bool = False, more: Mapping[str, object] = {}
 ) -> str:
-    """Return all tables in one format."""
+    """Return all tables in one format, with the signature: in text after the last table, else with each of them.
+
+    JSON has the members of `more`, too; `wide` text has the tables and columns that do not fit a terminal.
+    """
     if format == "json":
         rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
         return to_json({"signature": sign, **rows, **more}, indent=1)

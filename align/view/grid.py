@@ -93,9 +93,11 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     """Return the cells with their words: those of rows on the left, those of columns on top, one letter per line."""
     left = [_truncate(_letters(word)) for word in rows]
     margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
-    room = _terminal_width() if width is None else width
-    if room and margin + 2 * len(columns) > room:
-        count = max(1, (room - margin) // 2 - 1)
+    if width is None:
+        on_terminal = sys.stdout is not None and sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if on_terminal else 0
+    if width and margin + 2 * len(columns) > width:
+        count = max(1, (width - margin) // 2 - 1)
         columns, cells = [*columns[:count], "…"], [[*row[:count], "…"] for row in cells]
     top = [_truncate(_letters(word)) for word in columns]
     height = max(map(len, top), default=0)
@@ -106,11 +108,6 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     for word, row in zip(left, cells, strict=True):
         lines.append(" " * (margin - sum(map(wcswidth, word))) + "".join(word) + " " + " ".join(row))
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _terminal_width() -> int:
-    """Return the columns of the terminal; 0 if stdout is not one."""
-    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
 def _letters(word: str) -> list[str]:

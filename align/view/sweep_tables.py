@@ -33,7 +33,11 @@ def _heads(swept: Sweep, complete: bool) -> list[Head]:
 
 
 def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:
-    """Return a row for each score, position and layer, with AER (or lexical consistency) by head."""
+    """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
+
+    With `complete` every head has a column, else the best may represent them; with `named`, for programs, columns name
+    the best cell of each score and position.
+    """
     heads = _heads(swept, complete)
     values, metric = values_of(swept)
     columns = [Column(key, key) for key in ("position", "score", "layer")]
