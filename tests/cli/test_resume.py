@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import multiprocessing
 import os
 import random
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -96,6 +98,42 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     counts, sign = result.err.splitlines()[-2:]
     assert counts.rpartition(", ")[0] == plain.err.splitlines()[-2].rpartition(", ")[0]
     assert sign == plain.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("moment", ["at line 95", "before the result is in place", "after it"])
+def test_killed_it_goes_on_to_the_same_bytes(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    assert run("-q", "text", "-o", "plain").code == 0
+    write, replace = extract.Results.write, os.replace
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def write_until(self: extract.Results, alignment: Alignment) -> str:
+        if moment == "at line 95" and alignment.pair.id == 95:
+            kill()
+        return write(self, alignment)
+
+    def replace_until(source: str, target: str) -> None:
+        if target == "links" and moment == "before the result is in place":
+            kill()
+        replace(source, target)
+        if target == "links":
+            kill()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(extract.Results, "write", write_until)
+        patch.setattr(os, "replace", replace_until)
+        context = multiprocessing.get_context("fork")
+        process = context.Process(target=run, args=("-q", "text", "-o", "links", "--resume"))
+        process.start()
+        process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert (tmp_path / "links").exists() == (moment == "after it")
+    assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert not (tmp_path / "links.parts").exists()
 
 
 def test_only_a_shard_with_a_marker_is_finished(run: Run, tmp_path: Path) -> None:
