@@ -19,30 +19,21 @@ SHELLS = ("bash", "zsh", "tcsh")
 _CARD_ROW = re.compile(r"\| (use|size|trained on) \| (.*) \|")
 
 
-class Answer(argparse.Action):
-    """An option that prints the result of a function of the option's value, and exits."""
-
-    def __init__(self, *args: Any, answer: Callable[[Any], str], **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._answer = answer
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
-        """Print the result and exit."""
-
-        def answer() -> None:
-            with open_output(None) as out:
-                out.write(self._answer(values).encode())
-
-        sys.exit(run(parser.prog, answer))
-
-
 def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
     """Add the options that print something and exit."""
+
+    class Completion(argparse.Action):
+        def __call__(self, parser: argparse.ArgumentParser, namespace: Any, shell: Any, option: Any = None) -> None:
+            def answer() -> None:
+                with open_output(None) as out:
+                    out.write(complete(full_parser(), shell).encode())
+
+            sys.exit(run(parser.prog, answer))
+
     parser.add_argument("--version", action="version", version=f"{parser.prog} {align.__version__}")
     parser.add_argument(
         "--print-completion",
-        action=Answer,
-        answer=lambda shell: complete(full_parser(), shell),
+        action=Completion,
         choices=SHELLS,
         metavar="SHELL",
         help=f"print the completion script for a shell: {', '.join(SHELLS)}",

@@ -122,8 +122,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage, similar options and `--help`; exit with code 2."""
-        if message.startswith(UNKNOWN) and (near := self._resembling(message[len(UNKNOWN) :].split())):
-            message += f"; did you mean {' or '.join(near)}?"
+        words = message[len(UNKNOWN) :].split() if message.startswith(UNKNOWN) else []
+        if unknown := next((word for word in words if word.startswith("--")), None):
+            # the options that it begins, or the most similar one
+            name = unknown.partition("=")[0]
+            shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            known = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
+            near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, 1, 0.75)
+            message += f"; did you mean {' or '.join(near)}?" if near else ""
         say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help lists all options")
         sys.exit(2)
 
@@ -188,13 +194,3 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         commands = f"commands (each has its own --help):\n{self.commands}\n\n"
         return text.replace("options:\n", f"{commands}options:\n", 1) if self.commands else text
-
-    def _resembling(self, words: Iterable[str]) -> list[str]:
-        """Return the options that the first unknown word may mean: those that it begins, or the most similar one."""
-        shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
-        known = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
-        for word in words:
-            if word.startswith("--"):
-                name = word.partition("=")[0]
-                return [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, 1, 0.75)
-        return []

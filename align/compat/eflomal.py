@@ -85,11 +85,12 @@ class Aligner:
         if next(iter(priors_input or ()), None) is not None:
             report_unused("eflomal", ["priors_input"])
         names = [(links_filename_fwd, links_filename_rev), (scores_filename_fwd,), (scores_filename_rev,)]
+        least = MIN_AGREEMENT, MIN_AGREEMENT
         session = Session(self._aligner)
         with TemporaryFile() as links, TemporaryFile() as forward, TemporaryFile() as reverse:
             for _, (alignment,) in session.results(_pairs(src_input, trg_input), lambda pair: [pair]):
                 links.write(format_pharaoh(alignment).encode() + b"\n")
-                for out, value in zip((forward, reverse), alignment.agreement or LEAST, strict=True):
+                for out, value in zip((forward, reverse), alignment.agreement or least, strict=True):
                     out.write(f"{-log(value):.4f}\n".encode())
             for out, of_content in zip((links, forward, reverse), names, strict=True):
                 for name in filter(None, of_content):
@@ -98,9 +99,6 @@ class Aligner:
                         shutil.copyfileobj(out, copy)
         if session.choices:
             self._aligner = self._aligner.reading_at(session.choices)
-
-
-LEAST = MIN_AGREEMENT, MIN_AGREEMENT
 
 
 def calculate_priors(

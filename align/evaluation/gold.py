@@ -221,9 +221,12 @@ def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role:
             (first, second), *_ = sorted(number(outside, links.base, links.swapped))
             description = f"link {first}-{second} (counted from {links.base})"
             description += f", where the sentences have {source} and {target} words"
-            raise LinksError(
-                description, file=file.name, line=file.lines[n], hint=_bring_into_range(links, lengths, role)
-            )
+            hint = 'is it of this text, and the base right? ‹out_of_range="ignore"› passes over such links'
+            both = zip(links.pairs, lengths, strict=False)
+            if all(i < size[1] and j < size[0] for other, size in both for i, j in other.possible):
+                swapped = f"with{'out' if links.swapped else ''} ‹{role}.swapped=True›"
+                hint = f"{swapped}, or with ‹source› and ‹target› exchanged, all links would be in range"
+            raise LinksError(description, file=file.name, line=file.lines[n], hint=hint)
         dropped += len(outside)
         in_range.append(Gold(pair.sure - outside, pair.possible - outside))
     if not dropped:
@@ -232,12 +235,3 @@ def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role:
     message = f"{file.name}: links to words that their sentences do not have: {dropped:,}; they are {fate}"
     warnings.warn(message, TextWarning, stacklevel=4)
     return replace(links, pairs=in_range, dropped=dropped) if role == "gold" else links
-
-
-def _bring_into_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role) -> str:
-    """Return a hint for a link out of range: the other order of the sides, if then all are within it."""
-    both = zip(links.pairs, lengths, strict=False)
-    if all(i < target and j < source for pair, (source, target) in both for i, j in pair.possible):
-        swapped = f"with{'out' if links.swapped else ''} ‹{role}.swapped=True›"
-        return f"{swapped}, or with ‹source› and ‹target› exchanged, all links would be in range"
-    return 'is it of this text, and the base right? ‹out_of_range="ignore"› passes over such links'

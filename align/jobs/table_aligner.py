@@ -70,26 +70,22 @@ class TableAligner:
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         """Align the rows of a table, as `align_table` does."""
-        return align_table(table, _loaded_once(*self._models), **self._columns)
+        with _loading:
+            aligner = next((aligner for models, aligner in _loaded if models == self._models), None)
+            if aligner is None:
+                model, reverse, method, options = self._models
+                aligner = load(model, **options)
+                if reverse is not None:
+                    rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
+                    threshold = options.get("threshold", THRESHOLD) if method == SOFT else THRESHOLD
+                    back = load(reverse, **{**options, "options": rules})
+                    aligner = two_way(aligner, back, method, threshold=threshold)
+                aligner = for_rows(aligner)
+                _loaded.append((self._models, aligner))
+        return align_table(table, aligner, **self._columns)
 
 
 _loaded: deque[tuple[Any, Aligner]] = deque(maxlen=MAX_LOADED)
 """Cache per process, not per `TableAligner`: Spark and datasets send a new copy with each task."""
 
 _loading = Lock()
-
-
-def _loaded_once(model: str | None, reverse: str | None, method: str, options: dict[str, Any]) -> Aligner:
-    """Return the cached aligner of these models, or load it."""
-    request = model, reverse, method, options
-    with _loading:
-        for known, aligner in _loaded:
-            if known == request:
-                return aligner
-        aligner = load(model, **options)
-        if reverse is not None:
-            rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
-            threshold = options.get("threshold", THRESHOLD) if method == SOFT else THRESHOLD
-            aligner = two_way(aligner, load(reverse, **{**options, "options": rules}), method, threshold=threshold)
-        _loaded.append((request, for_rows(aligner)))
-        return _loaded[-1][1]
