@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
@@ -154,6 +154,7 @@ def tell(message: str) -> None:
 def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) -> None:
     """Prepare the text once, then train a model for each seed."""
     from align.models.load import pick_device
+    from align.training.begin import find_start
 
     for module in NEEDED:  # before there is anything to say: a signal during an import ends the program at once
         import_module(module)
@@ -162,42 +163,33 @@ def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) 
     machine = Machine(pick_device(run_args.device), run_args.threads or os.cpu_count() or 1)
     seeds = recipe.seeds if args.seed is None else (args.seed,)
     folders = {seed: args.folder / str(seed) if len(recipe.seeds) > 1 else args.folder for seed in seeds}
+    languages, work = bitext.languages, args.folder / "work"
     with locked_folder(args.folder):
-        if not (args.folder / "work").exists():
+        if not work.exists():
             names = [CHECKPOINT, "README.md", "model.toml", "training.tsv"]
-            names += [name for lang in bitext.languages for name in (f"dict.{lang}.txt", f"{lang}.spm")]
+            names += [name for lang in languages for name in (f"dict.{lang}.txt", f"{lang}.spm")]
             for folder in folders.values():
                 refuse_files(folder, names)
-        prepare_and_train(args, bitext, command, recipe, machine, folders)
-
-
-def prepare_and_train(
-    args: TrainArgs, bitext: Bitext, command: str, recipe: Recipe, machine: Machine, folders: Mapping[int, Path]
-) -> None:
-    """Prepare the text and train; `folders` are those of each seed's model."""
-    from align.training.begin import find_start
-
-    languages, work = bitext.languages, args.folder / "work"
-    if args.minutes:
-        updates = updates_within(recipe, args.minutes, machine)
-        of_recipe = f"{read_count(recipe.fairseq, 'max-update'):,.0f} updates of recipe {recipe.name}"
-        tell(f"{args.minutes} min: {updates:,} of {of_recipe}")
-        recipe = shorten_recipe(recipe, updates, args.minutes)
-    start = find_start(args.finetune_from, languages, recipe.text) if args.finetune_from else None
-    for old, language in zip(start.languages if start else languages, languages, strict=True):
-        if old != language:
-            tell(f"{args.finetune_from} has {old}, not {language}, which gets new pieces and word vectors")
-    prepared = prepare(bitext, recipe, work, tell, start)
-    dropped = ", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items()))
-    tell(f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: {dropped or 'none'}")
-    for seed, folder in folders.items():
-        run_folder = work / f"seed{seed}"
-        with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
-            train(work / "bin", languages, recipe, seed, run_folder, machine, tell, status.show, start)
-        if not is_current(folder / CHECKPOINT, run_folder / "checkpoint_last.pt"):
-            about = start.describe() if start else ""
-            finish(folder, run_folder, prepared, languages, recipe, seed, machine, command, about)
-        tell(f"{folder} is ready: extract-align -m {folder}")
+        if args.minutes:
+            updates = updates_within(recipe, args.minutes, machine)
+            of_recipe = f"{read_count(recipe.fairseq, 'max-update'):,.0f} updates of recipe {recipe.name}"
+            tell(f"{args.minutes} min: {updates:,} of {of_recipe}")
+            recipe = shorten_recipe(recipe, updates, args.minutes)
+        start = find_start(args.finetune_from, languages, recipe.text) if args.finetune_from else None
+        for old, language in zip(start.languages if start else languages, languages, strict=True):
+            if old != language:
+                tell(f"{args.finetune_from} has {old}, not {language}, which gets new pieces and word vectors")
+        prepared = prepare(bitext, recipe, work, tell, start)
+        dropped = ", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items()))
+        tell(f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: {dropped or 'none'}")
+        for seed, folder in folders.items():
+            run_folder = work / f"seed{seed}"
+            with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
+                train(work / "bin", languages, recipe, seed, run_folder, machine, tell, status.show, start)
+            if not is_current(folder / CHECKPOINT, run_folder / "checkpoint_last.pt"):
+                about = start.describe() if start else ""
+                finish(folder, run_folder, prepared, languages, recipe, seed, machine, command, about)
+            tell(f"{folder} is ready: extract-align -m {folder}")
 
 
 def finish(

@@ -174,7 +174,7 @@ def test_nothing_is_imported_when_a_training_is_interrupted(command: list[str]) 
     """A signal during an import ends the program before it says how far it came."""
     script = (
         "import sys\nfrom align.cli import train\n"
-        "train.prepare_and_train = lambda *_: print(*sys.modules)\n"
+        "train.prepare = lambda *_: sys.exit(print(*sys.modules))\n"
         "train.train_all(*train.read_options(train.build_parser(), sys.argv[1:]))\n"
     )
     program = [sys.executable, "-c", script, *command]

@@ -4,8 +4,6 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Optional
@@ -89,7 +87,10 @@ class TranslationAlignTask(TranslationTask):
             self._logged = now
             _progress.info(json.dumps({"updates": kwargs["update_num"], "seconds": now}))
         device = sample["target"].device.type if sample else "cpu"
-        with _fast(device, self.cfg.cpu_bf16):
+        if device != "cpu":
+            return super().train_step(sample, *args, **kwargs)
+        # the backward pass of fused attention is slow on short sentences
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16, enabled=self.cfg.cpu_bf16):
             return super().train_step(sample, *args, **kwargs)
 
     def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> Any:
@@ -131,11 +132,8 @@ class TranslationAlignTask(TranslationTask):
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> Any:
         """Run fairseq's step; then write alignments of sources and references, if requested."""
         result = super().valid_step(sample, model, criterion)
-        if self.cfg.write_alignment:
-            self._write_alignments(sample, model)
-        return result
-
-    def _write_alignments(self, sample: Any, model: Any) -> None:
+        if not self.cfg.write_alignment:
+            return result
         if get_data_parallel_world_size() > 1:
             raise ValueError("--write-alignment: several processes cannot write one file; validate with one")
         if not self._began_writing:  # weights do not change during a validation
@@ -145,6 +143,7 @@ class TranslationAlignTask(TranslationTask):
             for number, alignment in zip(sample["id"].tolist(), alignments, strict=True):
                 out.write(f"A-{number}\t{alignment}\n")
         self._began_writing = True
+        return result
 
     def _word_aligner(self, model: Any) -> WordAligner:
         name = f"the {self.cfg.source_lang}-{self.cfg.target_lang} model"
@@ -173,16 +172,6 @@ def _settings(cfg: Any) -> Settings:
         null=cfg.align_null,
         threshold=None,
     )
-
-
-@contextmanager
-def _fast(device: str, narrow: bool) -> Iterator[None]:
-    """On a CPU, disable fused attention, whose backward pass is slow on short sentences; use bfloat16 if `narrow`."""
-    if device != "cpu":
-        yield
-        return
-    with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16, enabled=narrow):
-        yield
 
 
 def let_validation_choose_this_task() -> None:

@@ -69,8 +69,15 @@ class WordAligner:
         layers = list(getattr(getattr(model, "decoder", None), "layers", []))
         if not layers or any(getattr(layer, "encoder_attn", None) is None for layer in layers):
             raise ValueError(f"{name} has no encoder-decoder attention in its decoder's layers, so nothing to align by")
-        if subwords is None:
-            _warn_of_pieces(dictionaries)
+        # each piece will count as a word although the dictionaries seem to contain parts of words
+        symbols = [symbol for dictionary in dictionaries for symbol in dictionary.symbols] if subwords is None else []
+        for joining, present in (
+            ("sentencepiece", any(symbol.startswith(_BLANK) for symbol in symbols)),
+            ("subword_nmt", any(symbol.endswith("@@") for symbol in symbols)),
+        ):
+            if present:
+                message = f"each piece counts as a word; --remove-bpe {joining} joins them"
+                warnings.warn(message, TextWarning, stacklevel=2)
         self._subwords = subwords or "none"
         self._dictionaries = dictionaries
         recorder = attention_of(model, name=name)
@@ -104,14 +111,3 @@ class WordAligner:
         owners, words = join_pieces([dictionary[number] for number in ids if number not in special], self._subwords)
         owner = iter(owners)
         return ids, [NULL if number in special else next(owner) for number in ids], words
-
-
-def _warn_of_pieces(dictionaries: tuple[Any, Any]) -> None:
-    """Warn if each piece will count as a word although the dictionaries seem to contain parts of words."""
-    symbols = [symbol for dictionary in dictionaries for symbol in dictionary.symbols]
-    for subwords, present in (
-        ("sentencepiece", any(symbol.startswith(_BLANK) for symbol in symbols)),
-        ("subword_nmt", any(symbol.endswith("@@") for symbol in symbols)),
-    ):
-        if present:
-            warnings.warn(f"each piece counts as a word; --remove-bpe {subwords} joins them", TextWarning, stacklevel=3)
