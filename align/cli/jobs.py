@@ -17,14 +17,13 @@ from align.cli.loading import Request, describe_choices, first_step, load_aligne
 from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
-from align.core.types import Choice
 from align.io.process import keep_freed_memory
 from align.io.signature import read_choice, sign
 
 if TYPE_CHECKING:
     from align.jobs.files import InputFile
     from align.jobs.job import Job
-    from align.jobs.local import Event, Failed
+    from align.jobs.local import Event
     from align.jobs.readers import Columns
 
 PROGRAM = "extract-align jobs"
@@ -187,16 +186,19 @@ class JobRun:
         loaded = load_aligner(PROGRAM, self._request)
         progress.begin(first_step(loaded))
 
-        def choose_place() -> Sequence[Choice]:
-            return choose(loaded, sample(self._files, columns))
-
         settings = {  # not the policy for bad rows: a file that was finished without it has none
             **settings_of(loaded, sign(loaded)),
             "columns": ",".join(args.columns) or None,
             "links": args.links,
         }
         names = [file.name for file in self._files]
-        record = open_run(args.output, settings, choose_place, lambda choices: sign(loaded, choices), names)
+        record = open_run(
+            args.output,
+            settings,
+            lambda: choose(loaded, sample(self._files, columns)),
+            lambda choices: sign(loaded, choices),
+            names,
+        )
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
         for line in describe_choices(loaded, choices):
@@ -233,7 +235,10 @@ class JobRun:
             if isinstance(event, Failed):
                 self._failed.append(file.name)
                 self._progress.add(-before)
-                say_error(PROGRAM, what_went_wrong(event))
+                error = event.error
+                message = message_of(error, BATCH_ADVICE) or f"{type(error).__name__}: {one_line(error)}"
+                named = isinstance(error, DataError) or getattr(error, "filename", None)
+                say_error(PROGRAM, message if named else f"{file.place}: {message}")
                 continue
             self._complete += 1
             if event.before:
@@ -276,13 +281,6 @@ def begin(job: Job, files: Sequence[InputFile], engine: str, workers: int | None
 
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     yield from run_local(job, files, workers or (torch.get_num_threads() if on_cpu else 1))
-
-
-def what_went_wrong(failed: Failed) -> str:
-    """Return why a file is not done, and which file it is."""
-    message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
-    named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
-    return message if named else f"{failed.file.place}: {message}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

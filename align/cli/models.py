@@ -171,13 +171,10 @@ def calibrate(
         best = {position: float(values[position].max()) for position in positions}
         for position in leading(best) if choice == "auto" else positions:
             chosen[score, position] = cells[int(values[position].argmax())]
-        for position in positions:
-            if score == "norm":
-                rows += [
-                    (value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n")
-                    for cell, value in zip(cells, values[position].tolist(), strict=True)
-                    if cell.head != "all"
-                ]
+        for position in positions if score == "norm" else ():
+            for cell, value in zip(cells, values[position].tolist(), strict=True):
+                if cell.head != "all":
+                    rows.append((value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n"))
     lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
     return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
 
