@@ -110,10 +110,10 @@ def _by_library(job: Job) -> Files:
     for reverse, part in enumerate(parts[:2]):
         # the best links of this direction
         table, tension, files = Table(tables[reverse]), float(_last(_TENSION, part)), job.test or job.text
-        with open(files[reverse]) as origins, open(files[1 - reverse]) as words, open(output[reverse], "w") as stream:
+        with open(files[reverse]) as origins, open(files[1 - reverse]) as words, open(output[reverse], "w") as out:
             for origin, sentence in zip(origins, words, strict=True):
                 links = table.best(table.ids(origin), table.ids(sentence), tension)
-                stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
+                out.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
     return output
 
 

@@ -23,7 +23,7 @@ def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
     """Add the options that print something and exit."""
 
     class Completion(argparse.Action):
-        def __call__(self, parser: argparse.ArgumentParser, namespace: Any, shell: Any, option: Any = None) -> None:
+        def __call__(self, parser: Any, namespace: Any, shell: Any, option: Any = None) -> None:
             def answer() -> None:
                 with open_output(None) as out:
                     out.write(complete(full_parser(), shell).encode())

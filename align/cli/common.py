@@ -63,7 +63,7 @@ def run(
 ) -> int:
     """Do a job, and turn errors into one line on stderr and an exit code.
 
-    `advice` is what helps where memory runs out; `so_far` says how far a job came that this stopped, or nothing.
+    `advice` is what helps where memory runs out; `so_far` says how far a stopped job came, or nothing.
     """
     show_warnings(program)
     try:
@@ -237,7 +237,7 @@ class Progress:
         passes: int = 1,
         describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: (),
     ) -> None:
-        """Show progress from here on: `waiting` until the first line is done, or nothing at all if it is empty.
+        """Show progress from here on: `waiting` until the first line is done; nothing if it is empty.
 
         `before` lines were done by an earlier run; each line goes through a model `passes` times.
         """

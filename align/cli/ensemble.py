@@ -19,7 +19,7 @@ TOOLS = ("giza", "eflomal", "fast_align")
 def open_partners(
     names: Sequence[str], text: Input, cut: Callable[[Pair], Pieces], threads: int
 ) -> Iterator[list[tuple[str, Iterator[MeanScores]]]]:
-    """Open the scores of partners' links of each line, with names for messages; `cut` splits a pair for a tool."""
+    """Open the scores of partners' links, with names for messages; `cut` splits a pair for a tool."""
     with ExitStack() as stack:
         partners: list[tuple[str, Iterator[MeanScores]]] = []
         for name in names:

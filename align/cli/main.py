@@ -62,7 +62,8 @@ def full_parser() -> Parser:
         parser._remove_action(action)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (module, summary) in COMMANDS.items():
-        commands.add_parser(name, parents=[import_module(module).build_parser()], add_help=False, help=summary)
+        command = import_module(module).build_parser()
+        commands.add_parser(name, parents=[command], add_help=False, help=summary)
     return parser
 
 

@@ -156,7 +156,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
 def calibrate(
     recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
 ) -> tuple[dict[tuple[Score, Position], Cell], str]:
-    """Return the cell of each score and position that a text chooses by lexical consistency, and a TSV of all heads.
+    """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
 
     The choice "auto" leaves out positions that are not to be read.
     """
