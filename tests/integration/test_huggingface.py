@@ -147,6 +147,15 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
         assert links(open_model(tmp_path)) == expected
 
 
+@pytest.mark.parametrize("merge", [["t", "x\u00e9"], "t x\u00e9"])
+def test_merges_without_their_prefix_do_not_end_the_process(tmp_path: Path, merge: Any) -> None:
+    hugging.save_model("t5", tmp_path)
+    model = {"type": "BPE", "vocab": {"t": 0, "x\u00e9": 1, "tx\u00e9": 2}, "merges": [merge]}
+    change(tmp_path, "tokenizer.json", model={**model, "continuing_subword_prefix": "##"})
+    with pytest.raises(ValueError, match="its merges do not have its continuing_subword_prefix"):
+        load(tmp_path)
+
+
 def test_dropout_of_training_is_off(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     letters = {letter: n for n, letter in enumerate("abcdefgh")}

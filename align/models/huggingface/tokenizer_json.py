@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
 from align.models.detokenize import JOINS
-from align.models.huggingface.config import lacks, read_file
+from align.models.huggingface.config import lacks, read_json
 
 T = TypeVar("T")
 
@@ -21,9 +22,16 @@ class JsonTokenizer:
             from tokenizers import Tokenizer
         except ModuleNotFoundError as error:
             raise lacks(error) from None
-        content = read_file(path)
-        try:
-            self.tokenizer: Any = call_library(lambda: Tokenizer.from_str(content.decode()))
+        content = read_json(path)
+        model = content["model"] if isinstance(content.get("model"), dict) else {}
+        if (prefix := model.get("continuing_subword_prefix")) and isinstance(model.get("merges"), list):
+            merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+            if not all(str(merge[-1]).startswith(str(prefix)) for merge in merges if isinstance(merge, list) and merge):
+                # the library cuts off as many bytes, and ends the process if that is within a character
+                message = "its merges do not have its continuing_subword_prefix in their second part"
+                raise ModelError(message, file=str(path))
+        try:  # by the content that was checked, since the file may repeat keys
+            self.tokenizer: Any = call_library(lambda: Tokenizer.from_str(json.dumps(content)))
             self.tokenizer.no_padding()
             self.tokenizer.no_truncation()
             if getattr(self.tokenizer.model, "dropout", None):  # BPE-dropout, for training
