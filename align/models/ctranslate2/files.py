@@ -23,8 +23,6 @@ _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, to
 _OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
 """Types by their bytes, before version 4."""
 
-_SCALE = "_scale"
-
 
 class _Reader:
     """Reads numbers and texts one after another."""
@@ -57,7 +55,7 @@ def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:
     except (OSError, ValueError, KeyError, IndexError, struct.error, RuntimeError) as error:
         raise ModelError(f"not a CTranslate2 model, or damaged ({one_line(error)})", file=str(path)) from None
     try:
-        tensors = {name: _dequantised(name, stored) for name in stored if not name.endswith(_SCALE)}
+        tensors = {name: _dequantised(name, stored) for name in stored if not name.endswith("_scale")}
     except ValueError as error:
         raise ModelError(str(error), file=str(path)) from None
     for alias, name in aliases:
@@ -96,7 +94,7 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
     tensor = stored[name]
     if tensor.dtype not in (torch.int8, torch.int16) or not name.endswith("/weight"):
         return tensor
-    scale = stored.get(name + _SCALE)
+    scale = stored.get(f"{name}_scale")
     if scale is None or f"{name.removesuffix('weight')}weight_zero" in stored:
         raise ValueError(f"{shorten(name)} is quantised in a way that is not read")
     scale = scale.float().flatten()
@@ -119,17 +117,10 @@ def read_vocabulary(path: Path) -> list[str]:
     return pieces
 
 
-_PIECES = ("unk_token", "bos_token", "eos_token")
-_OF_BOTH = (
-    *("num_heads", "pre_norm", "activation", "alignment_heads", "alignment_layer"),
-    *("embeddings_merge", "layernorm_embedding", "with_relative_position"),
-)
-
-
 def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Return what versions before 3.0, which write no config.json, store in variables; these get their later names."""
     settings: dict[str, Any] = {}
-    for name in _PIECES:
+    for name in ("unk_token", "bos_token", "eos_token"):
         if (piece := tensors.pop(name, None)) is not None:
             if piece.dtype != torch.int8:
                 raise ValueError(f"{name} is not a piece")
@@ -141,7 +132,8 @@ def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
     for side in ("bos", "eos"):
         if (switch := _switch(tensors, f"with_source_{side}")) is not None:
             settings[f"add_source_{side}"] = switch
-    for name in _OF_BOTH:
+    of_both = ("num_heads", "pre_norm", "activation", "alignment_heads", "alignment_layer")
+    for name in (*of_both, "embeddings_merge", "layernorm_embedding", "with_relative_position"):
         if (value := tensors.pop(name, None)) is not None:
             for side in ("encoder", "decoder"):
                 tensors.setdefault(f"{side}/{name}", value)

@@ -29,12 +29,8 @@ from align.models.recorder import ModelParts, ModelRecorder
 
 ACTIVATIONS: dict[float, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 
-_SPECIAL = ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>")
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})|([a-z]{2}_[A-Z]{2})")
 """Pieces that stand for languages, in M2M100, in NLLB and in mBART."""
-
-_SUBWORDS = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("sentencepiece.model",) * 2
-"""Names of sentencepiece models of source and target, next to the model or in the folder above."""
 
 _IGNORED = frozenset((
     *("activation", "alignment_heads", "alignment_layer", "embeddings_merge", "num_heads", "pre_norm"),
@@ -49,7 +45,17 @@ _EPSILON = 1e-5  # of layer norms, where config.json has none
 
 def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a model of CTranslate2 with its vocabularies; CTranslate2 is not needed."""
-    settings, tensors = _read(folder.checkpoint)
+    kind, tensors = read_variables(folder.checkpoint)
+    if kind != "TransformerSpec":
+        message = f"a CTranslate2 model of kind {shorten(kind)}, not a Transformer that translates"
+        raise ModelError(message, file=str(folder.checkpoint))
+    try:
+        older = take_settings(tensors)
+    except ValueError as error:
+        raise ModelError(str(error), file=str(folder.checkpoint)) from None
+    path = folder.checkpoint.parent / "config.json"
+    newer = read_json(path) if path.exists() else {}  # early versions have none
+    settings = Config(older | newer, str(path))
     paths = _vocabularies(folder.checkpoint.parent)
     source, target = map(_ids, paths)
     languages, codes = _languages(folder, source)
@@ -68,8 +74,9 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     unknown, end = settings.word("unk_token", "<unk>"), settings.word("eos_token", "</s>")
     unknown_ids = _id(source, unknown, settings), _id(target, unknown, settings)
     before, after, start = _surroundings(settings, source, target, codes, rows[1] if from_zero else None)
+    marks = ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>")
     special = [
-        {n: piece for piece, n in ids.items() if piece in _SPECIAL or _LANGUAGE.fullmatch(piece)}
+        {n: piece for piece, n in ids.items() if piece in marks or _LANGUAGE.fullmatch(piece)}
         for ids in (source, target)
     ]
 
@@ -108,21 +115,6 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         multilingual=codes is not None,
     )
     return assemble(parts, folder, device, dtype)
-
-
-def _read(checkpoint: Path) -> tuple[Config, dict[str, Tensor]]:
-    """Return the settings of a model, and its variables."""
-    kind, tensors = read_variables(checkpoint)
-    if kind != "TransformerSpec":
-        message = f"a CTranslate2 model of kind {shorten(kind)}, not a Transformer that translates"
-        raise ModelError(message, file=str(checkpoint))
-    try:
-        older = take_settings(tensors)
-    except ValueError as error:
-        raise ModelError(str(error), file=str(checkpoint)) from None
-    path = checkpoint.parent / "config.json"
-    newer = read_json(path) if path.exists() else {}  # early versions have none
-    return Config(older | newer, str(path)), tensors
 
 
 def _id(ids: Mapping[str, int], piece: str, settings: Config) -> int:
@@ -207,7 +199,9 @@ def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]
     """Return how one side's text is prepared, by the files next to the model or in the folder above."""
     options, root, file = folder.options, folder.checkpoint.parent, folder.subword_file(side)
     if file is None and options.subwords in (None, "sentencepiece"):
-        places = (place / names[side] for place in (root, root.parent) for names in _SUBWORDS)
+        # sentencepiece models of source and target
+        spm = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("sentencepiece.model",) * 2
+        places = (place / names[side] for place in (root, root.parent) for names in spm)
         file = next((path for path in places if path.is_file()), None)
     codes = root.parent / "bpe.model"
     if file is None and options.subwords in (None, "subword-nmt") and codes.is_file():

@@ -21,9 +21,6 @@ from align.models.recorder import TransformerAttention
 DISTILLED = "align_distilled"
 """Name of models that were distilled to align (`recipes/distil.py`), which fairseq does not know."""
 
-SINUSOIDS = 100_000
-"""Maximum number of positions that fairseq computes."""
-
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -32,9 +29,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": "tanh",
     "linear": "none",
 }
-
-OUTPUT_TABLES = ("decoder.output_projection.weight", "decoder.embed_out")
-"""Weights of an output layer, the second one in old checkpoints; without them it has those of the embedding."""
 
 UNUSED = (
     r"(en|de)coder\.version",
@@ -69,7 +63,8 @@ def fairseq_output(settings: Namespace, weights: Mapping[str, Tensor]) -> Tensor
     if getattr(settings, "adaptive_softmax_cutoff", None) is not None:
         raise ValueError("its output is an adaptive softmax, with which models cannot translate here")
     named_weights = Weights(dict(weights))
-    table = next((name for name in OUTPUT_TABLES if name in named_weights), "decoder.embed_tokens.weight")
+    names = ("decoder.output_projection.weight", "decoder.embed_out")  # the latter in old checkpoints
+    table = next((name for name in names if name in named_weights), "decoder.embed_tokens.weight")
     rows, inner = named_weights.shape(table)
     weight, width = named_weights.take(table, rows, inner), getattr(settings, "decoder_embed_dim", 0) or inner
     if inner != width:
@@ -107,15 +102,9 @@ def max_positions(settings: Namespace, weights: Mapping[str, Tensor]) -> tuple[i
         setting: int = getattr(settings, name, 1024)
         table = weights.get(f"{side}.embed_positions.weight")
         learned = table is not None and getattr(settings, f"{side}_learned_pos", False)
-        rows = len(table) - PAD - 1 if table is not None and learned else SINUSOIDS
+        rows = len(table) - PAD - 1 if table is not None and learned else 100_000  # as many as fairseq computes
         limits.append(setting if getattr(settings, "no_token_positional_embeddings", False) else min(setting, rows))
     return limits[0], limits[1]
-
-
-_OLD_NORMS = {
-    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
-    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
-}
 
 
 def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,7 +112,8 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     renamed: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if match := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
-            norms = _OLD_NORMS[match[1]]
+            of_decoder = ["encoder_attn_layer_norm"] if match[1] == "decoder" else []
+            norms = ["self_attn_layer_norm", *of_decoder, "final_layer_norm"]
             new = norms[int(match[4])] if int(match[4]) < len(norms) else name
             renamed[f"{match[1]}{match[3]}.{new}{match[5]}"] = weight
         elif (match := re.fullmatch(r"(.*_attn)\.in_proj_(weight|bias)", name)) and weight.dim():
@@ -137,28 +127,23 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def attention_of(model: Any, name: str) -> TransformerAttention:
     """Return an attention recorder of a fairseq module with its current weights."""
-    device = str(next(model.parameters()).device)
-    weights = {key: weight.detach() for key, weight in model.state_dict().items()}
-    transformer = fairseq_transformer(_settings_of(model), weights, device)
-    return TransformerAttention(transformer, name=name, pad=PAD, start=(EOS,))
-
-
-def _settings_of(model: Any) -> Namespace:
-    """Return the settings of a model in memory, read from its modules, as `model_settings` returns them."""
-    sides = {"encoder": model.encoder, "decoder": model.decoder}
+    # the settings that `model_settings` returns for a file
     settings: dict[str, Any] = {"activation_fn": model.encoder.cfg.activation_fn}
-    for name, side in sides.items():
+    for part, side in (("encoder", model.encoder), ("decoder", model.decoder)):
         layer = side.layers[0]
         settings |= {
-            f"{name}_attention_heads": layer.self_attn.num_heads,
-            f"{name}_normalize_before": layer.normalize_before,
-            f"{name}_learned_pos": isinstance(side.embed_positions, torch.nn.Embedding),
-            f"{name}_embed_dim": layer.self_attn.embed_dim,
+            f"{part}_attention_heads": layer.self_attn.num_heads,
+            f"{part}_normalize_before": layer.normalize_before,
+            f"{part}_learned_pos": isinstance(side.embed_positions, torch.nn.Embedding),
+            f"{part}_embed_dim": layer.self_attn.embed_dim,
         }
-    return Namespace(
+    described = Namespace(
         **settings,
         no_token_positional_embeddings=model.encoder.embed_positions is None,
         no_scale_embedding=model.encoder.embed_scale == 1,
         cross_self_attention=model.decoder.cross_self_attention,
         no_decoder_final_norm=model.decoder.layer_norm is None,
     )
+    weights = {key: weight.detach() for key, weight in model.state_dict().items()}
+    transformer = fairseq_transformer(described, weights, str(next(model.parameters()).device))
+    return TransformerAttention(transformer, name=name, pad=PAD, start=(EOS,))

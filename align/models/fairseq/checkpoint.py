@@ -41,15 +41,15 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 1 << 31
 
 
-def _is_activation(value: Any) -> bool:
-    return isinstance(value, str) and value in ACTIVATIONS
-
-
 _VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
     (SWITCHES, lambda value: isinstance(value, int) and value in (0, 1), "true or false"),
     (SIZES, _is_size, "a whole number from 1"),
     (NUMBERS, lambda value: isinstance(value, (int, float)) and 0 <= value <= 100, "a number from 0 to 100"),
-    (("activation_fn",), _is_activation, f"one of {', '.join(ACTIVATIONS)}"),
+    (
+        ("activation_fn",),
+        lambda value: isinstance(value, str) and value in ACTIVATIONS,
+        f"one of {', '.join(ACTIVATIONS)}",
+    ),
 )
 """Names of settings, what tells whether a value is one of theirs, and what that is, for messages."""
 
@@ -74,7 +74,13 @@ def saved_settings(state: Mapping[str, Any]) -> Any:
 
 def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
     """Return the settings listed above, with values that the weights account for, to build the model from."""
-    flat = _flat(plain_dict(saved))
+    flat = dict(plain_dict(saved))
+    for side in SIDES:  # hydra nests some: `encoder: {layers: 6}` for `encoder_layers`
+        table = plain_dict(flat.get(side))
+        flat = flat | {f"{side}_{name}": value for name, value in table.items() if isinstance(name, str)}
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
+            flat.pop(name)
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
     settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
     for names, fits, expected in _VALUES:
@@ -94,18 +100,6 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
         if not name.startswith("max_") and (size := settings.get(name, 0)) > longest:
             raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
     return Namespace(**settings)
-
-
-def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
-    """Return settings under one name each: hydra nests some, `encoder: {layers: 6}` for `encoder_layers`."""
-    flat = dict(saved)
-    for side in SIDES:
-        table = plain_dict(saved.get(side))
-        flat |= {f"{side}_{name}": value for name, value in table.items() if isinstance(name, str)}
-    for name in ("decoder_input_dim", "decoder_output_dim"):
-        if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
-            del flat[name]
-    return flat
 
 
 def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:

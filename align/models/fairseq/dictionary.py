@@ -18,9 +18,6 @@ PAD, EOS, UNK = 1, 2, 3
 SPECIAL_IDS = {n: SPECIAL[n] for n in (0, PAD, EOS)}
 """Pieces that belong to no word, by id."""
 
-_AGAIN = "#fairseq:overwrite"
-"""Flag of a line that allows a piece twice, so that a text may hold a word `<s>`."""
-
 
 @dataclass(frozen=True)
 class Dictionary:
@@ -46,14 +43,12 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
     known = set(pieces)
     for number, line in enumerate(lines, 1):
         entry = line.rstrip()
-        again = entry.endswith(f" {_AGAIN}")
-        piece, blank, count = entry.removesuffix(f" {_AGAIN}").rpartition(" ")
+        again = entry.endswith(" #fairseq:overwrite")  # a piece may come twice: a text may hold a word `<s>`
+        piece, blank, count = entry.removesuffix(" #fairseq:overwrite").rpartition(" ")
         try:
-            counts.append(int(count))
+            counts.append(int(count if blank else ""))
         except ValueError:
             raise ValueError(f"line {number:,} is not a piece and its count") from None
-        if not blank:
-            raise ValueError(f"line {number:,} is not a piece and its count")
         if piece in known and not again:
             raise ValueError(f"line {number:,} has a piece that was there before")
         known.add(piece)

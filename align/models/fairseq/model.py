@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -44,16 +43,33 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     state = load_checkpoint(checkpoint, mapped=True)
     weights: dict[str, Tensor] = state["model"]
     saved = saved_settings(state)
-    _check_architecture(saved, weights, checkpoint)
+    architecture = text_setting(saved, "_name") or text_setting(saved, "arch") or ""
+    if not any(".encoder_attn." in weight for weight in weights):
+        hint = "links need a Transformer for translation, not a language model or an encoder alone"
+        message = f"no encoder-decoder attention in it{architecture and f' ({architecture})'}"
+        raise ModelError(message, file=str(checkpoint), hint=hint)
+    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", architecture):
+        message = f"cannot run this model ({architecture or 'without a name'}): no Transformer for translation"
+        raise ModelError(message, file=str(checkpoint))
     task = plain_dict(state.get("cfg")).get("task", saved)
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
     languages = _languages(folder, task)
     paths = [folder.dictionary(language) for language in languages]
-    rules = _rules(folder, languages)
-    dictionaries = [
-        _load_dictionary(path, part, weights, checkpoint)
-        for part, path in zip(("encoder", "decoder"), paths, strict=True)
-    ]
+    rules = [folder.rules(language, folder.subword_file(side)) for side, language in enumerate(languages)]
+    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
+        bare = next(rule.language for rule in rules if rule.subwords == "none")
+        hint = "name the file of each with ‹subword_files›, or the one of both"
+        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), hint=hint)
+    dictionaries = []
+    for part, path in zip(("encoder", "decoder"), paths, strict=True):  # an entry for each row of the embedding
+        table = weights.get(f"{part}.embed_tokens.weight")
+        rows = table.shape[0] if table is not None and table.dim() == 2 else 0
+        dictionaries.append(read_dictionary(path))
+        if rows != (count := len(dictionaries[-1])):
+            message = (
+                f"{count:,} entries with fairseq's 4 special ones, but the {part} of {checkpoint} was trained with "
+            )
+            raise ModelError(f"{message}{rows:,}: not this model's dictionary", file=str(path))
     with fitting(checkpoint):
         settings = model_settings(saved, weights)
         transformer, limits = fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
@@ -97,27 +113,6 @@ def _output(target: Dictionary, recorder: ModelRecorder) -> Output:
     )
 
 
-def _check_architecture(saved: Any, weights: Mapping[str, Tensor], checkpoint: Path) -> None:
-    """Refuse checkpoints of other kinds than Transformers for translation."""
-    name = text_setting(saved, "_name") or text_setting(saved, "arch") or ""
-    if not any(".encoder_attn." in weight for weight in weights):
-        hint = "links need a Transformer for translation, not a language model or an encoder alone"
-        message = f"no encoder-decoder attention in it{name and f' ({name})'}"
-        raise ModelError(message, file=str(checkpoint), hint=hint)
-    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name):
-        message = f"cannot run this model ({name or 'without a name'}): no Transformer for translation"
-        raise ModelError(message, file=str(checkpoint))
-
-
-def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
-    rules = [folder.rules(language, folder.subword_file(side)) for side, language in enumerate(languages)]
-    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
-        bare = next(rule.language for rule in rules if rule.subwords == "none")
-        hint = "name the file of each with ‹subword_files›, or the one of both"
-        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), hint=hint)
-    return rules
-
-
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     trained_on = folder.binarised_languages()
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
@@ -131,18 +126,6 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
         return check_language(source), check_language(target)
     except ValueError as error:
         raise ModelError(str(error), file=str(folder.checkpoint)) from None
-
-
-def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
-    """Return one side's dictionary, which has an entry for each row of the embedding."""
-    table = weights.get(f"{part}.embed_tokens.weight")
-    rows = table.shape[0] if table is not None and table.dim() == 2 else 0
-    dictionary = read_dictionary(path)
-    if rows != len(dictionary):
-        message = f"{len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
-        message += f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
-        raise ModelError(message, file=str(path))
-    return dictionary
 
 
 def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:

@@ -35,14 +35,6 @@ UNSUPPORTED = (
 )
 """Settings that change the sum; each must be unset, false or empty."""
 
-KEEPING = ("gaussian", "eva", "orthogonal", "mica")
-"""Values of `init_lora_weights`, with true and false, that leave the model's weights as they are. Others, such as
-"pissa", subtract the initial factors from them, and peft does so again where it loads the adapter.
-"""
-
-PEFT_RANK = 8
-"""Value of `r` where the settings have none."""
-
 
 def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
     """Tell whether a folder holds an adapter; adapter settings next to a whole model do not count."""
@@ -79,7 +71,8 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     config = read_config(folder / CONFIG)
     kind, init = config.word("peft_type", "LORA"), config.content.get("init_lora_weights")
     unsupported = [name for name in UNSUPPORTED if config.content.get(name)]
-    if not (init is None or isinstance(init, bool) or str(init).lower() in KEEPING):
+    # Other values, such as "pissa", subtract the initial factors from the weights: peft does so again at loading.
+    if not (init is None or isinstance(init, bool) or str(init).lower() in ("gaussian", "eva", "orthogonal", "mica")):
         unsupported.append(f"init_lora_weights {show_value(init)}")
     if kind != "LORA" or unsupported:
         message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported[0]}"
@@ -88,7 +81,7 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     if not path.is_file():
         message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
         raise ModelError(message, file=str(folder), hint=MERGE)
-    alpha, rank = config.number("lora_alpha"), config.size("r", PEFT_RANK)
+    alpha, rank = config.number("lora_alpha"), config.size("r", 8)
     scale = alpha / (math.sqrt(rank) if config.switch("use_rslora", False) else rank)
     stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
     for name, tensor in stored.items():

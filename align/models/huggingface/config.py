@@ -14,10 +14,6 @@ MAX_POSITIONS, USUAL_POSITIONS = 10_000, 1024
 memory of attention grow with their square."""
 
 
-USUAL_BYTES = 4 * USUAL_POSITIONS
-"""Default limit of ByT5, whose pieces are bytes."""
-
-
 def read_file(path: Path) -> bytes:
     """Return the content of a file."""
     if not path.is_file():  # a pipe would never end

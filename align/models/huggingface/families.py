@@ -32,9 +32,6 @@ UNUSED = (
 )
 """Weights that attention does not depend on."""
 
-COMPUTED = (*UNUSED, r"(en|de)coder\.embed_positions\.(weights?|_float_tensor)")
-"""The same for models with computed positions."""
-
 
 @dataclass(frozen=True)
 class Family:
@@ -100,5 +97,5 @@ def transformer_of(
     if shared is not None:
         for side in ("encoder", "decoder"):
             renamed.setdefault(f"{side}.embed_tokens.weight", shared)
-    unused = UNUSED if family.positions == "learned" else COMPUTED
-    return build_transformer(shape, Weights(renamed, unused), device, dtype)
+    computed = () if family.positions == "learned" else (r"(en|de)coder\.embed_positions\.(weights?|_float_tensor)",)
+    return build_transformer(shape, Weights(renamed, (*UNUSED, *computed)), device, dtype)

@@ -20,7 +20,6 @@ from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import (
-    USUAL_BYTES,
     USUAL_POSITIONS,
     Config,
     read_config,
@@ -41,12 +40,6 @@ VOCABULARIES = (
 SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}
 """Settings that give the ids of special pieces."""
 
-WELL_KNOWN = ("en", "de", "fr", "es", "zh")
-"""Languages whose codes serve as examples."""
-
-MAX_LISTED = 10
-"""Languages of a model that a message lists."""
-
 T5_KINDS = ("t5", "mt5", "umt5")
 
 OWN_TABLES = ("lm_head.weight", "decoder.output_projection.weight")
@@ -60,9 +53,6 @@ NOT_FOLLOWED = {
     "begin_suppress_tokens": None,
 }  # fmt: skip
 """Generation settings that change translations, with the value that means "unused"; our search has none of them."""
-
-MBART_50_ONLY = ("gl_ES", "sl_SI")
-"""Languages of mBART-50 that mBART-25 does not have."""
 
 
 def load_huggingface(
@@ -134,8 +124,8 @@ def load_huggingface(
         longest = min(len(table(0)) for table in tables if table is not None)
         limit = min(config.size("max_position_embeddings", longest), longest)
     else:
-        usual = USUAL_BYTES if tokenizer_class(folder.text_root) == "ByT5" else USUAL_POSITIONS
-        limit = unlearned_positions(config, usual)
+        in_bytes = tokenizer_class(folder.text_root) == "ByT5"
+        limit = unlearned_positions(config, USUAL_POSITIONS * (4 if in_bytes else 1))
 
     files = [folder.root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
     files += [side.rules.subword_file for side in sides if side.rules.subword_file]
@@ -183,7 +173,7 @@ def _family(folder: ModelFolder, config: Config) -> tuple[Family, Vocabulary]:
     ):
         kind = "mbart-50"
     vocabulary = read_vocabulary(folder.text_root, kind)
-    if kind == "mbart" and any(code in vocabulary.codes for code in MBART_50_ONLY):
+    if kind == "mbart" and ("gl_ES" in vocabulary.codes or "sl_SI" in vocabulary.codes):  # not in mBART-25
         kind = "mbart-50"
     family = FAMILIES[kind]
     if kind == "m2m_100" and settings.switch("legacy_behaviour", False):
@@ -226,11 +216,11 @@ def language_piece(codes: Mapping[str, str], code: str | None, argument: str, fi
     """Return the piece that stands for a language among those of a model."""
     if piece := codes.get(code or "") or codes.get((code or "").strip("_")):
         return piece
-    wanted = WELL_KNOWN if code is None else (code,)
+    wanted = ("en", "de", "fr", "es", "zh") if code is None else (code,)
     near = [own for known in wanted for own in codes if same_language(known, own)]
     near = near or get_close_matches(code or "", codes, n=5, cutoff=0.6) or list(codes)
     choice = f"one of {', '.join(map(shorten, codes))}"
-    if len(codes) > MAX_LISTED:
+    if len(codes) > 10:
         choice = f"one of its {len(codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
     message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
     if named_by:

@@ -33,16 +33,7 @@ SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
 FOLLOWED_BY_LANGUAGES = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart-50"}
 """Kinds of model whose sentencepiece ids are shifted by one, as in fairseq, and followed by these languages."""
 
-WITH_SENTENCEPIECE = frozenset({*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"})
-"""Kinds of model whose sentencepiece model is sufficient to number their pieces."""
-
-PEGASUS_OFFSET = 103
-"""Number that Pegasus adds to the ids of its sentencepiece model, for `<pad>`, `</s>` and masks of pre-training."""
-
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
-
-BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
-"""ByT5's first three ids; the bytes follow."""
 
 CLASSES: Mapping[str, frozenset[str]] = {
     "bart": frozenset({"Bart", "Roberta", "T5", "Barthez"}),
@@ -58,12 +49,6 @@ CLASSES: Mapping[str, frozenset[str]] = {
     "umt5": frozenset({"T5"}),
 }
 """transformers' tokenizer classes that this module supports, without `Tokenizer` and `TokenizerFast`."""
-
-WITHOUT_LANGUAGES = frozenset({"bart", "pegasus", "t5", "mt5", "umt5"})
-"""Kinds of model for which tokenizer.json adds only its own marks around a source, not a language."""
-
-GENERIC_CLASSES = frozenset({"", "PreTrained", "TokenizersBackend", "SentencePieceBackend", "PythonBackend"})
-"""Class names that do not identify the model."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +117,17 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
         vocabulary = _read_tokenizer_json(root / "tokenizer.json", kind)
     elif has("sentencepiece.bpe.model", "vocab.json"):
         vocabulary = _read_m2m100(root, kind)
-    elif any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
+    elif any(map(has, SENTENCEPIECE_FILES)) and kind in (*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"):
         vocabulary = _read_sentencepiece(root, kind)
     else:
         message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or "
         message += "merges.txt, vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this"
         hint = "save_pretrained() of transformers' AutoTokenizer writes tokenizer.json"
         raise ModelError(f"{message} folder", file=str(root), hint=hint)
-    tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # these are checked
-    if name not in GENERIC_CLASSES | CLASSES[kind] and not tells_surroundings:
+    # A tokenizer.json of these kinds adds only its own marks around a source, not a language; they are checked.
+    has_marks = kind in ("bart", "pegasus", "t5", "mt5", "umt5") and vocabulary.surroundings is not None
+    generic = ("", "PreTrained", "TokenizersBackend", "SentencePieceBackend", "PythonBackend")
+    if name not in (*generic, *CLASSES[kind]) and not has_marks:
         known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
         message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
         raise ModelError(message, file=tokenizer_config(root).file)
@@ -164,7 +151,10 @@ def read_added_tokens(root: Path) -> tuple[dict[str, int], set[str]]:
     """
     settings, path = tokenizer_config(root), root / "added_tokens.json"
     ids = _read_ids(path) if path.is_file() else {}
-    special = {token for token in ids if _SPECIAL_FORM.fullmatch(token)}
+    # language codes, and marks such as `</s>`
+    special = {
+        token for token in ids if re.fullmatch(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}", token)
+    }
     if ids:  # the settings list special tokens: the usual ones, and languages, as in NLLB
         path = root / "special_tokens_map.json"
         for content in (read_json(path) if path.is_file() else {}, settings.content):
@@ -184,10 +174,6 @@ def read_added_tokens(root: Path) -> tuple[dict[str, int], set[str]]:
         raise ModelError("its added tokens are not tokens by number", file=str(root)) from None
 
 
-_SPECIAL_FORM = re.compile(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
-"""Form of language codes and of marks such as `</s>`."""
-
-
 def _checked(content: Mapping[str, Any], path: Path) -> dict[str, int]:
     """Check that an object maps pieces to ids, and return it."""
     if not all(type(piece) is str and type(n) is int and 0 <= n < 1 << 31 for piece, n in content.items()):
@@ -200,22 +186,16 @@ def _read_ids(path: Path) -> dict[str, int]:
     return _checked(read_json(path), path)
 
 
-_T5 = r"<2(\w[\w-]{0,29})>"
-_TOKEN = r"(?:__)?((?!_)[\w-]{1,30}?)(?:__)?"  # `deu_Latn`, `de_DE`, or `__de__` for `de`
-_LANGUAGES = {
-    "marian": r">>([\w-]{1,30})<<",
-    **dict.fromkeys(("t5", "mt5", "umt5"), _T5),
-    **dict.fromkeys(("m2m_100", "small100", "mbart", "mbart-50"), _TOKEN),
-}
-"""Form of language pieces by the kind of model, with the code as a group; `_TOKEN` is that of special ones."""
-
-
 def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
     """Return the piece of each language code of a model, by the form of language pieces in models of its kind."""
-    form = _LANGUAGES.get(kind)
-    if form is None:
+    if kind == "marian":
+        pieces, form = ids, r">>([\w-]{1,30})<<"
+    elif kind in ("t5", "mt5", "umt5"):
+        pieces, form = sorted(ids), r"<2(\w[\w-]{0,29})>"
+    elif kind in ("m2m_100", "small100", "mbart", "mbart-50"):  # `deu_Latn`, `de_DE`, or `__de__` for `de`
+        pieces, form = sorted(special), r"(?:__)?((?!_)[\w-]{1,30}?)(?:__)?"
+    else:
         return {}
-    pieces = ids if kind == "marian" else sorted(special if form == _TOKEN else ids)
     match = re.compile(form).fullmatch
     return {found[1]: piece for piece in pieces if (found := match(piece))}
 
@@ -280,8 +260,8 @@ def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
         languages = LANGUAGES[FOLLOWED_BY_LANGUAGES[kind]].split()
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
     ids = {piece: n for n, piece in enumerate(pieces)}
-    if kind == "pegasus":
-        ids = {piece: n if n < 2 else n + PEGASUS_OFFSET for piece, n in ids.items()}
+    if kind == "pegasus":  # after `<pad>` and `</s>` it has masks of pre-training
+        ids = {piece: n if n < 2 else n + 103 for piece, n in ids.items()}
     side = Side(sentencepiece_segmenter(path), ids, path)
     return _vocabulary(root, kind, [side, side], languages)
 
@@ -315,7 +295,7 @@ def _read_bytes(root: Path) -> Vocabulary:
         content = b"".join(piece.encode("utf-8" if piece == UNKNOWN else "latin-1") for piece in pieces)
         return content.decode("utf-8", "ignore")
 
-    ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *map(chr, range(256))])}
+    ids = {piece: n for n, piece in enumerate(["<pad>", "</s>", "<unk>", *map(chr, range(256))])}
     side = Side(segment, ids, root / "tokenizer_config.json")
     return Vocabulary((side, side), SPECIAL, {}, join, subwords="byte")
 

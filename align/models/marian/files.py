@@ -21,9 +21,6 @@ from align.models.huggingface.config import read_file
 SETTINGS = "special:model.yml"
 """Name of the item that holds the settings."""
 
-_MAX_DEPTH = 10
-"""Maximum depth of lists and dicts in YAML: libyaml's constructor of these would overflow the stack."""
-
 _PLAIN: dict[int, Any] = {0x0402: np.float16, 0x0404: np.float32, 0x0408: np.float64, 0x0101: np.int8}
 """Types of plain numbers in `.bin` files."""
 
@@ -129,7 +126,7 @@ def parse_yaml(text: str, file: str) -> Any:
     try:
         for event in yaml.parse(text, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _MAX_DEPTH:
+            if depth > 10:  # deep lists and dicts would overflow the stack of libyaml's constructor
                 raise ValueError("it is nested too deeply")
         return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError) as error:

@@ -29,15 +29,6 @@ from align.models.recorder import ModelParts, ModelRecorder
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 
-EXACT_GELU = (1, 12, 3)
-"""First version whose GELU is not approximated by a sigmoid."""
-
-NORMED_KEYS = (1, 10, 28)
-"""First version in which norms before self-attention apply to its keys and values too."""
-
-EPSILON = 1e-9
-"""Added to the variance in layer norms."""
-
 POSITIONS = 1024
 """Limit of pieces for models whose positions are sines, which have none."""
 
@@ -45,9 +36,6 @@ END, UNKNOWN = "</s>", "<unk>"
 
 LISTS = (".yml", ".yaml", ".json")
 """Endings of vocabularies that list pieces with ids; others are sentencepiece models."""
-
-_UNUSED = re.compile(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb")
-"""Names of items that are not weights of layers."""
 
 
 def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
@@ -97,11 +85,6 @@ class Vocabulary(NamedTuple):
 
     path: Path
     ids: Mapping[str, int]
-
-    @property
-    def words(self) -> dict[int, str]:
-        """Pieces that belong to words, by id."""
-        return {n: piece for piece, n in self.ids.items() if piece not in (END, UNKNOWN, "<s>")}
 
 
 def read_side(path: Path) -> Vocabulary:
@@ -180,7 +163,7 @@ def check_settings(settings: MarianSettings) -> None:
     if [name.replace("d", "") for name in around] not in (["", "an"], ["n", "a"]) or "a" in top:
         operations = ", ".join(map(show_value, (*around, top)))
         raise ModelError(f"a Marian model with operations {operations} around its layers, not read", file=settings.file)
-    if "n" in around[0] and settings.version < NORMED_KEYS:
+    if "n" in around[0] and settings.version < (1, 10, 28):
         message = "a Marian model older than 1.11 with norms before its layers, which left out those of keys"
         raise ModelError(message, file=settings.file)
 
@@ -196,9 +179,9 @@ def _engine_model(settings: MarianSettings, items: dict[str, Tensor]) -> tuple[A
     top = "n" in settings.word("transformer-postprocess-top")
     encoder, decoder = (Side(depth, heads, width, before, top, positions, 0) for depth in depths)
     activation = ACTIVATIONS[settings.word("transformer-ffn-activation", "relu")]
-    if activation == "gelu_sigmoid" and settings.version >= EXACT_GELU:
+    if activation == "gelu_sigmoid" and settings.version >= (1, 12, 3):
         activation = "gelu"
-    architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=EPSILON)
+    architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=1e-9)
     items = _untied(items, settings.items("transformer-tied-layers"), depths[1])
     tables = [_table(items, name) for name in ("encoder", "decoder")]
     return architecture, Weights(dict(_renamed(items, tables, before)))
@@ -241,8 +224,8 @@ def _renamed(items: Mapping[str, Tensor], tables: Sequence[Tensor], before: bool
         if "Wpos" in items:
             yield f"{side}.embed_positions.weight", items["Wpos"]
     for name, weight in items.items():
-        if _UNUSED.fullmatch(name):
-            continue
+        if re.fullmatch(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb", name):
+            continue  # no weight of a layer
         flat = weight.flatten() if weight.dim() == 2 and weight.shape[0] == 1 else weight
         yield _new_name(name, "_pre" if before else ""), flat.T.contiguous() if flat.dim() == 2 else flat
 
@@ -302,4 +285,5 @@ def _output(target: Vocabulary, recorder: ModelRecorder) -> Output:
         weights = Weights({"weight": weight, "bias": bias})
         weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
     linear = make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
-    return Output(linear, target.ids[END], (), target.words)
+    words = {n: piece for piece, n in target.ids.items() if piece not in (END, UNKNOWN, "<s>")}
+    return Output(linear, target.ids[END], (), words)
