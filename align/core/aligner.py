@@ -57,9 +57,6 @@ from align.core.types import (
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
 
-CHECKED_TOGETHER = 10
-"""Pairs of a text whose languages are judged together, unless it is shorter."""
-
 GROUP = 32
 """Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
 
@@ -306,7 +303,7 @@ class Aligner:
         The check follows the first alignments, since it takes a second to load, and the first lines together, since
         one of them may be a title or a quotation. `source_alone` leaves out the target, which a model wrote.
         """
-        check, pairs, until = self.check, list[Pair](), CHECKED_TOGETHER
+        check, pairs, until = self.check, list[Pair](), 10  # pairs that are judged together
         with closing(alignments):
             for alignment in alignments:
                 yield alignment
@@ -421,29 +418,19 @@ class Aligner:
         encoded = [item for item in tried if not isinstance(item, PairError)]
         forward = [directions[0] for directions in encoded]
         links: dict[int, LinkResult] = {}
-        if choices and self.reverse:
-            links = self._two_way_links(encoded, [choice.place for choice in choices], on_batch)
-        elif choices:
-            links = _links(self.forward.reader, forward, choices[0].place, self.batch_tokens, on_batch)
-        results = []
-        for n, item in enumerate(forward):
-            scores, agreement = links.get(n, ({}, None))
-            results.append((scores, item.skipped, agreement))
-        aligned = iter(results)
+        places = [choice.place for choice in choices]
+        if places and self.reverse:
+            combine = self._soft_links if self.method == SOFT else self._symmetrised_links
+            for group in chunks(cut(forward, self.batch_tokens), GROUP):
+                numbers = [n for of_batch, _ in group for n in of_batch]
+                again = cut([encoded[n][1] for n in numbers], self.batch_tokens)
+                back = [([numbers[n] for n in of_batch], batch) for of_batch, batch in again]
+                links |= combine(tell(group, on_batch), tell(back, on_batch), places)
+        elif places:
+            links = _links(self.forward.reader, forward, places[0], self.batch_tokens, on_batch)
+        of_pairs = zip(forward, (links.get(n, ({}, None)) for n in range(len(forward))), strict=True)
+        aligned = ((scores, item.skipped, agreement) for item, (scores, agreement) in of_pairs)
         return [item if isinstance(item, PairError) else next(aligned) for item in tried]
-
-    def _two_way_links(
-        self, encoded: Sequence[tuple[Encoded, ...]], places: Sequence[Place], on_batch: OnBatch | None
-    ) -> dict[int, LinkResult]:
-        """Return the links of a buffer by number, from both models."""
-        combine = self._soft_links if self.method == SOFT else self._symmetrised_links
-        links: dict[int, LinkResult] = {}
-        for group in chunks(cut([forward for forward, _ in encoded], self.batch_tokens), GROUP):
-            numbers = [n for of_batch, _ in group for n in of_batch]
-            again = cut([encoded[n][1] for n in numbers], self.batch_tokens)
-            back = [([numbers[n] for n in of_batch], batch) for of_batch, batch in again]
-            links |= combine(tell(group, on_batch), tell(back, on_batch), places)
-        return links
 
     def _soft_links(
         self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]

@@ -72,7 +72,12 @@ def choose(
     allowed = _open(reader.recorder, settings, stored or {})
     pairs = [item for item in encoded if item.pieces][:CHOOSING_PAIRS]
     if len(pairs) < MIN_PAIRS:
-        return _default_choice(reader.recorder, allowed)
+        layers, wanted = reader.recorder.layers, max(1, round(reader.recorder.layers / 3))
+        default: dict[Position, Cell] = {}
+        for position, cells in allowed.items():
+            default[position] = next((cell for cell in cells if cell.layer == wanted), cells[0])
+            wanted = min(default[position].layer + 1, layers)  # the output position is read a layer above
+        return Choice(Place(**default), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")
     _log.info("choosing layer and head of %s on %s", reader.recorder.name, plural(len(pairs), "pair"))
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
     best = {position: float(values.max()) for position, values in consistency.items()}
@@ -121,17 +126,3 @@ def consistency_of(
             for n, best in zip(numbers, np.concatenate(layers, axis=1), strict=True):
                 linked[position].add(pairs[n].pair, best)
     return {position: ways.consistency() for position, ways in linked.items()}
-
-
-def _default_choice(recorder: AttentionRecorder, allowed: Mapping[Position, Sequence[Cell]]) -> Choice:
-    """Return the choice for a text that is too short to choose by."""
-    (position, cells), *second = allowed.items()
-
-    def first_of(layer: int, cells: Sequence[Cell]) -> Cell:
-        return next((cell for cell in cells if cell.layer == layer), cells[0])
-
-    cell = first_of(max(1, round(recorder.layers / 3)), cells)
-    place = {position: cell}
-    for other, outputs in second:
-        place[other] = first_of(min(cell.layer + 1, recorder.layers), outputs)
-    return Choice(Place(**place), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")

@@ -234,12 +234,6 @@ ALONE = 0.1
 MIN_AGREEMENT = 1e-3
 """Least agreement of a word: a few words without a partner do not decide alone."""
 
-_LEAST = 1e-6
-"""Distance to 0 and 1 that a mean keeps, so that its log odds are finite."""
-
-_STEPS = 5
-"""Newton steps, from 1: the remaining error of the power is below float32's precision, except in ties."""
-
 
 def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
     """Return shares of rows that are as sharp in one pair as in another.
@@ -267,10 +261,12 @@ def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
     goal = log(sharpness / (1 - sharpness))
     count = scored.sum(1).clamp_(min=1)
     power = torch.ones_like(count, dtype=logs.dtype)
-    for _ in range(_STEPS):  # on the mean's log odds, which are nearly a straight line
+    # Newton steps on the mean's log odds, which are nearly a straight line: after five the error of the power is below
+    # float32's precision, except in ties.
+    for _ in range(5):
         raised = (logs * power[:, None, None]).exp_()
         total = raised.sum(-1)  # the largest share of a row is one part of this
-        mean = ((scored / total).sum(1) / count).clamp_(_LEAST, 1 - _LEAST)
+        mean = ((scored / total).sum(1) / count).clamp_(1e-6, 1 - 1e-6)
         growth = -(scored * raised.mul_(logs).sum(-1) / total**2).sum(1) / count
         step = (mean.logit() - goal) * mean * (1 - mean) / growth.clamp_(min=TINY)
         power = (power - step).clamp_(*POWERS)

@@ -39,24 +39,21 @@ def normalize(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _compose(_INVISIBLE.sub("", text))
-
-
-def fold(word: str) -> str:
-    """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
-    return unicodedata.normalize("NFC", normalize(word)).casefold()
-
-
-def _compose(text: str) -> str:
-    """Compose characters (NFC), but keep those that NFC itself decomposes or replaces, such as Bengali U+09DF."""
+    text = _INVISIBLE.sub("", text)
     composed = unicodedata.normalize("NFC", text)
     if composed == text:
         return text
+    # NFC decomposes or replaces some characters, such as Bengali U+09DF: these stay.
     kept = "".join(character for character in set(text) if unicodedata.normalize("NFC", character) != character)
     if not kept:
         return composed
     parts = re.split(f"([{re.escape(kept)}])", text)
     return "".join(part if part in kept else unicodedata.normalize("NFC", part) for part in parts)
+
+
+def fold(word: str) -> str:
+    """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
+    return unicodedata.normalize("NFC", normalize(word)).casefold()
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:

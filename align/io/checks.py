@@ -17,9 +17,6 @@ from align.io.reader import Input, Text, differ, name_shown, open_lines, regular
 FIRST_LINES = 10_000
 """Lines to read; later ones are checked as they are aligned."""
 
-FIRST_BYTES = 1 << 26
-"""Memory of these lines' words from which on no more are read."""
-
 COUNTED_BYTES = 1 << 29
 """Bytes of a file in which lines are counted, after decompression; larger files are not compared."""
 
@@ -40,13 +37,13 @@ def are_regular(names: Iterable[str]) -> bool:
 
 
 def check_first(pairs: Iterable[Pair]) -> None:
-    """Read the first lines, without warnings: these come when the lines are read again."""
+    """Read the first lines, or 64 MiB of them, without warnings: these come when the lines are read again."""
     size = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for pair in islice(pairs, FIRST_LINES):
             size += pair.memory()
-            if size > FIRST_BYTES:
+            if size > 1 << 26:
                 break
 
 

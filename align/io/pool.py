@@ -29,22 +29,15 @@ from align.io.process import no_current_folder
 METHOD = "fork" if sys.platform == "linux" else "spawn"
 """Start method of processes: a forked one shares the memory of the models, a spawned one loads them again."""
 
-AT_ONCE = 2
-"""Jobs that a worker holds at a time by default, so that it never waits for the next one."""
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(eq=False)
 class QueuedJob(Job):
-    """A job of the pool.
-
-    Attributes:
-        attempts: number of workers that have begun the job.
-    """
+    """A job of the pool."""
 
     number: int = 0
-    attempts: int = 0
+    attempts: int = 0  # number of workers that have begun it
 
 
 @dataclass(eq=False)
@@ -61,7 +54,7 @@ class Workers(Pool):
 
     Args:
         tasks: by name, in order of priority.
-        at_once: jobs that a worker holds at a time.
+        at_once: jobs that a worker holds at a time; with two it never waits for the next one.
         attempts: number of workers that may start a job: if one dies, the next one repeats its jobs.
         method: how processes are started; None for `METHOD`.
     """
@@ -72,7 +65,7 @@ class Workers(Pool):
         tasks: Mapping[str, Task],
         on_batch: Callable[[Any], None] | None,
         *,
-        at_once: int = AT_ONCE,
+        at_once: int = 2,
         attempts: int = 1,
         method: str | None = None,
     ) -> None:
@@ -176,7 +169,16 @@ class Workers(Pool):
         while self._backlog:
             worker = min(self._workers, key=lambda worker: len(worker.jobs), default=None)
             if worker is None or (worker.jobs and len(self._workers) < self._count):
-                worker = self._start()
+                method = self._method or METHOD
+                context: Any = multiprocessing.get_context(method)  # its type lacks Process
+                ours, theirs = context.Pipe()
+                inherited = [*(worker.connection for worker in self._workers), ours] if method == "fork" else []
+                process = context.Process(target=_work, args=(self._tasks, theirs, inherited), daemon=True)
+                with held_signals(), no_current_folder():
+                    process.start()
+                theirs.close()
+                worker = _Worker(process, ours)
+                self._workers.append(worker)
             if len(worker.jobs) >= self._at_once:
                 return
             *_, job = heappop(self._backlog)
@@ -186,18 +188,6 @@ class Workers(Pool):
                 worker.connection.send((job.task, job.arguments))
             if job.attempts == self._attempts:
                 job.arguments = ()
-
-    def _start(self) -> _Worker:
-        method = self._method or METHOD
-        context: Any = multiprocessing.get_context(method)  # its type lacks Process
-        ours, theirs = context.Pipe()
-        inherited = [*(worker.connection for worker in self._workers), ours] if method == "fork" else []
-        process = context.Process(target=_work, args=(self._tasks, theirs, inherited), daemon=True)
-        with held_signals(), no_current_folder():
-            process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
-        return self._workers[-1]
 
 
 def processes(count: int) -> OpenPool:

@@ -39,8 +39,6 @@ MAGIC = {
 
 _DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<(tmx|xliff)\s+[\w:]+=", re.IGNORECASE)
 
-READABLE = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
-
 
 def recognise_file(head: bytes) -> str:
     """Return what a file is that is not UTF-8 text; "" if it may be text.
@@ -134,14 +132,16 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
             if number == 1 and (kind := recognise_file(max(head, raw, key=len))):
-                raise DataError(f"the file is {kind}", file=name, hint=READABLE)
-            raw, bad = raw.removesuffix(b"\n").removesuffix(b"\r"), None
+                hint = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
+                raise DataError(f"the file is {kind}", file=name, hint=hint)
+            raw, text, bad = raw.removesuffix(b"\n").removesuffix(b"\r"), "", None
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-                hint = "convert the file, for example with iconv"
-                text, bad = "", LineError(what, "not UTF-8", file=name, line=number, hint=hint)
+                bad = LineError(
+                    what, "not UTF-8", file=name, line=number, hint="convert the file, for example with iconv"
+                )
             if bad:
                 on_bad(bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
@@ -225,9 +225,6 @@ def read_bitext(
         yield make(source, target, number)
 
 
-RUNNING_NUMBER = re.compile(r"([0-9]{1,9})\t")
-
-
 def refuse_numbers(rows: Iterable[tuple[str, ...]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Pass rows of one file or of several parallel files on, unless lines begin with a running number and a TAB.
 
@@ -243,7 +240,7 @@ def refuse_numbers(rows: Iterable[tuple[str, ...]], names: Sequence[str]) -> Ite
         sides = row[: len(names)]
         if left and any(side.strip(" \t") for side in sides):
             left -= 1
-            numbers = [int(match[1]) if (match := RUNNING_NUMBER.match(side)) else None for side in sides]
+            numbers = [int(match[1]) if (match := re.match(r"([0-9]{1,9})\t", side)) else None for side in sides]
             for name, last, number in zip(names, before, numbers, strict=False):
                 if last is not None and number == last + 1:
                     hint = "`cut -f 2-` removes the numbers"
@@ -403,7 +400,7 @@ class Text(Iterator[Pair]):
         for files, name in zip(self._texts, self._names, strict=True):
             self._files_begun += 1
             with ExitStack() as stack:
-                stack.callback(self._closed)
+                stack.callback(setattr, self, "_raw", None)
                 names = list(map(name_shown, files))
                 lines = [
                     read_lines(stack.enter_context(open_lines(file, self._opened)), label, self._refuse)
@@ -422,9 +419,6 @@ class Text(Iterator[Pair]):
 
     def _opened(self, raw: BinaryIO) -> None:
         self._raw = self._raw or raw
-
-    def _closed(self) -> None:
-        self._raw = None
 
     def _refuse(self, error: LineError) -> None:
         if error.what.startswith("no |||") and error.line == 1 and not error.hint:

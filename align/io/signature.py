@@ -90,9 +90,6 @@ def _with_choice(setting: int | str, chosen: int | str) -> str:
 BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symmetrize", "tool"})
 """Keys omitted from the signature, because their values are unambiguous."""
 
-UNSAID = {"dtype": "float32"}
-"""Default values, which the signature omits."""
-
 Parts = Mapping[str, str | int | Sequence[str] | None]
 
 
@@ -107,7 +104,7 @@ def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> 
     """
     fields = [word]
     for key, value in {**parts, "v": __version__, **(after or {})}.items():
-        if value is not None and UNSAID.get(key) != value:
+        if value is not None and (key, value) != ("dtype", "float32"):
             values = (value,) if isinstance(value, (str, int)) else value
             fields += [str(item) if key in BARE else f"{key}:{item}" for item in values]
     return "|".join(fields)

@@ -13,7 +13,7 @@ from pathlib import Path
 from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.folder import BUNDLED, ModelFolder
-from align.models.preprocess import PieceIds, Preprocessor, Segment, TextRules
+from align.models.preprocess import Preprocessor, Segment, TextRules
 from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
 
 
@@ -57,7 +57,7 @@ def preprocessor(
     normalize: Callable[[str], str] | None = None,
 ) -> Preprocessor:
     """Return the text processing of a side whose pieces have these ids; see `Preprocessor`."""
-    return Preprocessor(rules, PieceIds(ids.items(), unk).__getitem__, ids, segment, normalize)
+    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids, segment, normalize)
 
 
 def is_raw(rules: Iterable[TextRules]) -> bool:

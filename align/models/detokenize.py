@@ -17,9 +17,7 @@ Join = Callable[[Sequence[str]], str]
 UNKNOWN = "\U0003134a"
 """Stands for an unknown piece in a translation: a character that no model's vocabulary has."""
 
-_BARS = re.compile(r"\|{3,}")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_INVALID = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes that are no UTF-8
 
 
 def _join_sentencepiece(pieces: Sequence[str]) -> str:
@@ -29,7 +27,8 @@ def _join_sentencepiece(pieces: Sequence[str]) -> str:
         joined = "".join(run)
         if are_bytes:
             content = bytes.fromhex(_BYTE.sub(r"\1", joined))
-            text += _INVALID.sub("\ufffd", content.decode(errors="surrogateescape"))
+            escaped = content.decode(errors="surrogateescape")  # which makes these of bytes that are no UTF-8
+            text += re.sub("[\udc80-\udcff]", "\ufffd", escaped)
         else:
             text += joined.replace("\u2581", " ")
     return text
@@ -70,5 +69,5 @@ class Detokenizer:
         if self._moses:
             with suppress(TypeError):  # sacremoses 0.2 fails at a Czech `' -li`: such tokens stay as they are
                 text = self._moses.detokenize(text.split(" "), unescape=self._unescape)
-        text = _BARS.sub(lambda bars: " ".join(bars[0]), " ".join(text.splitlines()))
+        text = re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), " ".join(text.splitlines()))
         return split_words(text)

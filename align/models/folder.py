@@ -33,8 +33,6 @@ SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the si
     "subword-nmt-vocabulary": CODES,
 }
 
-_NAMES = [option.name for option in fields(ModelOptions)]
-
 
 @dataclass(frozen=True)
 class ModelFolder:
@@ -223,7 +221,9 @@ def could_be_hub_name(model: str) -> bool:
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:
     """Return the stored options, replaced by those that `options` sets."""
-    return replace(stored, **{name: value for name in _NAMES if (value := getattr(options, name)) is not None})
+    return replace(
+        stored, **{f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
+    )
 
 
 def hub_toml(name: str) -> Path:

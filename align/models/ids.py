@@ -78,21 +78,20 @@ def words_of_pieces(pieces: Iterable[str], special: Collection[str] = ()) -> lis
         ValueError: several pieces, none of which has a mark.
     """
     listed = list(pieces)
-    words = accumulate(_begins([piece for piece in listed if piece not in special]), initial=0)
+    of_words = [piece for piece in listed if piece not in special]
+    if any(piece.startswith(BEGINNINGS) for piece in of_words):
+        begins = [piece.startswith(BEGINNINGS) for piece in of_words[1:]]
+    elif any(piece.endswith(ENDING) for piece in of_words):
+        begins = [piece.endswith(ENDING) for piece in of_words[:-1]]
+    elif any(piece.endswith(CONTINUED) for piece in of_words) or len(of_words) < 2:
+        begins = [not piece.endswith(CONTINUED) for piece in of_words[:-1]]
+    else:
+        raise ValueError(
+            f"no piece says where a word begins or ends, by {BEGINNINGS[0]}, {BEGINNINGS[1]}, {ENDING} or {CONTINUED}: "
+            "give the word of each, such as a tokenizer's word_ids(), or its offsets to words_of_offsets"
+        )
+    words = accumulate(begins, initial=0)
     return [None if piece in special else next(words) for piece in listed]
-
-
-def _begins(pieces: Sequence[str]) -> list[bool]:
-    if any(piece.startswith(BEGINNINGS) for piece in pieces):
-        return [piece.startswith(BEGINNINGS) for piece in pieces[1:]]
-    if any(piece.endswith(ENDING) for piece in pieces):
-        return [piece.endswith(ENDING) for piece in pieces[:-1]]
-    if any(piece.endswith(CONTINUED) for piece in pieces) or len(pieces) < 2:
-        return [not piece.endswith(CONTINUED) for piece in pieces[:-1]]
-    raise ValueError(
-        f"no piece says where a word begins or ends, by {BEGINNINGS[0]}, {BEGINNINGS[1]}, {ENDING} or {CONTINUED}: "
-        "give the word of each, such as a tokenizer's word_ids(), or its offsets to words_of_offsets"
-    )
 
 
 def words_of_offsets(text: str, offsets: Iterable[Sequence[int]]) -> list[int | None]:

@@ -23,9 +23,6 @@ from align.models.preprocess import UNSPACED
 MAX_PAIRS = 100
 """Number of pairs that are checked, from the beginning of a text."""
 
-MIN_LETTERS = 20
-"""A side with fewer letters is not judged."""
-
 MAX_CHARACTERS = 1_000
 """Length at which a line is cut."""
 
@@ -34,12 +31,6 @@ MIN_ADVANTAGE = 20.0
 
 MIN_SHARE = 0.6
 """Share of the letters that tell the language, in lines which the other language explains better."""
-
-MIN_PART = 0.2
-"""The same as a share of all letters, those of names, code and copied lines included."""
-
-MIN_LOWER = 1 / 3
-"""Share of words in lower case below which a line is left out: it holds names or titles."""
 
 COMMON_WORDS = {
     "de": (
@@ -53,9 +44,6 @@ COMMON_WORDS = {
     ),
 }
 """Words of the bundled models' languages that are rare in other languages."""
-
-MIN_COMMON = 2
-"""Number of different common words that tell a line's language without py3langid, which takes time to load."""
 
 RELATED = (
     *("af nl", "an es ext gl", "ar ary arz", "be uk", "bg mk", "bs hr sr", "cs sk", "da nn no", "de lb", "el grc"),
@@ -176,15 +164,16 @@ class _Side:
         text = _BETWEEN_UNSPACED.sub("", " ".join(kept))
         letters = _count_letters(text)
         lower = sum(not _has_capital(word) for word in kept)
-        if letters and lower >= MIN_LOWER * len(kept):
+        if letters and lower >= len(kept) / 3:  # otherwise it holds names or titles
             self._letters += letters
-            if len(self._common.intersection(bare_words)) < MIN_COMMON:
+            # Two common words tell a line's language without py3langid, which takes time to load.
+            if len(self._common.intersection(bare_words)) < 2:
                 self._unsure += letters
                 self._unread.append(text)
 
     def other_language(self, advantage: float) -> str:
         """Return the language that explains the lines by this advantage better than the model's own; "" without one."""
-        if not self.code or self._unsure < max(MIN_LETTERS, MIN_SHARE * self._letters):
+        if not self.code or self._unsure < max(20, MIN_SHARE * self._letters):
             return ""
         identifier = _load_identifier()
         own = _relatives(self.code, identifier.labels)
@@ -200,7 +189,7 @@ class _Side:
         self._unread = []
         others = sorted(set(identifier.labels) - own, key=lambda label: -self._behind[label])
         ahead = self._behind[others[0]] - max(self._behind[label] for label in own)
-        least = max(MIN_SHARE * self._letters, MIN_PART * self._all_letters)
+        least = max(MIN_SHARE * self._letters, 0.2 * self._all_letters)  # the latter with names, code and copies
         if ahead <= advantage or self._better[others[0]] < least:
             return ""
         close = _relatives(others[0], identifier.labels)

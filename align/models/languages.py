@@ -9,10 +9,6 @@ from functools import lru_cache
 
 from align.core.errors import show_value
 
-ALIASES = {"pob": "pt", "ns": "nso", "nb": "no", "pbt": "ps", "fuv": "ff"}
-"""Codes of published models that are in no standard, and members of a macrolanguage that langcodes keeps apart."""
-
-
 GROUPS = frozenset({
     "aav", "afa", "alv", "art", "bat", "bnt", "cau", "cel", "cpf", "cpp", "dra", "euq", "fiu", "gem", "gmq",
     "gmw", "iir", "inc", "ine", "itc", "mkh", "mul", "nic", "phi", "poz", "pqe", "pqw", "roa", "sal", "sem",
@@ -22,7 +18,6 @@ GROUPS = frozenset({
 
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,4}")
-_NO_LANGUAGE = ("mis", "mul", "und", "zxx")
 
 
 def named_language(name: str) -> str:
@@ -32,7 +27,7 @@ def named_language(name: str) -> str:
         "" if it is not a code, such as `German`, or stands for no certain language, such as `und`.
     """
     code = re.split("[.@]", name.strip())[0]
-    return code if _CODE.fullmatch(code) and code[:3].lower() not in _NO_LANGUAGE else ""
+    return code if _CODE.fullmatch(code) and code[:3].lower() not in ("mis", "mul", "und", "zxx") else ""
 
 
 def is_group(code: str) -> bool:
@@ -51,7 +46,8 @@ def base_language(code: str) -> str:
 
     with suppress(ValueError):
         code = Language.get(code).prefer_macrolanguage().language or code
-    return ALIASES.get(code, code)
+    # codes of published models that are in no standard, and members of a macrolanguage that langcodes keeps apart
+    return {"pob": "pt", "ns": "nso", "nb": "no", "pbt": "ps", "fuv": "ff"}.get(code, code)
 
 
 def same_language(one: str, other: str) -> bool:

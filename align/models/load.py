@@ -14,7 +14,7 @@ import torch
 
 from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
-from align.core.choice import Calibration, all_cells
+from align.core.choice import all_cells
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
@@ -51,8 +51,8 @@ def imported(module: str, function: str) -> Callable[[ModelFolder, str, Dtype], 
 HUGGING_FACE_FILES = tuple(
     f"{name}{index}" for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")
 )
-CTRANSLATE2_FILES = ("model.bin", "model/model.bin")  # the latter in packages of Argos Translate
 MARIAN_FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
+CTRANSLATE2_FILES = ("model.bin", "model/model.bin")  # the latter in packages of Argos Translate
 
 BACKENDS = {
     "huggingface": Backend(HUGGING_FACE_FILES, imported("align.models.huggingface.model", "load_huggingface")),
@@ -178,9 +178,13 @@ def load(
         else:
             message = f"{recorder.name} is calibrated for the {calibrated} position alone; others may give wrong links"
             warnings.warn(message, TextWarning, stacklevel=2)
-    if recorder.name.partition(":")[0] != folder.backend:
-        raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
-    _check_cells(recorder, calibration, folder)
+    for cell in calibration.values():
+        if cell not in all_cells(recorder):
+            raise ModelError(
+                f"layer {cell.layer}, head {cell.head} is out of range: "
+                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
+                file=str(folder.root / "model.toml"),
+            )
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
     if workers < 1:
@@ -257,14 +261,3 @@ def _find_reader(
     elif direction.settings.threshold is not None:  # without one no link has a soft score
         warnings.warn(f"{path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=3)
     return None
-
-
-def _check_cells(recorder: Recorder, calibration: Calibration, folder: ModelFolder) -> None:
-    """Check that the model has the cells that its model.toml names."""
-    for cell in calibration.values():
-        if cell not in all_cells(recorder):
-            raise ModelError(
-                f"layer {cell.layer}, head {cell.head} is out of range: "
-                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
-                file=str(folder.root / "model.toml"),
-            )

@@ -90,8 +90,6 @@ Calibrations = dict[str, dict[tuple[Score, Position], Cell]]
 BETWEEN = " to "
 """Parts the languages of a pair; no code has a space."""
 
-_PAIR = re.compile(f"{LANGUAGE_CODE.pattern}{BETWEEN}{LANGUAGE_CODE.pattern}")
-
 
 def read_model_toml(path: Path) -> tuple[ModelOptions, Calibrations]:
     """Read the options and the calibrations of a model.toml; both are empty if the file is missing."""
@@ -109,7 +107,8 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
         check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
-        pairs = [name for name in stored if _PAIR.fullmatch(name)] if isinstance(stored, Mapping) else []
+        pair_form = f"{LANGUAGE_CODE.pattern}{BETWEEN}{LANGUAGE_CODE.pattern}"
+        pairs = [name for name in stored if re.fullmatch(pair_form, name)] if isinstance(stored, Mapping) else []
         check_names("[calibration]", stored, [*get_args(Position), *pairs])
         by_pair = {pair: stored.pop(pair) for pair in [*stored] if pair not in get_args(Position)}
         calibrations = {
@@ -161,7 +160,8 @@ def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[
     if text := [f"{name} = {value}".replace("\x7f", "\\u007f") for name, value in given.items()]:
         lines += ["", "[text]", *text]
     if any(calibrations.values()):
-        lines += ["", "# Chosen by lexical consistency; every text is read there.", COUNTED]
+        lines += ["", "# Chosen by lexical consistency; every text is read there."]
+        lines += ["# Layers and heads count from 1."]
     for pair, cells in calibrations.items():
         for position in get_args(Position):
             rows = [(score, cells[score, position]) for score in get_args(Score) if (score, position) in cells]
@@ -170,9 +170,6 @@ def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[
                 lines += [f"{kind} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for kind, cell in rows]
                 lines += [""]
     return "\n".join(lines).strip("\n") + "\n"
-
-
-COUNTED = "# Layers and heads count from 1."
 
 
 def _files_in(folder: Path, value: Any) -> list[Path] | None:

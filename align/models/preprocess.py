@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice, repeat
@@ -225,17 +225,6 @@ SUBWORDS: dict[str, Callable[[Path | None, Container[str]], Segment]] = {
     "none": lambda path, known: lambda token, first: [token],  # whole words, or text already in pieces
 }
 CASES = ("lower", "keep")
-
-
-class PieceIds(dict[str, int]):
-    """The id of each piece; other pieces have the id of an unknown one."""
-
-    def __init__(self, ids: Iterable[tuple[str, int]], unk: int) -> None:
-        super().__init__(ids)
-        self._unk = unk
-
-    def __missing__(self, piece: str) -> int:
-        return self._unk
 
 
 class Preprocessor:

@@ -20,7 +20,6 @@ def is_punctuation(text: str) -> bool:
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
-_JOINER = "\u200d"
 _JOINED = frozenset("\u200c\u200d\ufe0e\ufe0f") | {chr(code) for code in range(0x1F3FB, 0x1F400)}
 """Joiners, variation selectors and skin tones, which belong to the character before them."""
 
@@ -40,7 +39,7 @@ def combines(left: str, right: str) -> bool:
     if not left or not right:
         return False
     flag = ord(left) in _REGIONAL and ord(right) in _REGIONAL
-    return flag or left == _JOINER or right in _JOINED or unicodedata.category(right).startswith("M")
+    return flag or left == "\u200d" or right in _JOINED or unicodedata.category(right).startswith("M")
 
 
 def _is_invisible(character: str) -> bool:

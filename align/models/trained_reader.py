@@ -33,9 +33,6 @@ WIDTH = 32
 CELLS = 1 << 14
 """Pairs of words that pass through the network together; more than fit into a processor's cache are slower."""
 
-LEAST_SHARE = 1e-4
-"""Smaller shares count as this."""
-
 
 class Network(nn.Module):
     """Convolutions over the matrix of word pairs, and the maxima of its rows and columns, with residuals."""
@@ -75,7 +72,7 @@ def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[i
     source word `[B, I, J]`; with one model the former serve as the latter.
     """
     back = forward if reverse is None else reverse.mT
-    logs = ((shares.clamp(min=LEAST_SHARE).log() + 5) / 5 for shares in (forward, back))
+    logs = ((shares.clamp(min=1e-4).log() + 5) / 5 for shares in (forward, back))
     sources, targets = torch.tensor(sizes, device=forward.device).T[..., None, None]
     rows, columns = (torch.arange(size, device=forward.device) for size in forward.shape[1:])
     distance = (columns / sources - rows[:, None] / targets).abs()

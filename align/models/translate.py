@@ -18,7 +18,6 @@ from align.core.stream import (
     LONGEST_PIECE,
     OnBatch,
     OnChoice,
-    Pool,
     Task,
     attempt,
     chunks,
@@ -232,7 +231,10 @@ class _Translating:
 
         tasks: dict[str, Task] = {"align": self._aligner.align_slice, "translate": self._translate}
         with self._aligner.open_pool(tasks, on_batch) as pool:
-            translated = self._translated(sentences, pool)
+            # translations are blank if the sentence is blank or too long
+            buffers = chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())
+            results = in_order(pool, "translate", SEARCH_WORDS, ((chunk, chunk, ()) for chunk in buffers))
+            translated = (replace(pair, origin=sentence.origin) for sentence, pair in results)
             aligned = self._aligner.stream(translated, note_choice, on_batch, choices, pool)
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)
@@ -256,12 +258,6 @@ class _Translating:
         if pair.source and not pair.target and self._encode(pair)[1]:
             return replace(alignment, skipped="too long")
         return alignment
-
-    def _translated(self, sentences: Iterable[Pair], pool: Pool) -> Iterator[Pair]:
-        """Yield sentences with their translations, which are blank if the sentence is blank or too long."""
-        buffers = chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())
-        results = in_order(pool, "translate", SEARCH_WORDS, ((chunk, chunk, ()) for chunk in buffers))
-        yield from (replace(pair, origin=sentence.origin) for sentence, pair in results)
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[Pair | PairError]:
         """Return a slice of sentences with their translations, as a task of the pool."""

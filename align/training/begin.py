@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.dictionary import SPECIAL, Dictionary, Vocabulary, read_dictionary
+from align.models.fairseq.dictionary import SPECIAL, Dictionary, read_dictionary
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
@@ -57,8 +57,8 @@ def save_start(
         if unchanged:
             continue
         old, new = map(read_dictionary, paths)
-        shared = len(Vocabulary(old).keys() & Vocabulary(new).keys())
-        say(f"{shared:,} of {len(Vocabulary(new)):,} new pieces are in {paths[0].name}, too, and keep their vectors")
+        shared = len(old.ids().keys() & new.ids().keys())
+        say(f"{shared:,} of {len(new.ids()):,} new pieces are in {paths[0].name}, too, and keep their vectors")
         for name in sorted(weights.keys() & set(tables)):
             if weights[name].dim() != 2 or len(weights[name]) != len(old):
                 raise ValueError(f"{start.checkpoint}: {name} has no row for each piece of {paths[0]}")
@@ -86,7 +86,7 @@ def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Te
     vectors = torch.randn(len(new), table.shape[1], generator=torch.Generator().manual_seed(seed))  # [W, D]
     vectors *= table.float().std()
     vectors[: len(SPECIAL)] = table[: len(SPECIAL)].float()
-    rows = Vocabulary(old)
-    shared = {row: rows[piece] for piece, row in Vocabulary(new).items() if piece in rows}
+    rows = old.ids()
+    shared = {row: rows[piece] for piece, row in new.ids().items() if piece in rows}
     vectors[list(shared)] = table[list(shared.values())].float()
     return vectors.to(table.dtype)

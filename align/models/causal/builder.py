@@ -28,15 +28,13 @@ from align.models.engine.linear import Activation, GatedLinear, Projection, make
 from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config
 
-PREFIXES = ("model.language_model.", "language_model.model.", "model.", "language_model.")
-"""Beginnings of the names of weights, which differ between versions of transformers."""
-
 
 def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights without the beginnings of their names."""
+    """Return weights without the beginnings of their names, which differ between versions of transformers."""
+    prefixes = ("model.language_model.", "language_model.model.", "model.", "language_model.")
     renamed = {}
     for name in list(weights):
-        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
+        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
         renamed[name.removeprefix(prefix)] = weights.pop(name)
     return renamed
 

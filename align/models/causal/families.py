@@ -127,16 +127,11 @@ def frequencies(config: Config, kind: str, size: int) -> Tensor:
         return speeds
     if method == "linear":
         return speeds / positive(scaling, "factor", 1)
-    if method == "llama3":
-        return _llama3(speeds, scaling)
+    if method == "llama3":  # slow ones are divided by a factor, as in Llama 3.1
+        factor, length = positive(scaling, "factor", 8), positive(scaling, "original_max_position_embeddings", 8192)
+        low, high = positive(scaling, "low_freq_factor", 1), positive(scaling, "high_freq_factor", 4)
+        turns = length * speeds / (2 * math.pi)
+        unscaled = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
+        return (1 - unscaled) * speeds / factor + unscaled * speeds
     message = f"its positions are scaled by {shorten(method)}, which is not read (default, linear and llama3 are)"
     raise ModelError(message, file=config.file)
-
-
-def _llama3(speeds: Tensor, scaling: Config) -> Tensor:
-    """Return speeds whose slow ones are divided by a factor, as in Llama 3.1."""
-    factor, length = positive(scaling, "factor", 8), positive(scaling, "original_max_position_embeddings", 8192)
-    low, high = positive(scaling, "low_freq_factor", 1), positive(scaling, "high_freq_factor", 4)
-    turns = length * speeds / (2 * math.pi)
-    unscaled = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
-    return (1 - unscaled) * speeds / factor + unscaled * speeds

@@ -124,7 +124,9 @@ class Layer:
     feed_forward: Linear
     feed_forward_block: Block
 
-    def record(self, x: Tensor, sequences: Sequences, angles: Angles, number: int | None, last: bool) -> Recorded:
+    def record(
+        self, x: Tensor, sequences: Sequences, angles: Angles, number: int | None, last: bool
+    ) -> tuple[Tensor | None, CrossAttention | None]:
         """Return the layer's output `[P + N, D]`, None of the last layer, and its attention if it has a number."""
         attention, block = self.attention, self.attention_block
         query, key, value = attention.project(block.enter(x), angles)
@@ -176,8 +178,6 @@ Keys = tuple[Tensor, Tensor]
 Cache = list[Keys]
 """Those of each layer; empty before the first piece."""
 
-Recorded = tuple[Tensor | None, CrossAttention | None]
-
 
 @dataclass(frozen=True)
 class CausalTransformer:
@@ -211,8 +211,14 @@ class CausalTransformer:
         Yields:
             Weights `[B, H, T+1, S]`: row 0 is that of the last piece before the target, which predicts its first piece.
         """
-        sequences = self._arrange(ids, lengths, targets)
-        flat = torch.cat((ids[0, : sequences.shared], sequences.rest.flatten(ids[:, sequences.shared :, None])[:, 0]))
+        before = lengths - targets - 1  # place of the last piece before the target
+        same = (ids == ids[:1]).all(0).int().cumprod(0).sum()
+        shared = int(torch.minimum(same, before.min())) if len(ids) > 1 else 0
+        real = torch.arange(shared, ids.shape[1], device=ids.device) < lengths[:, None]
+        steps = torch.arange(int(targets.max()) + 1, device=ids.device)
+        rows = before[:, None] - shared + torch.minimum(steps, targets[:, None])
+        sequences = Sequences(shared, Layout.of(real), rows)
+        flat = torch.cat((ids[0, :shared], sequences.rest.flatten(ids[:, shared:, None])[:, 0]))
         x: Tensor | None = self.embedding.vectors(flat)
         angles = self._angles(sequences.positions)
         for number, layer in enumerate(self.layers[: layers[-1]], 1):
@@ -239,12 +245,3 @@ class CausalTransformer:
     def _angles(self, positions: Tensor) -> list[Angles]:
         turns = [positions[:, None].float() * speeds for speeds in self.frequencies]
         return [(turn.cos()[:, None], turn.sin()[:, None]) for turn in turns]
-
-    def _arrange(self, ids: Tensor, lengths: Tensor, targets: Tensor) -> Sequences:
-        before = lengths - targets - 1  # place of the last piece before the target
-        same = (ids == ids[:1]).all(0).int().cumprod(0).sum()
-        shared = int(torch.minimum(same, before.min())) if len(ids) > 1 else 0
-        real = torch.arange(shared, ids.shape[1], device=ids.device) < lengths[:, None]
-        steps = torch.arange(int(targets.max()) + 1, device=ids.device)
-        rows = before[:, None] - shared + torch.minimum(steps, targets[:, None])
-        return Sequences(shared, Layout.of(real), rows)

@@ -177,7 +177,19 @@ class CausalRecorder:
     def encode(self, pair: Pair) -> Pieces:
         """Return the pieces of a pair; a pair without a target gives the prompt of its translation."""
         if isinstance(pair, IdPair):
-            ids, source_words, first, target_words = self._ids(pair)
+            # A prompt and what was generated, which may repeat the prompt. Ids before the first word of the target,
+            # such as those of reasoning, are read as a part of the prompt.
+            if pair.source_words is None or pair.target_words is None:
+                message = "the words of ids are missing: give the word of each id, and None outside source and "
+                raise PairError(f"{message}translation", line=pair.id)
+            prompt = len(pair.source_ids)
+            repeated = prompt if tuple(pair.target_ids[:prompt]) == pair.source_ids else 0
+            target, words = pair.target_ids[repeated:], pair.target_words[repeated:]
+            places = [n for n, word in enumerate(words) if word is not None]
+            begin, end = (places[0], places[-1] + 1) if places else (0, 0)
+            ids, first = [*pair.source_ids, *target[:end]], prompt + begin
+            source_words = [NULL if word is None else word for word in pair.source_words] + [NULL] * end
+            target_words = [NULL if word is None else word for word in words[begin:end]]
         else:
             try:
                 ids, source_words, target_words = self.prompts.encode(pair.source, pair.target or None)
@@ -191,24 +203,6 @@ class CausalRecorder:
         if ids and not first:
             raise PairError("nothing is before the target, whose first piece could be predicted by it", line=pair.id)
         return Pieces(ids, source_words, ids[first:], target_words, (len(pair.source), len(pair.target)))
-
-    def _ids(self, pair: IdPair) -> tuple[list[int], list[int], int, list[int]]:
-        """Return a prompt and what was generated, which may repeat the prompt: ids, words, and the target's place.
-
-        Ids before the first word of the target, such as those of reasoning, are read as a part of the prompt.
-        """
-        if pair.source_words is None or pair.target_words is None:
-            message = "the words of ids are missing: give the word of each id, and None outside source and translation"
-            raise PairError(message, line=pair.id)
-        prompt = len(pair.source_ids)
-        repeated = prompt if tuple(pair.target_ids[:prompt]) == pair.source_ids else 0
-        target, words = pair.target_ids[repeated:], pair.target_words[repeated:]
-        places = [n for n, word in enumerate(words) if word is not None]
-        first, end = (places[0], places[-1] + 1) if places else (0, 0)
-        source_words, target_words = (
-            [NULL if word is None else word for word in of_side] for of_side in (pair.source_words, words[first:end])
-        )
-        return [*pair.source_ids, *target[:end]], source_words + [NULL] * end, prompt + first, target_words
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """Return the written form of the pieces of each word: characters that they hold, for `--words`."""

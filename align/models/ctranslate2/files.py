@@ -103,8 +103,8 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
     return tensor.float() / scale.view(-1, *[1] * (tensor.dim() - 1))
 
 
-def read_vocabulary(path: Path) -> list[str]:
-    """Return the pieces of a vocabulary, a list in JSON or one on each line."""
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Return the id of each piece of a vocabulary, the first of several: a list in JSON, or a piece on each line."""
     content = read_file(path)
     try:
         text = content.decode()
@@ -112,9 +112,9 @@ def read_vocabulary(path: Path) -> list[str]:
         json.dumps(pieces, ensure_ascii=False).encode()  # an escape may stand for half of a surrogate pair
     except (ValueError, RecursionError):
         raise ModelError("not a vocabulary of CTranslate2", file=str(path)) from None
-    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+    if not isinstance(pieces, list) or not pieces or not all(isinstance(piece, str) for piece in pieces):
         raise ModelError("not a list of pieces", file=str(path))
-    return pieces
+    return {piece: n for n, piece in reversed([*enumerate(pieces)])}
 
 
 def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:

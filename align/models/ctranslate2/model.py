@@ -57,7 +57,7 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     newer = read_json(path) if path.exists() else {}  # early versions have none
     settings = Config(older | newer, str(path))
     paths = _vocabularies(folder.checkpoint.parent)
-    source, target = map(_ids, paths)
+    source, target = map(read_vocabulary, paths)
     languages, codes = _languages(folder, source)
     output, bias = (tensors.pop(f"decoder/projection/{name}", None) for name in ("weight", "bias"))
     if output is tensors.get("decoder/embeddings/weight"):
@@ -160,14 +160,6 @@ def _vocabularies(root: Path) -> tuple[Path, Path]:
             if (root / f"{source}{ending}").exists() and (root / f"{target}{ending}").exists():
                 return root / f"{source}{ending}", root / f"{target}{ending}"
     raise ModelError("no vocabulary (shared_vocabulary.json, or source_ and target_) next to the model", file=str(root))
-
-
-def _ids(path: Path) -> dict[str, int]:
-    """Return the id of each piece of a vocabulary, the first of several."""
-    ids = {piece: n for n, piece in reversed([*enumerate(read_vocabulary(path))])}
-    if not ids:
-        raise ModelError("it has no pieces", file=str(path))
-    return ids
 
 
 def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, str], tuple[str, str] | None]:

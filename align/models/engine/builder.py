@@ -110,24 +110,18 @@ class _Builder:
         take, width = self.weights.take, self._sides[side].width
         rows, size = self.weights.shape(f"{side}.embed_tokens.weight")
         scale = math.sqrt(width) if self._architecture.scaled else 1.0
-        pieces = self._table(side, rows, size)
+        weight = self.weights.borrow(f"{side}.embed_tokens.weight", rows, size)
+        if not self._tied or self._table_of_both is None:  # one table for both sides if their weights are tied
+            self._table_of_both = self._to(compact_table(weight, self._dtype))
+        pieces = self._table_of_both
         matrix = self.weights.optional(f"{side}.quant_noise.weight", size, size)
         noise = None if matrix is None else self._linear(self._to(matrix), None)
         projections = [noise] if noise and side == "decoder" else []
         if size != width:
             projections.append(self._linear(self._to(take(f"{side}.project_in_dim.weight", width, size)), None))
-        norm_name = f"{side}.layernorm_embedding"
-        norm = self._norm(norm_name, width) if f"{norm_name}.weight" in self.weights else None
+        norm = self._optional_norm(f"{side}.layernorm_embedding", width)
         last = noise if side == "encoder" else None
         return Embedding(pieces, self._positions(side, width), projections, norm, last, scale)
-
-    def _table(self, side: str, rows: int, size: int) -> Tensor:
-        """Return the embedding in the format of `compact_table`; one table for both sides if their weights are tied."""
-        weight = self.weights.borrow(f"{side}.embed_tokens.weight", rows, size)
-        if self._tied and self._table_of_both is not None:
-            return self._table_of_both
-        self._table_of_both = self._to(compact_table(weight, self._dtype))
-        return self._table_of_both
 
     def _positions(self, side: str, width: int) -> Callable[[int], Tensor] | None:
         shape = self._sides[side]
@@ -143,8 +137,13 @@ class _Builder:
         optional, width = self.weights.optional, self._sides[side].width
         hidden = self.weights.shape(f"{name}.fc1.weight")[0]
         self_attention: SelfAttention | SimpleRecurrence
+        out: Projection
         if side == "decoder" and f"{name}.{CELL}.input.weight" in self.weights:
-            self_attention, out = self._recurrence(f"{name}.{CELL}", width)
+            # a recurrent unit, whose output has no projection
+            weight, bias = self._projection(f"{name}.{CELL}.forget", width, width)
+            new = self.weights.borrow(f"{name}.{CELL}.input.weight", width, width).float()
+            both = self._make(torch.cat((new, weight)), torch.cat((torch.zeros_like(bias), bias)))
+            self_attention, out = SimpleRecurrence(both, self._sides[side].heads), Identity(width)
         else:
             self_attention, out = self._self_attention(side, name)
         attention_block = Block(
@@ -205,13 +204,6 @@ class _Builder:
         weights, biases = zip(*parts, strict=True)
         attention = SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
         return attention, self._make(weight, bias)
-
-    def _recurrence(self, name: str, width: int) -> tuple[SimpleRecurrence, Projection]:
-        """Return the recurrent unit of a decoder layer, and the projection of its output, which it does not have."""
-        weight, bias = self._projection(f"{name}.forget", width, width)
-        new = self.weights.borrow(f"{name}.input.weight", width, width).float()
-        both = self._make(torch.cat((new, weight)), torch.cat((torch.zeros_like(bias), bias)))
-        return SimpleRecurrence(both, self._sides["decoder"].heads), Identity(width)
 
     def _cross(self, name: str) -> tuple[CrossAttention, Block]:
         """Return a decoder layer's attention to the encoder's output.

@@ -45,9 +45,6 @@ _ROWS = 1024
 _MOST = 127
 """The largest number of eight bits whose negative has eight bits too."""
 
-_ROUNDING = 1.5 * 2**23 + 128
-"""Added to a float32 from -127 to 127 to round it to a whole number; the last eight bits are that number plus 128."""
-
 
 class Linear(Protocol):
     """Computes `activation(x W^T + b)`, or with a residual `x W^T + b + residual`."""
@@ -169,7 +166,8 @@ class Int8Linear:
         self._weight = _ops().onednn.qlinear_prepack(rounded, [_ROWS, weight.shape[1]])
         self._zeros = torch.zeros(len(weight), dtype=torch.int32)
         self._bias = bias if bias is not None else torch.zeros(len(weight))
-        self._rounding = torch.full((weight.shape[1],), _ROUNDING)  # a scalar would be added more slowly
+        # Added to a float32 from -127 to 127 this rounds it to a whole number; its last eight bits are that plus 128.
+        self._rounding = torch.full((weight.shape[1],), 1.5 * 2**23 + 128)  # a scalar would be added more slowly
         self._activate = ACTIVATIONS[activation]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:

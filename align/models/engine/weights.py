@@ -55,7 +55,9 @@ class Weights:
 
     def are_tied(self, one: str, other: str) -> bool:
         """Tell whether two names stand for the same numbers in the file."""
-        return one in self and other in self and _place(self._weights[one]) == _place(self._weights[other])
+        both = [self._weights[name] for name in (one, other) if name in self]
+        places = {(weight.data_ptr(), weight.shape, weight.stride()) for weight in both}
+        return len(both) == 2 and len(places) == 1
 
     def optional(self, name: str, *shape: int) -> Tensor | None:
         """Return a weight of that shape, or None if there is no weight of that name."""
@@ -93,8 +95,3 @@ class Weights:
         left = [name for name in self._weights if not self._unused.fullmatch(name)]
         if left:
             raise ValueError(f"it has {left[0]}, which its settings do not account for")
-
-
-def _place(weight: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
-    """Return the memory address, shape and stride of a weight."""
-    return weight.data_ptr(), weight.shape, weight.stride()

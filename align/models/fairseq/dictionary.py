@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.core.errors import ModelError, one_line
-from align.models.preprocess import PieceIds
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that each dictionary begins with, though no file contains them."""
@@ -29,12 +28,9 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.pieces)
 
-
-class Vocabulary(PieceIds):
-    """The id of each piece. Words that look like special symbols are ordinary words, and unknown."""
-
-    def __init__(self, dictionary: Dictionary) -> None:
-        super().__init__(((piece, n) for n, piece in enumerate(dictionary.pieces) if n >= len(SPECIAL)), UNK)
+    def ids(self) -> dict[str, int]:
+        """Return the id of each piece. Words that look like special symbols are ordinary words, and unknown."""
+        return {piece: n for n, piece in enumerate(self.pieces) if n >= len(SPECIAL)}
 
 
 def parse_dictionary(lines: Iterable[str]) -> Dictionary:

@@ -24,7 +24,6 @@ from align.models.fairseq.dictionary import (
     SPECIAL_IDS,
     UNK,
     Dictionary,
-    Vocabulary,
     read_dictionary,
 )
 from align.models.folder import ModelFolder
@@ -75,11 +74,13 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         transformer, limits = fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
         warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=4)  # the caller of align.load
-    source, target = (Vocabulary(dictionary) for dictionary in dictionaries)
     parts = ModelParts(
         transformer,
         languages,
-        sides=(preprocessor(rules[0], source, UNK), preprocessor(rules[1], target, UNK)),
+        sides=(
+            preprocessor(rules[0], dictionaries[0].ids(), UNK),
+            preprocessor(rules[1], dictionaries[1].ids(), UNK),
+        ),
         vocabularies=((paths[0], len(dictionaries[0])), (paths[1], len(dictionaries[1]))),
         special=(SPECIAL_IDS, SPECIAL_IDS),
         pad=PAD,

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,8 +46,9 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     options = folder.options
     named = match.groups() if match else options.languages
     languages = options.source_lang or named[0] or "source", options.target_lang or named[1] or "target"
-    source, target = map(read_side, find_vocabularies(checkpoint.parent, checkpoint.name))
-    rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
+    paths = find_vocabularies(checkpoint.parent, checkpoint.name)
+    source, target = map(read_side, paths)
+    rules = _rules(folder, languages[0], 0, paths[0]), _rules(folder, languages[1], 1, paths[1])
     check_settings(settings)
     with fitting(checkpoint):
         architecture, weights = _engine_model(settings, items)
@@ -59,36 +59,26 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     parts = ModelParts(
         transformer,
         languages,
-        sides=(
-            preprocessor(rules[0], source.ids, source.ids[UNKNOWN]),
-            preprocessor(rules[1], target.ids, target.ids[UNKNOWN]),
-        ),
-        vocabularies=((source.path, max(source.ids.values()) + 1), (target.path, max(target.ids.values()) + 1)),
-        special=({source.ids[END]: END}, {target.ids[END]: END}),
+        sides=(preprocessor(rules[0], source, source[UNKNOWN]), preprocessor(rules[1], target, target[UNKNOWN])),
+        vocabularies=((paths[0], max(source.values()) + 1), (paths[1], max(target.values()) + 1)),
+        special=({source[END]: END}, {target[END]: END}),
         pad=start,
-        unk=source.ids[UNKNOWN],
-        after=(source.ids[END],),
+        unk=source[UNKNOWN],
+        after=(source[END],),
         start=(start,),
         zero_start=True,
         max_positions=(limits[0], limits[1]),
-        digest=text_fingerprint([checkpoint, source.path, target.path], rules),
+        digest=text_fingerprint([checkpoint, *paths], rules),
         load=load_marian,
         output=partial(_output, target),
-        tags={piece: n for piece, n in source.ids.items() if re.fullmatch(r">>[\w-]+<<", piece)},
+        tags={piece: n for piece, n in source.items() if re.fullmatch(r">>[\w-]+<<", piece)},
         raw=is_raw(rules),
     )
     return assemble(parts, folder, device, dtype)
 
 
-class Vocabulary(NamedTuple):
-    """The file of a side's pieces, and the id of each."""
-
-    path: Path
-    ids: Mapping[str, int]
-
-
-def read_side(path: Path) -> Vocabulary:
-    """Read a vocabulary: a sentencepiece model, or pieces with ids."""
+def read_side(path: Path) -> Mapping[str, int]:
+    """Read the ids of a vocabulary: a sentencepiece model, or pieces with ids."""
     if path.suffix == ".fsv":
         raise ModelError("a factored vocabulary, which is not read", file=str(path))
     if path.suffix in LISTS:
@@ -97,7 +87,7 @@ def read_side(path: Path) -> Vocabulary:
         ids = {piece: n for n, piece in enumerate(sentencepiece_pieces(path))}
     if missing := next((piece for piece in (END, UNKNOWN) if piece not in ids), None):
         raise ModelError(f"it has no {missing}", file=str(path))
-    return Vocabulary(path, ids)
+    return ids
 
 
 def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
@@ -121,12 +111,12 @@ def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
     raise ModelError("no vocabulary (*vocab*.spm or *vocab*.yml) next to the model", file=str(root), hint=hint)
 
 
-def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Vocabulary) -> TextRules:
+def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Path) -> TextRules:
     """Return how one side's text is prepared: raw text in pieces of sentencepiece, unless the options differ."""
     options, file = folder.options, folder.subword_file(side)
-    if vocabulary.path.suffix not in LISTS and file is None:
+    if vocabulary.suffix not in LISTS and file is None:
         case, tokenizer = options.case or "keep", options.tokenizer or "none"
-        return TextRules(language, case, tokenizer, "sentencepiece", vocabulary.path)
+        return TextRules(language, case, tokenizer, "sentencepiece", vocabulary)
     adjacent = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
     if file is None and options.subwords in (None, "sentencepiece") and adjacent.is_file():
         file = adjacent
@@ -270,7 +260,7 @@ def _new_name(name: str, suffix: str) -> str:
     return f"{side}.layers.{int(number) - 1}.{new}" if new else name
 
 
-def _output(target: Vocabulary, recorder: ModelRecorder) -> Output:
+def _output(target: Mapping[str, int], recorder: ModelRecorder) -> Output:
     """Return the output layer of a model, whose file is read again."""
     folder, device, dtype = recorder.origin
     rows = recorder.start[0]
@@ -285,5 +275,5 @@ def _output(target: Vocabulary, recorder: ModelRecorder) -> Output:
         weights = Weights({"weight": weight, "bias": bias})
         weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
     linear = make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
-    words = {n: piece for piece, n in target.ids.items() if piece not in (END, UNKNOWN, "<s>")}
-    return Output(linear, target.ids[END], (), words)
+    words = {n: piece for piece, n in target.items() if piece not in (END, UNKNOWN, "<s>")}
+    return Output(linear, target[END], (), words)
