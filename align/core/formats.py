@@ -35,16 +35,10 @@ def format_offsets(alignment: Alignment, scores: bool = False) -> str:
     return " ".join(links)
 
 
-_UNSEEN = re.compile(r"[^\x00-\x7e]")
-"""Characters that `json.dumps` leaves as they are and that may need escaping: all but ASCII, and DEL."""
-
-_JOINERS = "\u200c\u200d"
-"""Zero-width joiners, part of the spelling of Persian and Hindi words and of emoji."""
-
-
 def _visible(match: re.Match[str]) -> str:
     character = match[0]
-    if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
+    joins = character in "\u200c\u200d"  # part of the spelling of Persian and Hindi words and of emoji
+    if joins or character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return json.dumps(character)[1:-1]
 
@@ -55,7 +49,8 @@ def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] 
     Unlike `align.core.errors.printable`, it keeps spaces and joiners, which are part of words.
     """
     text = json.dumps(record, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
-    return text if text.isprintable() else _UNSEEN.sub(_visible, text)
+    # `json.dumps` has escaped what is invisible in ASCII, except DEL
+    return text if text.isprintable() else re.sub(r"[^\x00-\x7e]", _visible, text)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:

@@ -204,16 +204,11 @@ def _in_words(alignment: Alignment) -> Alignment:
     return Alignment(pair, scores, alignment.skipped, alignment.agreement)
 
 
-WORD_LENGTH = 5.0
-"""Mean length of words of scripts without spaces from which on text is not divided into words; words have 2 or 3
-characters, sentences 10 to 50."""
-
-
 def in_units(recorder: Recorder, pairs: Sequence[Pair]) -> Sequence[Pair]:
     """Return a text as the model's pieces, by which heads can be chosen, if it has no spaces between words."""
     unspaced = [sum(map(bool, map(_is_unspaced, word))) for pair in pairs for word in (*pair.source, *pair.target)]
     lengths = [length for length in unspaced if length]
-    if not lengths or sum(lengths) / len(lengths) < WORD_LENGTH:
+    if not lengths or sum(lengths) / len(lengths) < 5:  # words have 2 or 3 characters, sentences 10 to 50
         return pairs
     return [_divide([recorder], pair, "pieces") for pair in pairs]
 

@@ -26,9 +26,6 @@ MAX_PAIRS = 100
 MAX_CHARACTERS = 1_000
 """Length at which a line is cut."""
 
-MIN_ADVANTAGE = 20.0
-"""Difference of log-likelihoods (nats) from which a language explains lines clearly better than the model's own."""
-
 MIN_SHARE = 0.6
 """Share of the letters that tell the language, in lines which the other language explains better."""
 
@@ -101,7 +98,7 @@ class LanguageCheck:
             first, second = ({_bare(word) for word in line} for line in lines)
             for side, line in zip(self._sides, lines, strict=True):
                 side.add(line, first & second, is_copy=first == second)
-        found = [side.other_language(MIN_ADVANTAGE) for side in self._sides]
+        found = [side.other_language(20.0) for side in self._sides]
         self.done = any(found) or self._pairs == MAX_PAIRS
         if not any(found):
             return ""
@@ -172,7 +169,7 @@ class _Side:
                 self._unread.append(text)
 
     def other_language(self, advantage: float) -> str:
-        """Return the language that explains the lines by this advantage better than the model's own; "" without one."""
+        """Return the language that explains the lines better than the model's own by these nats; "" without one."""
         if not self.code or self._unsure < max(20, MIN_SHARE * self._letters):
             return ""
         identifier = _load_identifier()

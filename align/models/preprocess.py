@@ -112,9 +112,6 @@ LASTING = 3 * CACHED_WORDS // 4
 LONGEST_BPE = 5_000
 """Characters of a word that are merged together: the time grows with their square."""
 
-LONGEST_CACHED = 50
-"""Letters of the longest cached word: unsegmented text and noise would fill the cache with words that never repeat."""
-
 
 @dataclass(frozen=True)
 class TextRules:
@@ -286,7 +283,7 @@ class Preprocessor:
         ids = self._cached.get(key)
         if ids is None:
             ids = tuple(map(self._index, self._pieces(word, first, following)))
-            if len(word) <= LONGEST_CACHED:
+            if len(word) <= 50:  # unsegmented text and noise never repeat
                 if len(self._cached) >= CACHED_WORDS:
                     self._cached = dict(islice(self._cached.copy().items(), LASTING))
                 self._cached[key] = ids

@@ -12,19 +12,10 @@ from align.core.text import IdPair
 from align.core.types import Choice, Pair, Pieces, Place
 from align.models.language_check import LanguageCheck
 
-UNKNOWN_SHARE = 0.1
-"""A larger share of unknown pieces causes a warning."""
-
 MAX_UNKNOWN, MIN_UNKNOWN = 1 / 3, 5
 """Share and number of unknown pieces that cause a warning in any text, however short. A foreign script has as many; the
 mark of a word's beginning is a known piece.
 """
-
-SWAPPED_SHARE = 0.8
-"""So does a text that takes less than this share of its pieces when its sides are swapped."""
-
-SEGMENTED_PAIRS = 200
-"""Pairs that are segmented again with their sides swapped, or with punctuation apart."""
 
 MARKS = frozenset(".,:;!?")
 MIN_MARKS = 50
@@ -36,9 +27,6 @@ SAVED_PER_MARK = 0.2
 For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and English, they are 0.43 to 0.69 if the
 training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for the bundled models they are 0.
 """
-
-RARE = 0.05
-"""Tokenised text has fewer marks attached to words than this share of those apart: a few abbreviations."""
 
 MIN_PIECES = 100
 """Below this number of pieces shares are not reliable."""
@@ -68,7 +56,7 @@ class ModelCheck(LanguageCheck):
         recorder = direction.recorder
         warnings = [*_unknown(recorder, terms, [item.pieces for item in encoded if item.pieces])]
         texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
-        pairs = [(item.pair, item.pieces) for item in texts if item.pieces][:SEGMENTED_PAIRS]
+        pairs = [(item.pair, item.pieces) for item in texts if item.pieces][:200]  # segmented again
         warnings += [*_swapped(recorder, terms, pairs), *_punctuation(recorder, terms, pairs)]
         if choice is None or only_choice(recorder, direction.settings):
             return warnings  # as asked, however it reads the text
@@ -87,7 +75,7 @@ def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) ->
     for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):
         count = ids.count(recorder.unk)
         share = count / max(1, len(ids))
-        if (len(ids) >= MIN_PIECES and share > UNKNOWN_SHARE) or (count >= MIN_UNKNOWN and share > MAX_UNKNOWN):
+        if (len(ids) >= MIN_PIECES and share > 0.1) or (count >= MIN_UNKNOWN and share > MAX_UNKNOWN):
             pairs = "pair" if len(encoded) == 1 else f"{len(encoded):,} pairs"
             yield (
                 f"{share:.0%} of the {side} pieces in the first {pairs} are unknown to {terms.model}: "
@@ -99,7 +87,7 @@ def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair,
     """Yield a warning where a text takes clearly fewer pieces with its sides exchanged."""
     as_given = _count(*(pieces for _, pieces in encoded))
     swapped = _count(*(recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in encoded))
-    if as_given >= MIN_PIECES and swapped < SWAPPED_SHARE * as_given:
+    if as_given >= MIN_PIECES and swapped < 0.8 * as_given:
         yield (
             f"the text takes {as_given:,} pieces of {terms.model}, and {swapped:,} with its sides swapped: "
             f"is the source first, and does {terms.model} translate from the {terms.source}?"
@@ -121,7 +109,7 @@ def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[P
             f"place of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
         )
     apart = sum(word in MARKS for pair, _ in encoded for word in (*pair.source, *pair.target))
-    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < RARE * apart:
+    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < 0.05 * apart:  # a few abbreviations
         yield (
             f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
             "written: is there a version of the text that is not tokenised?"

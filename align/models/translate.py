@@ -147,9 +147,6 @@ Sentence = Pair | str | Sequence[str]
 SEARCH_WORDS = 2000
 """Words in a slice of sentences to translate, which takes far longer than to align."""
 
-TOGETHER = 100
-"""Sentences of similar length per call of a translator, which does not report progress during a call."""
-
 
 def translate(
     aligner: Aligner,
@@ -297,7 +294,8 @@ class _Translating:
                 results[n] = PairError(message, file=pair.origin.file, line=line, hint=hint)
             elif found[0] and not found[1]:
                 encoded[n] = found[0]
-        for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
+        # in calls of 100 sentences of similar length, since a translator does not report progress during a call
+        for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), 100):
             for n, words in zip(batch, self._translator([encoded[n] for n in batch]), strict=True):
                 results[n] = words
             if on_batch:
