@@ -91,7 +91,7 @@ class Workers(Pool):
 
     def share(self, least: int = 2) -> None:
         """Run all further jobs in worker processes, if there are at least `least` of them."""
-        self.shared = self._count >= least
+        self.shared = self._count >= least and not multiprocessing.current_process().daemon
 
     @property
     def busy(self) -> bool:

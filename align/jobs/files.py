@@ -157,7 +157,11 @@ def read_record(place: str) -> dict[str, Any] | None:
     if not exists(place):
         return None
     with open_file(place) as stream, cannot_read(place):
-        return dict(json.loads(stream.read()))
+        content = stream.read()
+    try:
+        return dict(json.loads(content))
+    except ValueError as error:
+        raise DataError(f"not a record of a job: {error}", file=place) from None
 
 
 def write_record(place: str, content: Any) -> None:

@@ -30,7 +30,7 @@ _COLUMNS = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
 
 NONE = "_"  # a word without a label, where each word has its own
 
-_COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
+_COMMENT = re.compile(r"#[ ]*(?:id\b|\w+[ ]*=)[^\t]*$")
 _TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]*(.*)")
 
 

@@ -209,6 +209,7 @@ LONGEST_CONTENT = 1000
 
 _JOINTS = frozenset("-./_:@=+~")  # marks that join names, as in `Makefile.in`
 SHORT = 3  # length from which content that stands in the target as it is needs no link
+CONTRARY = 0.5  # scores from which links speak against content that stands in the target as it is
 
 _BRIDGES = """about after against at before between by for from in into of off on onto over to under with without
 an am auf aus bei beim bis durch für gegen im in ins mit nach ohne seit um unter über vom von vor zu zum zur zwischen
@@ -532,6 +533,11 @@ class _Placing:
             found = sorted(linked)
             if len(found) > 1:
                 found = [max(found, key=lambda place: sum(gains[slice(*self._words_at(place))]))]
+        elif found and " " not in content:  # may be a false friend: both words are linked to others
+            first, end = self._words_at(found[0])
+            gains, inside = self._scores.gains(element.words), self._scores.inside(element.words)
+            if max(gains[first:end], default=0) < -CONTRARY and max(inside) > CONTRARY:
+                found = []
         if not found:
             similar = self._find_in_similar_word(element, region)
             return similar and self._words_at(similar)
