@@ -107,7 +107,7 @@ def load_model(
 ) -> Aligner:
     """Load a bundled model, or one of the data folder's, to be read in the input position."""
     path = str(data / name) if "/" in name else name
-    return load(path, position="input", device=device, dtype=dtype, too_long=too_long, reader=None)
+    return load(path, position="input", device=device, dtype=dtype, too_long=too_long, scorer=None)
 
 
 def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:

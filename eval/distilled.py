@@ -1,7 +1,7 @@
-"""Compare models, distilled models, and all of these with trained readers: error rates, and time from words to links.
+"""Compare models, distilled models, and all of these with link scorers: error rates, and time from words to links.
 
-One model and two, with all defaults; `recipes/distil.py` makes distilled models, `recipes/labels.py` what readers learn
-from. p is that of a paired test: of distilled models against as many others, of readers against the same models without
+One model and two, with all defaults; `recipes/distil.py` makes distilled models, `recipes/labels.py` what scorers learn
+from. p is that of a paired test: of distilled models against as many others, of scorers against the same models without
 one. Times are medians over rounds in which the same pairs of the training text pass through all systems in turn, in
 units of two models.
 """
@@ -24,8 +24,8 @@ from align.core.stream import chunks
 from align.evaluation.metrics import Counts, count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.models.folder import BUNDLED, READER
-from align.models.trained_reader import read_reader
+from align.models.folder import BUNDLED, SCORER_FILE
+from align.models.link_scorer import read_scorer
 from eval.common import (
     chosen,
     find_experiment,
@@ -77,15 +77,15 @@ def times_of(systems: dict[str, Aligner], pairs: list[Pair], rounds: int) -> dic
     return {name: statistics.median(one / two for one, two in of_rounds) for name, of_rounds in ratios.items()}
 
 
-def with_readers(systems: dict[str, Aligner], readers: dict[str, Path]) -> dict[str, Aligner]:
-    """Return systems by name, each followed by itself with each reader."""
+def with_scorers(systems: dict[str, Aligner], scorers: dict[str, Path]) -> dict[str, Aligner]:
+    """Return systems by name, each followed by itself with each scorer."""
     found = {}
     for name, aligner in systems.items():
         found[name] = aligner
         settings = replace(aligner.forward.settings, threshold=aligner.threshold)
-        for reader, path in readers.items():
-            direction = replace(aligner.forward, scorer=read_reader(path), settings=settings)
-            found[f"{name}, {reader}"] = replace(aligner, forward=direction)
+        for scorer, path in scorers.items():
+            direction = replace(aligner.forward, scorer=read_scorer(path), settings=settings)
+            found[f"{name}, {scorer}"] = replace(aligner, forward=direction)
     return found
 
 
@@ -94,7 +94,7 @@ def run(
     config: Path,
     experiment: str,
     students: Sequence[str],
-    readers: Sequence[Path],
+    scorers: Sequence[Path],
     lines: int,
     rounds: int,
     threads: int,
@@ -114,14 +114,14 @@ def run(
         for model in load_directions(about, data, too_long="blank")
     ]
     models = {"one model": teachers[0], "two models": two_way(teachers[0], teachers[1])}
-    named = {f"reader {number}": path for number, path in enumerate(readers, 1)}
+    named = {f"scorer {number}": path for number, path in enumerate(scorers, 1)}
     folder = data / about["models"][0] if "/" in about["models"][0] else BUNDLED / about["models"][0]
-    systems = with_readers(models, named or own_reader(folder))
+    systems = with_scorers(models, named or own_scorer(folder))
     if students:
-        forward, reverse = (load(name, device="cpu", too_long="blank", reader=None) for name in students)
+        forward, reverse = (load(name, device="cpu", too_long="blank", scorer=None) for name in students)
         distilled = {"one distilled model": forward, "two distilled models": two_way(forward, reverse)}
         folder = Path(students[0]) if "/" in students[0] else BUNDLED / students[0]
-        systems |= with_readers(distilled, own_reader(folder))
+        systems |= with_scorers(distilled, own_scorer(folder))
     train = read_train(settings["train"][about["train"][0]], data)
     times = times_of(systems, list(islice((pair for pair in train if not pair.blank), lines)), rounds)
     counts: dict[str, Counts] = {}
@@ -139,6 +139,6 @@ def run(
     write_table(columns, rows, sign, output / f"{experiment}.distilled.tsv")
 
 
-def own_reader(folder: Path) -> dict[str, Path]:
-    """Return the reader that a model comes with, if there is one."""
-    return {"own reader": folder / READER} if (folder / READER).exists() else {}
+def own_scorer(folder: Path) -> dict[str, Path]:
+    """Return the scorer that a model comes with, if there is one."""
+    return {"own scorer": folder / SCORER_FILE} if (folder / SCORER_FILE).exists() else {}

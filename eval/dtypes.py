@@ -63,7 +63,7 @@ def rows_of(
 def directions(names: Sequence[str], data: Path, pairs: Sequence[Pair]) -> Iterator[Aligner]:
     """Yield a model and its reverse one, read where they choose to be for a text."""
     for name, side in zip(names, (pairs, swapped(pairs)), strict=True):
-        model = load(str(data / name) if "/" in name else name, device="cpu", too_long="blank", reader=None)
+        model = load(str(data / name) if "/" in name else name, device="cpu", too_long="blank", scorer=None)
         yield replace(model, forward=replace(model.forward, choice=chosen(model, side)))
 
 

@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         *EXPERIMENT,
         option("--students", nargs="*", default=("de-en-fast", "en-de-fast"), metavar="MODEL", help="one, its reverse"),
         option(
-            "--readers", nargs="*", type=Path, default=(), metavar="FILE", help="for the models (default: their own)"
+            "--scorers", nargs="*", type=Path, default=(), metavar="FILE", help="for the models (default: their own)"
         ),
         *(lines(3_000, "for times"), ROUNDS, option("--threads", type=int, default=1)),
     ),

@@ -1,4 +1,4 @@
-"""Write what `extract-align train reader` learns from: text, and links of two models and MGIZA; it can be interrupted.
+"""Write what `extract-align train scorer` learns from: text, and links of two models and MGIZA; it can be interrupted.
 
     .venv/bin/python -m recipes.labels FOLDER --data DATA
 
@@ -105,7 +105,7 @@ def labels_of(folder: Path, count: int) -> Iterator[MeanScores]:
 
 
 def write_text(folder: Path, pairs: Sequence[Pair], labels: Sequence[MeanScores]) -> None:
-    """Write pairs and labels as `extract-align train reader` takes them."""
+    """Write pairs and labels as `extract-align train scorer` takes them."""
     write_lines(folder / "text.source", [" ".join(pair.source) for pair in pairs])
     write_lines(folder / "text.target", [" ".join(pair.target) for pair in pairs])
     for name, turn in (("links", 1), ("links.swapped", -1)):

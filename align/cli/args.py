@@ -132,11 +132,11 @@ class MethodArgs:
         metavar="T",
         help="link words with a soft score above T, from 0 to 1; none: link each target word to its best source word",
     )
-    reader: str = option(
+    scorer: str = option(
         default=AUTO,
-        metavar="READER",
-        help="network that scores links: a file (`extract-align train reader`), the name of a bundled model, none, or "
-        "auto: reader.safetensors next to the model, unless other options say how the model is read",
+        metavar="SCORER",
+        help="network that scores links: a file (`extract-align train scorer`), the name of a bundled model, none, or "
+        "auto: scorer.safetensors next to the model, unless other options say how the model is read",
     )
     symmetrize: str = option(
         default=SOFT,

@@ -77,7 +77,7 @@ def align_statistically(args: BaselineArgs, text: Input, train: Input | None, ou
     """Train on the text, or on another one, align in both directions, symmetrise, and report on stderr."""
     recorder = None
     if args.pieces:  # of which only the text rules are used
-        request = Request(ModelArgs(args.pieces), MethodArgs(reader="none"), replace(run, device="cpu"))
+        request = Request(ModelArgs(args.pieces), MethodArgs(scorer="none"), replace(run, device="cpu"))
         recorder = load_models(PROGRAM, request)[0].forward.recorder
     with ExitStack() as stack:
         pairs: Iterable[Pair] = stack.enter_context(open_text(text))

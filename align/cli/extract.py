@@ -127,8 +127,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
         formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
         parser.error(f"-f {output.format} has no room for translations: take {formats}")
     request = read_request(parser, args, args.bad_lines, whole=bool(format))
-    if format:  # of scores, which were measured without a trained reader
-        request = replace(request, method=replace(request.method, reader="none"))
+    if format:  # of scores, which were measured without a link scorer
+        request = replace(request, method=replace(request.method, scorer="none"))
     if keyboard:  # also where there is no --buffer
         request = replace(request, run=replace(request.run, buffer=args.buffer))
     ensemble, method = tuple(read_group(EnsembleArgs, args).ensemble), request.method

@@ -70,12 +70,12 @@ class Request:
         """Return the arguments of `align.load` for what links are read from.
 
         The reverse model is read where its own calibration says. Where two models are joined, the forward one's trained
-        reader gives the scores; the best words of rows (no threshold) have no soft scores, and so no reader.
+        scorer gives the scores; the best words of rows (no threshold) have no soft scores, and so no scorer.
         """
         method = replace(self.method, layer=("auto",), head=("auto",)) if reverse else self.method
         settings, position = read_at(method)
-        unread = method.reader == "none" or method.threshold is None or (reverse and self.joined)
-        own = {"position": position, "null": method.null, "reader": None if unread else method.reader}
+        unread = method.scorer == "none" or method.threshold is None or (reverse and self.joined)
+        own = {"position": position, "null": method.null, "scorer": None if unread else method.scorer}
         return {**asdict(settings), **own}
 
 

@@ -161,13 +161,13 @@ def calibrate(
     The choice "auto" leaves out positions that are not to be read.
     """
     from align.core.choice import all_cells, consistency_of, leading
-    from align.core.scores import Reader
+    from align.core.scores import AttentionReader
 
     cells, positions = all_cells(recorder), get_args(Position)
     chosen: dict[tuple[Score, Position], Cell] = {}
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
-        values = consistency_of(Reader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
+        values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
         best = {position: float(values[position].max()) for position in positions}
         for position in leading(best) if choice == "auto" else positions:
             chosen[score, position] = cells[int(values[position].argmax())]

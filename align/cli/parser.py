@@ -80,7 +80,7 @@ OUTPUTS = {
 INPUTS = frozenset((
     *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "labels"),
     *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
-    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble", "reader"),
+    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble", "scorer"),
 ))  # fmt: skip
 """Options that name files to read, by their destination."""
 

@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("-o is named .tsv or .parquet")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
-    method = MethodArgs(position="input", null=args.null, reader="none")
+    method = MethodArgs(position="input", null=args.null, scorer="none")
     request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))
     groups = read_group(SweepArgs, args), read_group(TableArgs, args), read_group(GoldArgs, args)
     return run(PROGRAM, lambda: run_sweep(text, *groups, request), BATCH_ADVICE)

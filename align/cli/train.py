@@ -73,8 +73,8 @@ class TrainArgs:
     folder: Path = argument(
         metavar="FOLDER",
         type=Path,
-        help="gets the model; with several seeds FOLDER/SEED; `extract-align train reader` trains something else, so a "
-        "folder of this name is ./reader",
+        help="gets the model; with several seeds FOLDER/SEED; `extract-align train scorer` trains something else, so a "
+        "folder of this name is ./scorer",
     )
     recipe: str = option(
         default=DEFAULT_RECIPE,
@@ -121,11 +121,11 @@ def build_parser() -> Parser:
     return parser
 
 
-COMMANDS = ("reader",)
+COMMANDS = ("scorer",)
 
 
 def build_command(name: str) -> Parser:
-    """Return the parser of `reader`."""
+    """Return the parser of `scorer`."""
     parser: Parser = import_module(f"align.cli.train_{name}").build_parser()
     return parser
 
@@ -230,10 +230,10 @@ def finish(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `extract-align train`, or `extract-align train reader`."""
+    """Run `extract-align train`, or `extract-align train scorer`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] == ["reader"]:
-        code: int = import_module("align.cli.train_reader").main(words[1:])
+    if words[:1] == ["scorer"]:
+        code: int = import_module("align.cli.train_scorer").main(words[1:])
         return code
     options = read_options(build_parser(), words)
     return run(

@@ -289,7 +289,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     source = tags.html_file or args.source
     files = (source, args.target) if has_target else (source or args.input or "-",)
     request = read_request(parser, args, args.bad_lines)
-    request = replace(request, method=replace(request.method, threshold=FLOOR, reader="none"))  # all soft scores
+    request = replace(request, method=replace(request.method, threshold=FLOOR, scorer="none"))  # all soft scores
     syntax = Syntax.of(tags.tags, tags.placeholder) if tags.tags in KINDS else None
     return Options(request, tags, files, syntax, args.words, args.output, args.bad_lines == "blank")
 

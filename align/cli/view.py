@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(arguments)
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
-    method = MethodArgs(position=args.position, reader="none")
+    method = MethodArgs(position=args.position, scorer="none")
     request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))
     gold = read_group(GoldArgs, args, out_of_range="ignore")
     return run(PROGRAM, lambda: write_view(args, gold, request), BATCH_ADVICE)

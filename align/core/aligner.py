@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from align.core.backend import Recorder
 from align.core.choice import Calibration, candidates, choose, only_choice, stored_choice
 from align.core.errors import ModelError, PairError
-from align.core.scores import Reader, Scorer, soft_links
+from align.core.scores import AttentionReader, Scorer, soft_links
 from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
@@ -98,9 +98,11 @@ class Direction:
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
 
     @cached_property
-    def reader(self) -> Reader:
+    def reader(self) -> AttentionReader:
         """Reads scores and links from the model's attention, as the settings say."""
-        return Reader(self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer)
+        return AttentionReader(
+            self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer
+        )
 
     @property
     def known_choice(self) -> Choice | None:
@@ -476,7 +478,7 @@ class Aligner:
 
 
 def align_encoded(
-    reader: Reader,
+    reader: AttentionReader,
     encoded: Sequence[Encoded],
     place: Place,
     batch_tokens: int = BATCH_TOKENS,
@@ -490,7 +492,7 @@ def align_encoded(
 
 
 def _links(
-    reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
+    reader: AttentionReader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
 ) -> dict[int, LinkResult]:
     links: dict[int, LinkResult] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):

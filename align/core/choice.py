@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from align.core.backend import AttentionRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.core.errors import ModelError, plural
-from align.core.scores import Reader, best_words, each_cell
+from align.core.scores import AttentionReader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, cut
 from align.core.types import Cell, Choice, Head, Place, Position, Score, Settings
 
@@ -58,7 +58,7 @@ def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | Non
 
 
 def choose(
-    reader: Reader,
+    reader: AttentionReader,
     encoded: Sequence[Encoded],
     settings: Settings,
     stored: Calibration | None = None,
@@ -114,7 +114,10 @@ def leading(consistency: Mapping[Position, float]) -> list[Position]:
 
 
 def consistency_of(
-    reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]], batch_tokens: int = BATCH_TOKENS
+    reader: AttentionReader,
+    pairs: Sequence[Encoded],
+    cells: Mapping[Position, Sequence[Cell]],
+    batch_tokens: int = BATCH_TOKENS,
 ) -> dict[Position, NDArray[np.float64]]:
     """Return the lexical consistency of the links of the cells of each position, in their order."""
     linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}

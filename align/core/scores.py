@@ -393,7 +393,7 @@ def links_above(scores: Tensor, threshold: float) -> list[ScoredLinks]:
 
 
 Scorer = Callable[[Tensor, "Tensor | None", Sequence[Pieces]], Tensor]
-"""Returns scores as `soft_scores` does, for pairs of (I, J) words: `align.models.trained_reader` has one."""
+"""Returns scores as `soft_scores` does, for pairs of (I, J) words: `align.models.link_scorer` has one."""
 
 
 def soft_links(
@@ -466,7 +466,7 @@ def _layer_scores(
 
 
 @dataclass(frozen=True)
-class Reader:
+class AttentionReader:
     """Reads word scores and links from a model's attention, as `Settings` describe.
 
     A `scorer` gives the soft scores in place of `soft_scores`.

@@ -9,7 +9,7 @@ import torch
 
 from align.core.backend import Recorder
 from align.core.choice import all_cells
-from align.core.scores import Reader, best_words, each_cell
+from align.core.scores import AttentionReader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, cut
 from align.core.types import Null, Place
 
@@ -21,7 +21,7 @@ def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place
     are each target word's best source word by the norms at a place of the same model. `encoded` have pieces.
     """
     cells = [cell for cell in all_cells(recorder) if cell.head != "all"]
-    linking = Reader(recorder, null=null)
+    linking = AttentionReader(recorder, null=null)
     agreed, total = torch.zeros(len(cells)), 0
     for _, batch in cut(encoded, BATCH_TOKENS):
         links = best_words(linking.scores(batch, place), linking.null)[0]  # [B, J]

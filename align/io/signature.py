@@ -132,16 +132,16 @@ def sign(
     method, settings = aligner.method, forward.settings
     if reverse and method == SOFT:
         method, settings = f"{SOFT}:{aligner.threshold:g}", replace(settings, threshold=None)
-    if readers := readers_of(aligner):
-        more["reader"] = "+".join(readers)
+    if scorers := scorers_of(aligner):
+        more["scorer"] = "+".join(scorers)
     for model in reverse:
         more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
     recorder = forward.recorder
     return signature(describe(recorder.name, settings, known[0], recorder.dtype, more), after=after)
 
 
-def readers_of(aligner: Aligner) -> list[str]:
-    """Return the digests of the trained readers that give links their scores."""
+def scorers_of(aligner: Aligner) -> list[str]:
+    """Return the digests of the link scorers that give links their scores."""
     joined = aligner.reverse is not None and aligner.method == SOFT
     used = (aligner.forward,) if joined else aligner.directions
     return [

@@ -14,7 +14,7 @@ ALIGNING_REVERSE = "en-de-fast"
 """The same for English to German."""
 
 AUTO = "auto"
-"""Means the trained reader next to the model, if there is one."""
+"""Means the link scorer next to the model, if there is one."""
 
 OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
 """Bundled models of the same kind in the other direction."""

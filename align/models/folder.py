@@ -21,8 +21,8 @@ from align.models.preprocess import TextRules
 from align.models.recognise import recognise
 
 BUNDLED = Path(__file__).parent / "bundled"
-READER = "reader.safetensors"
-"""Name of a trained reader next to a model."""
+SCORER_FILE = "scorer.safetensors"
+"""Name of a link scorer next to a model."""
 
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
 FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}

@@ -22,11 +22,11 @@ from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoic
 from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
-from align.models.folder import BUNDLED, FAIRSEQ_FILES, READER, ModelFolder, find_model, in_direction
+from align.models.folder import BUNDLED, FAIRSEQ_FILES, SCORER_FILE, ModelFolder, find_model, in_direction
 from align.models.languages import is_group, same_language
+from align.models.link_scorer import LinkScorer, read_scorer
 from align.models.model_toml import ModelOptions
 from align.models.text_check import ModelCheck
-from align.models.trained_reader import TrainedReader, read_reader
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
@@ -99,7 +99,7 @@ def load(
     batch_tokens: int | None = None,
     too_long: TooLong = "stop",
     workers: int = 1,
-    reader: str | os.PathLike[str] | None = AUTO,
+    scorer: str | os.PathLike[str] | None = AUTO,
     **unknown: NoReturn,
 ) -> Aligner:
     """Load a model and return an aligner that uses it.
@@ -131,17 +131,17 @@ def load(
         batch_tokens: pieces per batch; None for a default that suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
-        reader: file of a trained reader (`extract-align train reader`) or name of a bundled model that has one, which
-            gives links their scores; "auto" is `reader.safetensors` next to the model, as the bundled ones have it, if
+        scorer: file of a link scorer (`extract-align train scorer`) or name of a bundled model that has one, which
+            gives links their scores; "auto" is `scorer.safetensors` next to the model, as the bundled ones have it, if
             there is one and the model is read as it was trained; None for none.
         unknown: no other argument is accepted.
 
     Raises:
         TypeError: an unknown argument; the message tells where an option of `ModelOptions` belongs.
-        ValueError: an invalid model, reader or setting; the message names it.
+        ValueError: an invalid model, scorer or setting; the message names it.
 
     Warns:
-        TextWarning: the model is calibrated for another position alone, or the reader next to it is not used: it is
+        TextWarning: the model is calibrated for another position alone, or the scorer next to it is not used: it is
             another model's, or was trained with other settings, layers or heads.
     """
     for name in unknown:
@@ -192,9 +192,8 @@ def load(
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
     direction = Direction(recorder, settings, calibration=calibration)
-    scorer = _find_reader(reader, folder, direction)
     return Aligner(
-        replace(direction, scorer=scorer),
+        replace(direction, scorer=_find_scorer(scorer, folder, direction)),
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
@@ -219,7 +218,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
     Warns:
         TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
-            reader is not used: it was trained with one model alone, or with other layers and heads of the reverse one.
+            scorer is not used: it was trained with one model alone, or with other layers and heads of the reverse one.
     """
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
@@ -230,33 +229,31 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
             TextWarning,
             stacklevel=2,
         )
-    direction, reader = forward.forward, forward.forward.scorer
-    if method == SOFT and isinstance(reader, TrainedReader) and (mismatch := reader.mismatch_of_two(reverse.forward)):
-        warnings.warn(f"{reader.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
+    direction, scorer = forward.forward, forward.forward.scorer
+    if method == SOFT and isinstance(scorer, LinkScorer) and (mismatch := scorer.mismatch_of_two(reverse.forward)):
+        warnings.warn(f"{scorer.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
         direction = replace(direction, scorer=None)
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
 
 
-def _find_reader(
-    reader: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction
-) -> TrainedReader | None:
-    """Return the trained reader to use."""
-    path, recorder = folder.root / READER, direction.recorder
-    if reader is None or (reader == AUTO and not path.is_file()):
+def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction) -> LinkScorer | None:
+    """Return the link scorer to use."""
+    path, recorder = folder.root / SCORER_FILE, direction.recorder
+    if scorer is None or (scorer == AUTO and not path.is_file()):
         return None
-    if reader != AUTO:
-        bundled = BUNDLED / reader / READER
-        path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(reader)
+    if scorer != AUTO:
+        bundled = BUNDLED / scorer / SCORER_FILE
+        path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(scorer)
         if not path.is_file():
-            raise ModelError("no such file, nor a bundled model with a reader", file=str(reader))
-    trained = read_reader(path, recorder.device)
+            raise ModelError("no such file, nor a bundled model with a link scorer", file=str(scorer))
+    trained = read_scorer(path, recorder.device)
     mismatch, is_own = trained.mismatch(direction), trained.of_model(recorder.name)
-    if reader != AUTO and mismatch:
+    if scorer != AUTO and mismatch:
         raise ModelError(mismatch, file=str(path))
-    if reader != AUTO or (is_own and not mismatch):
+    if scorer != AUTO or (is_own and not mismatch):
         return trained
     if not is_own:
-        message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹reader› names it"
+        message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹scorer› names it"
         warnings.warn(message, TextWarning, stacklevel=3)
     elif direction.settings.threshold is not None:  # without one no link has a soft score
         warnings.warn(f"{path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=3)

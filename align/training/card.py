@@ -13,7 +13,7 @@ import yaml
 
 from align.core.choice import choose
 from align.core.consistency import MIN_PAIRS
-from align.core.scores import Reader
+from align.core.scores import AttentionReader
 from align.core.stream import encode
 from align.core.text import number_pairs, split_words
 from align.core.types import Cell, Position, Score, Settings
@@ -106,7 +106,7 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
         return {}
     cells: dict[tuple[Position, Score], Cell] = {}
     for position, score in product(get_args(Position), get_args(Score)):
-        choice = choose(Reader(recorder, score), encoded, Settings(score, position))
+        choice = choose(AttentionReader(recorder, score), encoded, Settings(score, position))
         cells[position, score] = choice.place.cells()[position]
     return cells
 

@@ -108,7 +108,7 @@ def test_stderr_says_what_was_done(run: Run) -> None:
     assert lines[1] == "extract-align: layer 1, head 1 (the model's own calibration)"
     assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 bad, ")
     assert lines[3].startswith("align|fairseq:de-en-fast@")
-    read = r"\|norm\|layer:auto\(1\)\|head:auto\(1\)\|input\|sum/mean\|null:eos\|threshold:0.5\|reader:[0-9a-f]{7}"
+    read = r"\|norm\|layer:auto\(1\)\|head:auto\(1\)\|input\|sum/mean\|null:eos\|threshold:0.5\|scorer:[0-9a-f]{7}"
     assert re.search(rf"{read}\|v:{re.escape(align.__version__)}$", lines[3])
     assert run(EXAMPLES, "-q").err == ""
 

@@ -103,7 +103,10 @@ MESSAGES = {
         1,
         "extract-align: error: head 2 is out of range: fairseq:de-en-fast@0860f6d has 1 head",
     ),
-    "-q --reader nothing text": (1, "extract-align: error: nothing: no such file, nor a bundled model with a reader"),
+    "-q --scorer nothing text": (
+        1,
+        "extract-align: error: nothing: no such file, nor a bundled model with a link scorer",
+    ),
     # output
     "-q -m toy text -o no/such/links": (
         1,

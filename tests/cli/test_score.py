@@ -39,7 +39,7 @@ def test_two_numbers_for_each_line(run: Run) -> None:
         assert [n for n, line in enumerate(lines) if line == "0.0000\t0.0000"] == blank
     alone = [run("-q", *BOTH, stdin=f"{line}\n").out.decode() for line in Path("text").read_text().splitlines()[:3]]
     assert alone == [f"{line}\n" for line in lines[:3]]
-    assert "|reader:" not in run(*BOTH, "text").err  # with which they were not measured
+    assert "|scorer:" not in run(*BOTH, "text").err  # with which they were not measured
     resumed = run("-q", *BOTH, "text", "-o", "scores", "--resume")
     assert (resumed.code, Path("scores").read_bytes()) == (0, result.out)
 

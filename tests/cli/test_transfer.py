@@ -54,7 +54,7 @@ def test_a_model_aligns(run: Run) -> None:
     assert result.out.decode() == "The <b>house</b> is <i>old</i> .\n\n<b></b>\n"
     assert "extract-align transfer: 3 lines, 3 tags, 1 no link, " in result.err
     assert "|threshold:0.01|" in result.err
-    assert "|reader:" not in result.err  # all soft scores are needed
+    assert "|scorer:" not in result.err  # all soft scores are needed
 
 
 BIO = "EU\tB-ORG\nist\tO\nalt\tO\n\nHaus\tO\n"

@@ -130,10 +130,10 @@ def test_cards_are_written_again(command: Command, tmp_path: Path, monkeypatch: 
 
 
 def test_distilled(data: Path, command: Command) -> None:
-    reader = BUNDLED / "de-en" / "reader.safetensors"
-    options = f"--lines 20 --rounds 1 --students models/two models/back --readers {reader}"
+    scorer = BUNDLED / "de-en" / "scorer.safetensors"
+    options = f"--lines 20 --rounds 1 --students models/two models/back --scorers {scorer}"
     rows = made(command, f"distilled {EXPERIMENT} {options}", "toy.distilled", "distilled|fairseq:de-en@")
-    models = ["one model", "one model, reader 1", "two models", "two models, reader 1"]
+    models = ["one model", "one model, scorer 1", "two models", "two models, scorer 1"]
     assert [row["system"] for row in rows] == [*models, "one distilled model", "two distilled models"]
     assert (rows[2]["time"], rows[2]["p"]) == ("1.00", "n/a")
     assert [row["p"] == "n/a" for row in rows] == [True, False, True, False, False, False]

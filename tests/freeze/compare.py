@@ -16,7 +16,7 @@ SAME_TEXT: list[tuple[str, str]] = [
 ]
 """What is written in another way on purpose: a regular expression and what takes its place, in both results."""
 
-NEW_ARGUMENTS: dict[str, str | None] = {}
+NEW_ARGUMENTS: dict[str, str | None] = {"--reader": "--scorer"}
 """Options of the old tree and what the new one has in their place: `"--old": "--new"`, None where it is dropped, and
 `"--old N": None` where its value goes, too."""
 

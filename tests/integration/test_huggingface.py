@@ -51,7 +51,7 @@ def links(aligner: Aligner, pairs: Sequence[Any] = PAIRS) -> list[str]:
 def test_the_same_weights_give_the_same_links(moved: Path) -> None:
     lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
     pairs = [tuple(line.partition(" ||| ")[::2]) for line in lines]
-    assert links(load(moved), pairs) == links(load("de-en", reader=None), pairs)
+    assert links(load(moved), pairs) == links(load("de-en", scorer=None), pairs)
 
 
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)

@@ -221,7 +221,7 @@ def test_each_pair_of_languages_has_its_own(run_main: Run, tmp_path: Path) -> No
         ({"score": "weight"}, False),
     ],
 )
-def test_the_trained_reader_stays_at_its_cells(settings: dict[str, Any], kept: bool) -> None:
+def test_the_link_scorer_stays_at_its_cells(settings: dict[str, Any], kept: bool) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         aligner = load("de-en", device="cpu", **settings)

@@ -112,7 +112,7 @@ def test_translations_of_the_same_weights_are_those_of_fairseq(moved: Path) -> N
     lines[2:2] = ["", "漢字 haus !"]
     for search in (Search(), Search(beam=2, length_penalty=0.3)):
         ours, theirs = (
-            list(translate(load(model, device="cpu", reader=None), lines, search)) for model in (moved, "de-en")
+            list(translate(load(model, device="cpu", scorer=None), lines, search)) for model in (moved, "de-en")
         )
         assert [(one.pair, one.links) for one in ours] == [(one.pair, one.links) for one in theirs]
         assert ours[2].pair.target == ()

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_command(name)
     args = parser.parse_command(words[1:])
     question, output = read_group(COMMANDS[name], args), read_group(FindingArgs, args)
-    method = MethodArgs(position="both", reader="none")
+    method = MethodArgs(position="both", scorer="none")
     request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))
     question.check(parser)
     return run(PROGRAM, lambda: publish(name, question, request, output))

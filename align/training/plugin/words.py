@@ -10,7 +10,7 @@ from torch import Tensor
 
 from align.core.aligner import align_encoded
 from align.core.choice import only_choice
-from align.core.scores import NULL, Reader
+from align.core.scores import NULL, AttentionReader
 from align.core.stream import Encoded
 from align.core.types import Alignment, Pair, Pieces, Settings, TextWarning
 from align.models.fairseq.architecture import attention_of
@@ -85,7 +85,7 @@ class WordAligner:
         if choice is None:
             raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")
         self._place = choice.place
-        self._reader = Reader(recorder, settings.score, settings.null, settings.threshold)
+        self._reader = AttentionReader(recorder, settings.score, settings.null, settings.threshold)
 
     def __call__(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Alignment]:
         """Return the alignments of B pairs, in order."""

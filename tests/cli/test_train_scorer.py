@@ -1,4 +1,4 @@
-"""`extract-align train reader` from the outside: it learns links, which `extract-align` then finds."""
+"""`extract-align train scorer` from the outside: it learns links, which `extract-align` then finds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, train, train_reader
-from align.models.folder import BUNDLED, READER
-from align.models.trained_reader import read_reader
+from align.cli import extract, train, train_scorer
+from align.models.folder import BUNDLED, SCORER_FILE
+from align.models.link_scorer import read_scorer
 from tests import toy
 from tests.cli.conftest import Run, Write, failed
 from tests.corpora import with_gaps
@@ -29,32 +29,32 @@ def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     toy.save_reverse_model(tmp_path / "back")
     for name, languages in (("model", ("de", "en")), ("back", ("en", "de"))):
         toy.store_cells(tmp_path / name, languages)
-    return partial(run_main, partial(train.main, None), "reader")
+    return partial(run_main, partial(train.main, None), "scorer")
 
 
 def test_what_it_learns_is_what_is_found(run: Run, run_main: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train_reader, "EPOCHS", 120)
+    monkeypatch.setattr(train_scorer, "EPOCHS", 120)
     result = run("-m", "model", "--reverse-model", "back", "text", "--links", "links", "-q")
     assert (result.code, result.out, result.err) == (0, b"", "")
-    reader = read_reader(Path("model", READER))
-    assert (reader.about["pairs"], reader.about["epochs"], reader.about["seed"]) == ("34", "120", "1")
-    assert reader.about["reverse"].startswith("fairseq:en-de@")
+    scorer = read_scorer(Path("model", SCORER_FILE))
+    assert (scorer.about["pairs"], scorer.about["epochs"], scorer.about["seed"]) == ("34", "120", "1")
+    assert scorer.about["reverse"].startswith("fairseq:en-de@")
     aligned = partial(run_main, extract.main, "text", "-m", "model")
     diagonal = LINKS.replace(":0.9", "").splitlines()
     for more in ([], ["--reverse-model", "back"]):
-        links, soft = aligned(*more), aligned(*more, "--reader", "none")
-        assert f"|reader:{reader.digest}|" in links.err
-        assert "reader" not in soft.err
+        links, soft = aligned(*more), aligned(*more, "--scorer", "none")
+        assert f"|scorer:{scorer.digest}|" in links.err
+        assert "scorer" not in soft.err
         assert links.out.count(b"\n") == soft.out.count(b"\n") == len(PAIRS)
         lines = links.out.decode().splitlines()
         right = sum(len({*line.split()} & {*expected.split()}) for line, expected in zip(lines, diagonal, strict=True))
         assert right > 0.7 * len(" ".join(diagonal).split())
         assert len(" ".join(lines).split()) < 1.1 * right
         assert soft.out != links.out
-    again = run_main(extract.main, "text", "-m", "model", "--reader", f"model/{READER}", "--workers", "2")
+    again = run_main(extract.main, "text", "-m", "model", "--scorer", f"model/{SCORER_FILE}", "--workers", "2")
     assert again.out == aligned().out
-    bundled = aligned("--reader", "de-en", "--print-scores")
-    assert f"|reader:{read_reader(BUNDLED / 'de-en' / READER).digest}|" in bundled.err
+    bundled = aligned("--scorer", "de-en", "--print-scores")
+    assert f"|scorer:{read_scorer(BUNDLED / 'de-en' / SCORER_FILE).digest}|" in bundled.err
     assert bundled.out != aligned("--print-scores").out
-    refused = aligned("--reader", "de-en-fast")
-    failed(refused, "de-en-fast/reader.safetensors: the reader was trained with position input, not both")
+    refused = aligned("--scorer", "de-en-fast")
+    failed(refused, "de-en-fast/scorer.safetensors: the scorer was trained with position input, not both")

@@ -1,6 +1,6 @@
 """Turn the shares of one model or of two into probabilities of links, with a small network trained on given links.
 
-Without a trained reader `align.core.scores.soft_scores` does this. The network sees the same shares, those soft scores
+Without a link scorer `align.core.scores.soft_scores` does this. The network sees the same shares, those soft scores
 and the distance of two words from the diagonal; it does not see the words, or the model's states.
 """
 
@@ -21,7 +21,7 @@ from align.core.scores import soft_scores
 from align.core.types import Pieces, Settings
 from align.models.recorder import file_digest
 
-FORMAT = "extract-align reader 1"
+FORMAT = "extract-align scorer 1"
 """Value of `format` in the file's metadata."""
 
 CHANNELS = 4
@@ -80,12 +80,12 @@ def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[i
 
 
 def how_read(settings: Settings) -> dict[str, str]:
-    """Return what a reader depends on in any model, by the names in its metadata."""
+    """Return what a scorer depends on in any model, by the names in its metadata."""
     return {name: str(getattr(settings, name)) for name in ("score", "position", "null")}
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedReader:
+class LinkScorer:
     """Gives each pair of words the probability of a link; an aligner uses it in place of soft scores.
 
     `about` has the metadata of the file: `model` and `reverse`, the names of the models whose shares it was
@@ -113,13 +113,13 @@ class TrainedReader:
         """
         for name, value in how_read(direction.settings).items():
             if value != (own := self.about.get(name)):
-                return f"the reader was trained with {name} {shorten(printable(str(own)))}, not {value}"
+                return f"the scorer was trained with {name} {shorten(printable(str(own)))}, not {value}"
         return self._mismatch_of_cells(direction, "model", "cells")
 
     def mismatch_of_two(self, reverse: Direction) -> str:
         """Return why it does not suit two models, of which this is the reverse one; empty if it does."""
         if "reverse" not in self.about:
-            return "the reader was trained with one model"
+            return "the scorer was trained with one model"
         return self._mismatch_of_cells(reverse, "reverse", "reverse_cells")
 
     def _mismatch_of_cells(self, direction: Direction, role: str, key: str) -> str:
@@ -129,7 +129,7 @@ class TrainedReader:
         if known and str(known.place) == self.about.get(key):
             return ""
         cells = shorten(printable(self.about.get(key, "unknown ones")))
-        return f"the reader was trained at other layers and heads of {direction.recorder.name} ({cells})"
+        return f"the scorer was trained at other layers and heads of {direction.recorder.name} ({cells})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it was read from, not its weights."""
@@ -146,15 +146,15 @@ class TrainedReader:
         return torch.cat([self.network(*part).sigmoid_().mul_(part[1][:, 0]) for part in parts])
 
 
-def about_reader(aligner: Aligner, **training: int) -> dict[str, str]:
-    """Return what a file says of a reader: a `fixed` aligner's models, how they were read, and numbers."""
+def about_scorer(aligner: Aligner, **training: int) -> dict[str, str]:
+    """Return what a file says of a scorer: a `fixed` aligner's models, how they were read, and numbers."""
     names = zip(("model", "reverse"), (direction.recorder.name for direction in aligner.directions), strict=False)
     cells = zip(("cells", "reverse_cells"), (str(choice.place) for choice in aligner.choices), strict=False)
     numbers = {name: str(number) for name, number in training.items()}
     return {**dict(names), **how_read(aligner.forward.settings), **dict(cells), **numbers}
 
 
-def reader_bytes(network: Network, about: Mapping[str, str]) -> bytes:
+def scorer_bytes(network: Network, about: Mapping[str, str]) -> bytes:
     """Return a file of a network and what is known about it."""
     from safetensors.torch import save
 
@@ -162,8 +162,8 @@ def reader_bytes(network: Network, about: Mapping[str, str]) -> bytes:
     return bytes(save(weights, {"format": FORMAT, **about}))
 
 
-def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
-    """Read a trained reader; the file is not trusted."""
+def read_scorer(path: Path, device: str = "cpu") -> LinkScorer:
+    """Read a link scorer; the file is not trusted."""
     path = path.absolute()
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
@@ -171,8 +171,8 @@ def read_reader(path: Path, device: str = "cpu") -> TrainedReader:
 
 
 @lru_cache(maxsize=8)
-def read_again(path: Path, digest: str, device: str) -> TrainedReader:
-    """Return this process's reader of a file, or read it."""
+def read_again(path: Path, digest: str, device: str) -> LinkScorer:
+    """Return this process's scorer of a file, or read it."""
     from safetensors import SafetensorError, safe_open
 
     if file_digest(path)[:7] != digest:
@@ -185,9 +185,9 @@ def read_again(path: Path, digest: str, device: str) -> TrainedReader:
         if about.get("format") == FORMAT:
             network.load_state_dict(weights)
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
-        raise ModelError(f"not a trained reader; it may be damaged ({one_line(error)})", file=str(path)) from None
+        raise ModelError(f"not a link scorer; it may be damaged ({one_line(error)})", file=str(path)) from None
     if about.get("format") != FORMAT:
-        raise ModelError(f"not a trained reader: its metadata do not say `format: {FORMAT}`", file=str(path))
+        raise ModelError(f"not a link scorer: its metadata do not say `format: {FORMAT}`", file=str(path))
     if not all(weight.isfinite().all() for weight in network.state_dict().values()):
         raise ModelError("it has weights that are not finite", file=str(path))
-    return TrainedReader(path, digest, about, device, network.float().eval().to(device))
+    return LinkScorer(path, digest, about, device, network.float().eval().to(device))

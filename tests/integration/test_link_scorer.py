@@ -1,4 +1,4 @@
-"""Trained readers: what they compute, how they are stored, and when an aligner uses one."""
+"""Link scorers: what they compute, how they are stored, and when an aligner uses one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from align.core.errors import ModelError
 from align.core.scores import soft_scores
 from align.core.types import Pieces, TextWarning
 from align.io.signature import sign
-from align.models.folder import BUNDLED, READER
-from align.models.trained_reader import (
+from align.models.folder import BUNDLED, SCORER_FILE
+from align.models.link_scorer import (
     CHANNELS,
     FORMAT,
+    LinkScorer,
     Network,
-    TrainedReader,
-    about_reader,
-    read_reader,
-    reader_bytes,
+    about_scorer,
+    read_scorer,
+    scorer_bytes,
 )
-from align.training.reader import Example, read_examples, train_network
+from align.training.scorer import Example, read_examples, train_network
 from tests import naive, toy
 from tests.corpora import with_gaps
 
@@ -41,8 +41,8 @@ def network_of(seed: int = 1) -> Network:
     return Network().eval()
 
 
-def reader_of(network: Network) -> TrainedReader:
-    return TrainedReader(Path("reader"), "0123456", {}, "cpu", network)
+def scorer_of(network: Network) -> LinkScorer:
+    return LinkScorer(Path("scorer"), "0123456", {}, "cpu", network)
 
 
 def sized(sources: int, targets: int) -> Pieces:
@@ -98,7 +98,7 @@ def test_probabilities_are_those_of_naive_loops(both: bool) -> None:
         ahead, back = shares_of(targets, sources, n), shares_of(sources, targets, n + 10)
         forward[n, :targets, :sources], reverse[n, :sources, :targets] = ahead, back
         expected.append(naive_probabilities(network, ahead, back if both else ahead.T))
-    computed = reader_of(network)(forward, reverse if both else None, [sized(*size) for size in sizes])
+    computed = scorer_of(network)(forward, reverse if both else None, [sized(*size) for size in sizes])
     for probabilities, by_loops, (sources, targets) in zip(computed, expected, sizes, strict=True):
         np.testing.assert_allclose(probabilities[:targets, :sources], by_loops, atol=1e-5)
         assert not probabilities[targets:].any()
@@ -117,11 +117,11 @@ def test_training_learns_what_labels_say() -> None:
     network = train_network(one_way, 100, 1, lambda _, loss: losses.append(loss))
     assert len(losses) == 100
     assert losses[-1] < losses[0] / 3
-    reader = reader_of(network)
+    scorer = scorer_of(network)
     right = total = 0
     for example in one_way:
         targets, sources = example.labels.shape
-        computed = reader(example.forward.float()[None], None, [sized(sources, targets)])[0] > 0.5
+        computed = scorer(example.forward.float()[None], None, [sized(sources, targets)])[0] > 0.5
         right, total = right + int((computed == (example.labels > 0)).sum()), total + targets * sources
     assert right > 0.95 * total
     again = train_network(one_way[:20], 2, 5).state_dict()
@@ -134,13 +134,13 @@ def test_training_learns_what_labels_say() -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Toy models of both directions, the forward one with a reader that was trained with both."""
+    """Toy models of both directions, the forward one with a scorer that was trained with both."""
     folder = tmp_path_factory.mktemp("toys")
     forward, reverse = toy.save_model(folder / "de-en").parent, toy.save_reverse_model(folder / "en-de")
     for path, languages in ((forward, ("de", "en")), (reverse, ("en", "de"))):
         toy.store_cells(path, languages)
     aligner = two_way(load(str(forward), device="cpu"), load(str(reverse), device="cpu")).fixed()
-    (forward / READER).write_bytes(reader_bytes(network_of(), about_reader(aligner, pairs=1)))
+    (forward / SCORER_FILE).write_bytes(scorer_bytes(network_of(), about_scorer(aligner, pairs=1)))
     return forward, reverse
 
 
@@ -161,7 +161,7 @@ def by_hand(aligner: Aligner, network: Network) -> list[dict[tuple[int, int], fl
                 for direction, choice, side in zip(aligner.directions, choices, sides, strict=False)
             ]
             size = sized(len(pair.source), len(pair.target))
-            rows = reader_of(network)(shares[0], shares[1] if len(shares) == 2 else None, [size])[0]
+            rows = scorer_of(network)(shares[0], shares[1] if len(shares) == 2 else None, [size])[0]
             links = {(i, j): score for j, row in enumerate(rows.tolist()) for i, score in enumerate(row) if score > 0.4}
         expected.append(links)
     return expected
@@ -177,38 +177,38 @@ def test_an_aligner_uses_the_reader_next_to_its_model(folders: tuple[Path, Path]
         for links, expected in zip(computed, by_hand(aligner, network_of()), strict=True):
             assert links == pytest.approx(expected, abs=1e-4)
         assert any(computed)
-        assert f"|reader:{aligner.forward.scorer.digest}|" in sign(aligner)  # type: ignore[union-attr]
-    soft = load(forward, device="cpu", threshold=0.4, reader=None)
+        assert f"|scorer:{aligner.forward.scorer.digest}|" in sign(aligner)  # type: ignore[union-attr]
+    soft = load(forward, device="cpu", threshold=0.4, scorer=None)
     assert scores_of(soft) != scores_of(single)
-    assert "reader" not in sign(soft)
+    assert "scorer" not in sign(soft)
 
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_a_reader_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tmp_path: Path) -> None:
     forward, reverse = folders
-    reader = forward / READER
+    scorer = forward / SCORER_FILE
     for options in ({"position": "input"}, {"score": "weight"}, {"layer": 2}, {"output_head": 1}, {"null": "mask"}):
         assert load(str(forward), device="cpu", **options).forward.scorer is None
     with pytest.raises(ModelError, match="trained with position both, not input") as caught:
-        load(str(forward), device="cpu", position="input", reader=reader)
-    assert caught.value.file == str(reader)
-    assert load(str(reverse), device="cpu", reader=reader).forward.scorer  # any model may use it, if asked to
-    bundled = load(str(reverse), device="cpu", reader="de-en").forward.scorer
-    assert isinstance(bundled, TrainedReader)
-    assert bundled.path == BUNDLED / "de-en" / READER
-    assert "reader" not in sign(load(str(forward), device="cpu", threshold=None))
+        load(str(forward), device="cpu", position="input", scorer=scorer)
+    assert caught.value.file == str(scorer)
+    assert load(str(reverse), device="cpu", scorer=scorer).forward.scorer  # any model may use it, if asked to
+    bundled = load(str(reverse), device="cpu", scorer="de-en").forward.scorer
+    assert isinstance(bundled, LinkScorer)
+    assert bundled.path == BUNDLED / "de-en" / SCORER_FILE
+    assert "scorer" not in sign(load(str(forward), device="cpu", threshold=None))
     copied = tmp_path / "other"
     shutil.copytree(reverse, copied)
-    shutil.copy(reader, copied)
+    shutil.copy(scorer, copied)
     with pytest.warns(TextWarning, match="trained with another model than fairseq:en-de@.*, and not used"):
         assert load(str(copied), device="cpu").forward.scorer is None
 
 
-def test_two_models_use_a_reader_of_both(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_two_models_use_a_scorer_of_both(folders: tuple[Path, Path], tmp_path: Path) -> None:
     forward, reverse = (load(str(folder), device="cpu") for folder in folders)
     alone = tmp_path / "alone.safetensors"
-    alone.write_bytes(reader_bytes(network_of(), about_reader(forward.fixed())))
-    of_one = load(str(folders[0]), device="cpu", reader=alone)
+    alone.write_bytes(scorer_bytes(network_of(), about_scorer(forward.fixed())))
+    of_one = load(str(folders[0]), device="cpu", scorer=alone)
     assert of_one.forward.scorer
     with pytest.warns(TextWarning, match="was trained with one model: links come from soft scores"):
         joined = two_way(of_one, reverse)
@@ -218,7 +218,7 @@ def test_two_models_use_a_reader_of_both(folders: tuple[Path, Path], tmp_path: P
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_examples_are_shares_and_labels(folders: tuple[Path, Path]) -> None:
-    forward, reverse = (load(str(folder), device="cpu", reader=None) for folder in folders)
+    forward, reverse = (load(str(folder), device="cpu", scorer=None) for folder in folders)
     aligner = two_way(forward, reverse).fixed(PAIRS)
     longer = Pair(("a",) * 61, ("b",), 99)
     labelled = [(pair, {(0, 0): 0.75} if not pair.blank else {}) for pair in [*PAIRS, longer]]
@@ -237,19 +237,19 @@ def test_examples_are_shares_and_labels(folders: tuple[Path, Path]) -> None:
 
 
 def test_a_reader_survives_its_file(tmp_path: Path) -> None:
-    path = tmp_path / READER
-    path.write_bytes(reader_bytes(network_of(), {"model": "m", "position": "both"}))
-    reader = read_reader(path)
-    assert reader.about == {"format": FORMAT, "model": "m", "position": "both"}
-    assert len(reader.digest) == 7
+    path = tmp_path / SCORER_FILE
+    path.write_bytes(scorer_bytes(network_of(), {"model": "m", "position": "both"}))
+    scorer = read_scorer(path)
+    assert scorer.about == {"format": FORMAT, "model": "m", "position": "both"}
+    assert len(scorer.digest) == 7
     weights = network_of().state_dict()
-    assert all(torch.equal(weight, weights[name]) for name, weight in reader.network.state_dict().items())
-    pickled = pickle.dumps(reader)
+    assert all(torch.equal(weight, weights[name]) for name, weight in scorer.network.state_dict().items())
+    pickled = pickle.dumps(scorer)
     assert len(pickled) < 1000
-    assert pickle.loads(pickled) is reader  # of this process
-    path.write_bytes(reader_bytes(network_of(2), {"model": "m"}))
+    assert pickle.loads(pickled) is scorer  # of this process
+    path.write_bytes(scorer_bytes(network_of(2), {"model": "m"}))
     with pytest.raises(ModelError, match="has changed"):
-        pickle.loads(pickled.replace(reader.digest.encode(), b"0123456"))
+        pickle.loads(pickled.replace(scorer.digest.encode(), b"0123456"))
 
 
 def changed(change: Callable[[dict[str, Any]], object], about: dict[str, str] | None = None) -> bytes:
@@ -261,15 +261,15 @@ def changed(change: Callable[[dict[str, Any]], object], about: dict[str, str] | 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff" * 100, "not a trained reader; it may be damaged"),
-        (reader_bytes(network_of(), {})[:-10], "not a trained reader; it may be damaged"),
+        (b"\xff" * 100, "not a link scorer; it may be damaged"),
+        (scorer_bytes(network_of(), {})[:-10], "not a link scorer; it may be damaged"),
         (changed(lambda weights: weights["enter.weight"].fill_(float("nan"))), "weights that are not finite"),
-        (changed(lambda weights: None, {"format": "pt"}), "metadata do not say `format: extract-align reader 1`"),
+        (changed(lambda weights: None, {"format": "pt"}), "metadata do not say `format: extract-align scorer 1`"),
     ],
 )
 def test_damaged_readers_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / READER
+    path = tmp_path / SCORER_FILE
     path.write_bytes(content)
     with pytest.raises(ModelError, match=message) as caught:
-        read_reader(path)
+        read_scorer(path)
     assert caught.value.file == str(path)

@@ -1,4 +1,4 @@
-"""`extract-align train reader`: learns from given links to read one model's attention, or two models', as links."""
+"""`extract-align train scorer`: learns from given links to read one model's attention, or two models', as links."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from align.core.types import Pair
 from align.evaluation.ensemble import check_range, read_scored
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
-from align.models.folder import BUNDLED, READER
+from align.models.folder import BUNDLED, SCORER_FILE
 
-PROGRAM = "extract-align train reader"
+PROGRAM = "extract-align train scorer"
 
 EXAMPLES = """examples:
   extract-align -m de-en --reverse-model en-de --ensemble giza --threshold 0.02 --print-scores bitext -o links
-  extract-align train reader -m de-en --reverse-model en-de --links links -o reader.safetensors bitext
-  extract-align -m de-en --reader reader.safetensors new-text
+  extract-align train scorer -m de-en --reverse-model en-de --links links -o scorer.safetensors bitext
+  extract-align -m de-en --scorer scorer.safetensors new-text
 
 The links are those of a better aligner, with scores if it has any, a line for each pair. 30,000 pairs are enough.
 """
@@ -45,7 +45,7 @@ class TrainingArgs:
     links: str = option(
         metavar="FILE", required=True, help="links to learn from, a line for each pair: 0-0:0.93 1-2:0.08, or 0-0 1-2"
     )
-    output: str | None = option("-o", metavar="FILE", help=f"the reader (default: {READER} next to the model)")
+    output: str | None = option("-o", metavar="FILE", help=f"the scorer (default: {SCORER_FILE} next to the model)")
     seed: int = option(default=1, type=whole_number(0), metavar="N", help="of weights and order")
 
 
@@ -56,7 +56,7 @@ def build_parser() -> Parser:
         "stays as it is."
     )
     parser = new_parser(PROGRAM, description, EXAMPLES)
-    reverse = {"help": "a model that translates back, with which the reader is to be used, too"}
+    reverse = {"help": "a model that translates back, with which the scorer is to be used, too"}
     add_group(parser, TextArgs, without=("columns", "bad_lines"))
     add_group(parser, TrainingArgs)
     add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
@@ -75,20 +75,20 @@ def read_labelled(source: Input, links_file: str) -> Iterator[tuple[Pair, Mappin
         text.bad.warn()
 
 
-def train_reader(text: Input, args: TrainingArgs, request: Request) -> None:
-    """Load the models, read the text and its links, train, and write the reader."""
+def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
+    """Load the models, read the text and its links, train, and write the scorer."""
     forward, *reverse = load_models(PROGRAM, request)
+    from align.models.link_scorer import about_scorer, scorer_bytes
     from align.models.load import two_way
-    from align.models.trained_reader import about_reader, reader_bytes
-    from align.training.reader import read_examples, train_network
+    from align.training.scorer import read_examples, train_network
 
     recorder: Any = forward.forward.recorder
     root: Path = recorder.origin[0].root
     if args.output is None and root.parent == BUNDLED:
-        raise ModelError("a bundled model; name another file for the reader with -o", file=str(root))
+        raise ModelError("a bundled model; name another file for the scorer with -o", file=str(root))
     for one in (forward, *reverse):
         if not one.forward.known_choice:
-            message = f"{one.forward.recorder.name} stores no layer and head, at which a reader would be trained"
+            message = f"{one.forward.recorder.name} stores no layer and head, at which a scorer would be trained"
             raise ModelError(message, hint=f"store them with `{DESCRIBING} -s FILE -t FILE`")
     labelled = list(read_labelled(text, args.links))
     aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()
@@ -108,10 +108,10 @@ def train_reader(text: Input, args: TrainingArgs, request: Request) -> None:
             show(f"epoch {epoch} of {EPOCHS}: loss {loss:.3f} per target word")
 
         network = train_network(examples, EPOCHS, args.seed, on_epoch)
-    about = about_reader(aligner, pairs=len(examples), epochs=EPOCHS, seed=args.seed)
-    path = args.output or str(root / READER)
+    about = about_scorer(aligner, pairs=len(examples), epochs=EPOCHS, seed=args.seed)
+    path = args.output or str(root / SCORER_FILE)
     with open_output(path) as out:
-        out.write(reader_bytes(network, about))
+        out.write(scorer_bytes(network, about))
     if not request.run.quiet:
         say(
             f"{PROGRAM}: {path}: {plural(len(examples), 'pair')}, {left_out:,} left out as blank or long; loss "
@@ -120,12 +120,12 @@ def train_reader(text: Input, args: TrainingArgs, request: Request) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `extract-align train reader`."""
+    """Run `extract-align train scorer`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
     text = read_input(parser, read_group(TextArgs, args))
     if args.output is None and not (args.model and Path(args.model).exists()):
-        parser.error("-o is required unless -m names a folder or a file, next to which the reader is written")
-    request = Request(read_group(ModelArgs, args), MethodArgs(reader="none"), read_group(RunArgs, args))
+        parser.error("-o is required unless -m names a folder or a file, next to which the scorer is written")
+    request = Request(read_group(ModelArgs, args), MethodArgs(scorer="none"), read_group(RunArgs, args))
     training = read_group(TrainingArgs, args)
-    return run(PROGRAM, lambda: train_reader(text, training, request))
+    return run(PROGRAM, lambda: train_scorer(text, training, request))

@@ -1,4 +1,4 @@
-"""Train a reader: a small network that turns a model's shares into probabilities of links, given links to learn from.
+"""Train a link scorer: a small network that turns a model's shares into probabilities of links.
 
 The links are those of better aligners, such as an ensemble's with their scores. The models stay as they are.
 """
@@ -16,7 +16,7 @@ from torch.nn import functional
 from align.core.aligner import Aligner
 from align.core.stream import BATCH_TOKENS, BUFFER, Encoded, chunks, cut, encode
 from align.core.types import Pair
-from align.models.trained_reader import Network, channels_of, real_cells
+from align.models.link_scorer import Network, channels_of, real_cells
 
 BATCH = 32
 """Pairs of an update."""
@@ -52,7 +52,7 @@ class Example(NamedTuple):
 
 
 def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Iterator[Example]:
-    """Yield what a reader is trained on; pairs that the models cannot read, or that are long, are left out.
+    """Yield what a scorer is trained on; pairs that the models cannot read, or that are long, are left out.
 
     Args:
         aligner: of one model or of two, whose choices are fixed (`Aligner.fixed`).
@@ -108,7 +108,7 @@ def train_network(
 ) -> Network:
     """Train a network on pairs of words; the loss is the binary cross-entropy of each pair of words.
 
-    With two models every other epoch of a batch sees the forward model alone, so that the reader serves it, too.
+    With two models every other epoch of a batch sees the forward model alone, so that the scorer serves it, too.
 
     Args:
         on_epoch: receives the number of each epoch, from 1, and its mean loss per target word.
