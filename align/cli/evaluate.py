@@ -62,9 +62,9 @@ class EvalArgs:
         short="test all systems against the first", help="test every system against the first one"
     )
     samples: int = option(
-        default=SAMPLES, type=whole_number(0), metavar="N", help="of the bootstrap or permutations; 0: none"
+        default=SAMPLES, type=whole_number(0), metavar="N", help="bootstrap samples or permutations; 0: no intervals"
     )
-    seed: int = option(default=SEED, type=whole_number(0), metavar="N", help="of the samples")
+    seed: int = option(default=SEED, type=whole_number(0), metavar="N", help="random seed of the samples")
     per_sentence: bool = option(default=False, help="a row for each sentence and system instead of the summary")
     errors: int | None = option(
         type=whole_number(1),

@@ -67,4 +67,6 @@ class LinkArgs:
 
     TITLE: ClassVar = "links"
 
-    hyp_format: LinkOptions | None = option(type=link_options, metavar="FORMAT", help="of the links, as --gold-format")
+    hyp_format: LinkOptions | None = option(
+        type=link_options, metavar="FORMAT", help="format of the link files, written as for --gold-format"
+    )

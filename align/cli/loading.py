@@ -115,7 +115,7 @@ def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, wh
     elif forward:
         reason = f"--reverse-model {shorten(str(model.reverse_model))}"
     elif not whole and default_model(*read_at(method)) == DEFAULT_MODEL:
-        reason = "options of where to read"
+        reason = "options that say where attention is read"
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
     if forward and not (whole or search):
         default = forward

@@ -113,9 +113,8 @@ class Parser(argparse.ArgumentParser):
         self.short_texts: dict[str, str] = {}
         self.offered: dict[type, set[str]] = {}  # fields of each group; see `align.cli.options`
         if named.get("add_help", True):
-            self.add_argument(
-                "-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help="show the most used options"
-            )
+            help = "show the most used options" if short else "show all options"
+            self.add_argument("-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help=help)
             self.add_argument("--help", action="help", help="show all options")
         self.words: list[str] = []
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it

@@ -68,7 +68,8 @@ class ServiceArgs:
     token_file: str | None = option(
         metavar="FILE",
         short="file with the token of requests",
-        help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
+        help="file with one line: the token that requests must send, as `Authorization: Bearer TOKEN`, except to "
+        "/health",
     )
     allow_origin: Sequence[str] = option(
         default=(),

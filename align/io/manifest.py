@@ -45,7 +45,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         with FileLock(folder / ".lock", timeout=0):
             yield
     except Timeout:
-        raise ValueError(f"{folder}: another run is still at work there") from None
+        raise ValueError(f"{folder}: another run is already writing this") from None
 
 
 def dump_json(content: Any) -> bytes:

@@ -103,16 +103,16 @@ def open_locked(part: str, shown: str) -> int:
             descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR):
-                raise OSError(errno.EEXIST, "is in the way: remove it", part) from None
+                raise OSError(errno.EEXIST, "exists, and this program did not create it: remove it", part) from None
             raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
         status, refusal = os.fstat(descriptor), None
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
-            refusal = OSError(errno.EEXIST, "is in the way: remove it", part)
+            refusal = OSError(errno.EEXIST, "exists, and this program did not create it: remove it", part)
         else:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                refusal = OSError(errno.EBUSY, "another run is still writing it", shown)
+                refusal = OSError(errno.EBUSY, "another run is already writing this", shown)
             except OSError:
                 pass
         if not refusal and _is_file(descriptor, part):

@@ -159,7 +159,7 @@ class Workers(Pool):
             if job not in failed:
                 self._queue(job)
         for job in failed:
-            job.error, job.done = ChildProcessError(f"{self._attempts} workers have died of it ({how})"), True
+            job.error, job.done = ChildProcessError(f"{self._attempts} workers crashed on this file ({how})"), True
         return failed
 
     def _queue(self, job: QueuedJob) -> None:

@@ -63,7 +63,7 @@ class Shards:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise DataError("another run is writing it", file=path) from None
+            raise DataError("another run is already writing this", file=path) from None
 
     def begin(self, run: Mapping[str, Any], size: int) -> None:
         """Find the finished shards, and open the next one, unless the result is complete.

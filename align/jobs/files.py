@@ -51,7 +51,7 @@ def locate(place: str) -> tuple[Any, str]:
     if ":" in rest.partition("/")[0].rpartition("@")[0]:
         shown = f"{scheme}://…/{rest.partition('/')[2]}"
         hint = "give the key in the environment"
-        raise DataError("its key would be in the records of the job", file=shown, hint=hint)
+        raise DataError("the URI contains a secret, which the job's records would keep", file=shown, hint=hint)
     try:
         filesystem, path = fsspec.core.url_to_fs(place)
     except (ImportError, OSError, ValueError) as error:
@@ -94,7 +94,7 @@ def find(patterns: Sequence[str]) -> list[InputFile]:
             with cannot_read(pattern):
                 matching = [filesystem.unstrip_protocol(name) for name in filesystem.glob(path)]
         if not matching:
-            raise DataError("no file is named so", file=pattern)
+            raise DataError("no file matches", file=pattern)
         files |= {place: stat(place) for place in matching}
     return [files[place] for place in sorted(files)]
 

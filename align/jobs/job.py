@@ -122,7 +122,7 @@ def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[None]
                 with suppress(OSError):  # a worker that waits for it will find the file done
                     os.unlink(path)
     except Timeout:
-        raise DataError("another run is doing it", file=join(folder, name)) from None
+        raise DataError("another run is already writing this", file=join(folder, name)) from None
 
 
 def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tuple[dict[str, Any], bool]:

@@ -59,7 +59,7 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
                 try:
                     outcome = ray.get(done[0])
                 except ray.exceptions.WorkerCrashedError:
-                    outcome = ChildProcessError(f"{ATTEMPTS} workers have died of it")
+                    outcome = ChildProcessError(f"{ATTEMPTS} workers crashed on this file")
                 yield Failed(file, outcome) if isinstance(outcome, Exception) else Done(file, *outcome)
         except Exception as error:  # most are a RayError, but not all
             raise ChildProcessError(f"Ray has stopped: {one_line(error) or type(error).__name__}") from None

@@ -172,7 +172,7 @@ def _read_label(label: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[in
         example = json.dumps({edges[0]: 0, edges[1]: 4, "label": "PER"})
         label = [label.get(key) for key in (*edges, "label")]
     if [type(value) for value in label] != [int, int, str]:
-        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, label[:3]))}")
+        raise ValueError(f"expected a label such as {example}; got {', '.join(map(show_value, label[:3]))}")
     begin, end, name = label
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")

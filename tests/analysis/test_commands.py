@@ -121,7 +121,7 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
     ("command", "error"),
     [
         ("mixing -s short --attention cross", "cross-attention needs a text's other side: give -t"),
-        ("ablate -m toy -s source", "a loss needs a text's other side: give -t"),
+        ("ablate -m toy -s source", "this command needs translations: give -t"),
         ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
         ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
         ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),

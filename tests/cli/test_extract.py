@@ -118,7 +118,7 @@ def test_stderr_says_what_was_done(run: Run) -> None:
     [
         ((), "de-en-fast", ""),
         (("--reverse-model", "en-de"), "de-en", "--reverse-model en-de"),
-        (("--layer", "2"), "de-en", "options of where to read"),
+        (("--layer", "2"), "de-en", "options that say where attention is read"),
         (("--translate",), "de-en", "--translate"),
         (("-m", "en-de"), "en-de", ""),
         (("--source-lang", "en", "--target-lang", "de"), "en-de-fast", ""),

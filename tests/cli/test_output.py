@@ -95,7 +95,7 @@ def test_two_runs_do_not_mix(tmp_path: Path) -> None:
     path = str(tmp_path / "links")
     with open_output(path) as out:
         out.write(b"of the first")
-        with pytest.raises(OSError, match="another run is still writing it") as error, open_output(path):
+        with pytest.raises(OSError, match="another run is already writing this") as error, open_output(path):
             pass
         assert error.value.filename == path
     assert (tmp_path / "links").read_bytes() == b"of the first"

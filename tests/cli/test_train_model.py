@@ -220,7 +220,7 @@ def test_bad_data_ends_with_one_line(
 
 def test_a_second_run_in_the_same_folder_is_refused(command: list[str], tmp_path: Path, run_main: Run) -> None:
     with locked_folder(tmp_path / "model"):
-        failed(run_main(main, *command), "another run is still at work there")
+        failed(run_main(main, *command), "another run is already writing this")
 
 
 @pytest.mark.usefixtures("forked_fairseq")

@@ -161,6 +161,6 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
 def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:
     Path("in/folder.tsv").mkdir()
     Path("in/good.tsv").write_bytes(GOOD)
-    for name, why in (("in/folder.tsv", "in/folder.tsv: is a folder"), ("in/*.txt", "in/*.txt: no file is named so")):
+    for name, why in (("in/folder.tsv", "in/folder.tsv: is a folder"), ("in/*.txt", "in/*.txt: no file matches")):
         result = run("jobs", "-q", "in/good.tsv", name, "--output", "out")
         assert (result.code, len(result.err.splitlines()), why in result.err) == (1, 1, True), name

@@ -73,7 +73,7 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
     result = run(*JOB, "-q")
     assert result.code == 1
     assert result.err.splitlines() == [
-        "extract-align jobs: error: in/2.tsv: 3 workers have died of it (SIGKILL)",
+        "extract-align jobs: error: in/2.tsv: 3 workers crashed on this file (SIGKILL)",
         "extract-align jobs: error: 1 of 4 files not done: 2.tsv",
     ]
     assert begun.read_text() == "xxx"
@@ -156,7 +156,7 @@ def test_a_file_that_another_run_does_is_left_to_it(
     with job.claimed("out", "1.tsv"):
         result = run(*JOB, "-q")
         assert result.code == 1
-        assert result.err.startswith("extract-align jobs: error: out/1.tsv: another run is doing it\n")
+        assert result.err.startswith("extract-align jobs: error: out/1.tsv: another run is already writing this\n")
         assert "1 of 4 files not done: 1.tsv" in result.err
     assert "4 of 4 files (3 before)" in run(*JOB, "--part", "1/1").err
     assert tree("out") == expected

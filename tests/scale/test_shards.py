@@ -99,8 +99,8 @@ def test_a_remote_store_has_the_same_bytes_and_goes_on(run: Callable[..., Result
     assert "2 of 2 files (1 before)" in run(*job).err
     for place, why in (
         (f"local://{tmp_path}/none.tsv", "none.tsv: cannot be read: No such file"),
-        (f"local://{tmp_path}/none/*.tsv", "none/*.tsv: no file is named so"),
-        ("s3://key:secret@bucket/a.tsv", "s3://…/a.tsv: its key would be in the records of the job"),
+        (f"local://{tmp_path}/none/*.tsv", "none/*.tsv: no file matches"),
+        ("s3://key:secret@bucket/a.tsv", "s3://…/a.tsv: the URI contains a secret, which the job's records would keep"),
         ("nothing://bucket/a.tsv", "nothing://bucket/a.tsv: cannot be opened: Protocol not known"),
     ):
         result = run("jobs", "-q", place, "--output", "out")

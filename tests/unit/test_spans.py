@@ -100,7 +100,7 @@ def test_ranges_hold_what_words_hold(text: str, target: str, begin: int, end: in
         ('{"text": "a", "label": [], "labels": []}', "got labels and label"),
         (
             '{"text": "a", "entities": [{"start_offset": 0}]}',
-            'a label is not like {"start_offset": 0, "end_offset": 4, "label": "PER"}: 0, of type NoneType',
+            'expected a label such as {"start_offset": 0, "end_offset": 4, "label": "PER"}; got 0, of type NoneType',
         ),
         ('{"text": "a", "labels": [[0, 2, "X"]]}', "a label of characters 0 to 2, and there are 1"),
         ('{"text": "a \\n b", "labels": [[1, 4, "X"]]}', "no word at characters 1 to 4"),

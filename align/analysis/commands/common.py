@@ -151,7 +151,7 @@ class TextQuestion(Question):
     def read_pairs(self) -> tuple[list[Pair], str]:
         """Read all pairs of the text; return them with the names of its files for errors."""
         if self.text.one_side:
-            raise DataError("a loss needs a text's other side", hint="give ‹target›")
+            raise DataError("this command needs translations", hint="give ‹target›")
         with open_text(self.text) as pairs:
             return list(pairs), " and ".join(map(name_shown, self.text.files))
 

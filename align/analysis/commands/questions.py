@@ -52,7 +52,7 @@ KEYPHRASES = 'JSON lines with "split" (train, dev or test), "sentences" (lists o
 THRESHOLD_HELP = "how far above chance attention to a pattern's cells has to be, from 0 to 1"
 SAFE = "distance of predictions up to which attention has moved safely (default: the mean of the other seeds')"
 ORDER = "which go first: those on whose gates the loss depends least, or those without which it rises least"
-LAMBDAS = "how much it counts that attention moves, of an adversary each"
+LAMBDAS = "weights of the divergence term; one adversary is trained for each"
 DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
 OTHER_SEEDS = "of taggers to compare with"
 MOVE = "what is to move: attention by weight, or by norm"
@@ -300,7 +300,7 @@ class Ablate(TextQuestion, GoldArgs):
     bleu_lines: int = number("--bleu-lines", 0, 100, "sentences to translate; 0: none")
     beam: int = number("--beam", 1, Search().beam, "width of the beam search", MAX_BEAM)
     samples: int = number("--samples", 0, SAMPLES, "of the bootstraps; 0: none")
-    seed: int = seed("of those of loss and AER", SEED)
+    seed: int = seed("of the bootstrap of loss and AER", SEED)
 
     def answer(self, request: Request) -> Answer:
         """See `Question`."""
@@ -404,7 +404,7 @@ class Adversary(Question):
     )
     divergence: Literal["js", "kl"] = option("--divergence", choices=("js", "kl"), default="js", help=DIVERGENCE)
     epochs: int = number("--epochs", 1, 6, "passes over what they learn from")
-    seed: int = seed("of the original; adversaries: the next")
+    seed: int = seed("of the original tagger; adversaries take the next one")
     seeds: tuple[int, ...] = option("--other-seeds", type=seed_list, default=(2, 3), metavar="N,N", help=OTHER_SEEDS)
     threshold: float | None = option("--threshold", type=number_up_to(1, "seeds"), metavar="TVD", help=SAFE)
 
