@@ -51,7 +51,7 @@ def locate(place: str) -> tuple[Any, str]:
     if ":" in rest.partition("/")[0].rpartition("@")[0]:
         shown = f"{scheme}://…/{rest.partition('/')[2]}"
         hint = "give the key in the environment"
-        raise DataError("the URI contains a secret, which the job's records would keep", file=shown, hint=hint)
+        raise DataError("the URI contains a key, which the job's records would keep", file=shown, hint=hint)
     try:
         filesystem, path = fsspec.core.url_to_fs(place)
     except (ImportError, OSError, ValueError) as error:

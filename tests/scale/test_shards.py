@@ -100,7 +100,7 @@ def test_a_remote_store_has_the_same_bytes_and_goes_on(run: Callable[..., Result
     for place, why in (
         (f"local://{tmp_path}/none.tsv", "none.tsv: cannot be read: No such file"),
         (f"local://{tmp_path}/none/*.tsv", "none/*.tsv: no file matches"),
-        ("s3://key:secret@bucket/a.tsv", "s3://…/a.tsv: the URI contains a secret, which the job's records would keep"),
+        ("s3://key:secret@bucket/a.tsv", "s3://…/a.tsv: the URI contains a key, which the job's records would keep"),
         ("nothing://bucket/a.tsv", "nothing://bucket/a.tsv: cannot be opened: Protocol not known"),
     ):
         result = run("jobs", "-q", place, "--output", "out")
