@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import gzip
 import os
 import resource
 import signal
@@ -16,7 +19,7 @@ import pytest
 import align.models.load
 from align.cli import extract
 from align.io import process
-from align.io.output import open_output
+from align.io.output import open_output, temporary_name
 from tests import toy
 from tests.cli.conftest import Run, Write, failed
 
@@ -115,3 +118,92 @@ def test_signals_become_exceptions_and_handlers_come_back() -> None:
             os.kill(os.getpid(), number)
         assert getattr(stop.value, "code", None) == code
         assert [signal.getsignal(number) for number in numbers] == before
+
+
+# Names of files that are not complete
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "links").write_bytes(b"old")
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"new")
+        out.flush()
+        assert (tmp_path / "links").read_bytes() == b"old"
+    assert (tmp_path / "links").read_bytes() == b"new"
+
+    def stop() -> None:
+        with open_output(str(tmp_path / "links")) as out:
+            out.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert (tmp_path / "links").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["links"]
+
+
+def test_a_file_of_the_users_is_not_a_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / ".links.part").write_bytes(b"mine")
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / ".links.part").read_bytes() == b"mine"
+
+
+def test_what_a_killed_run_left_is_used_up(tmp_path: Path) -> None:
+    Path(temporary_name(str(tmp_path / "links"))).write_bytes(b"half a line, longer than what comes now")
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / "links").read_bytes() == b"links"
+    assert os.listdir(tmp_path) == ["links"]
+
+
+def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that was opened is renamed before it is locked: what is complete must not be written into."""
+    flock, part = fcntl.flock, Path(temporary_name(str(tmp_path / "links")))
+    part.write_bytes(b"complete")
+
+    def late(descriptor: int, how: int) -> None:
+        if part.exists() and part.read_bytes() == b"complete":
+            part.rename(tmp_path / "links")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"of the next")
+        out.flush()
+        assert (tmp_path / "links").read_bytes() == b"complete"
+    assert (tmp_path / "links").read_bytes() == b"of the next"
+
+
+def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / "links").read_bytes() == b"links"
+
+
+def test_what_is_in_the_way_is_neither_followed_nor_removed(tmp_path: Path) -> None:
+    precious, part = tmp_path / "precious", Path(temporary_name(str(tmp_path / "links")))
+    precious.write_bytes(b"precious")
+    for make in (
+        lambda: part.hardlink_to(precious), lambda: part.symlink_to(precious), lambda: os.mkfifo(part), part.mkdir
+    ):  # fmt: skip
+        make()
+        refused = pytest.raises(OSError, match=r"did not create it|symbolic links|Is a directory")
+        with refused as error, open_output(str(tmp_path / "links")):
+            pass
+        assert error.value.filename == str(part)
+        assert (precious.read_bytes(), (tmp_path / "links").exists()) == (b"precious", False)
+        part.rmdir() if part.is_dir() else part.unlink()
+
+
+def test_packed_files_are_the_same_bytes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, time in (("a.gz", 1e9), ("b.gz", 2e9)):
+        monkeypatch.setattr("time.time", lambda time=time: time)
+        with open_output(str(tmp_path / name)) as out:
+            out.write(b"links\n" * 1000)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"links\n" * 1000
