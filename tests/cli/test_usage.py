@@ -63,6 +63,11 @@ def test_wrong_usage_is_its_reason_and_a_hint(run: Run, command: str, reason: st
         ("extract-align eval --without-gold a", "--without-gold needs the text: -s and -t"),
         ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         ("extract-align eval -g a b c --per-sentence --paired bootstrap", "--paired needs the summary with samples"),
+        ("extract-align combine a b --print-scores", "--print-scores requires --symmetrize mean: links of one method"),
+        (
+            "extract-align jobs x.tsv -o out --columns 02,2",
+            "argument --columns: expected different columns; got '02,2'",
+        ),
     ],
 )
 def test_what_would_give_another_result_is_refused(run: Run, command: str, reason: str) -> None:

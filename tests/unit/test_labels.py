@@ -44,6 +44,11 @@ def test_spans_are_projected_apart_and_layers_are_not() -> None:
         project_labels([Span("A", (3, 5))], {}, 4, 4)
 
 
+def test_a_word_may_look_like_a_comment() -> None:
+    lines = ["# id = 7", "#id\tO", "#ner=1\tB-PER"]
+    assert [sentence.words for sentence in read_labelled(lines, "a", "bio")] == [("#id", "#ner=1")]
+
+
 def test_columns_come_back() -> None:
     lines = ["EU rejects B-ORG", "is O", "", "", "10 Haus\tX\tB-LOC"]
     sentences = list(read_labelled(lines, "a", "bio"))
