@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +59,11 @@ needs_systran = pytest.mark.skipif(not find_spec("systran_align"), reason=WHY_NO
 needs_fast_align = pytest.mark.skipif(
     not find_spec("systran_align") and not shutil.which("fast_align"), reason=f"{WHY_NO_SYSTRAN}, or fast_align on PATH"
 )
+
+
+has_fairseq = any(Path(folder, "fairseq").is_dir() for folder in sys.path)  # `find_spec` would raise our own error
+collect_ignore = [] if has_fairseq else ["parity/test_lighter.py", "parity/test_recipe_options.py"]
+"""Files that import fairseq, which `scripts/test --fast` does without."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
