@@ -75,7 +75,7 @@ def kills(inputs: Path) -> Cases:
         "scores": "score TOY in/long.tsv --resume -o {}.xz",
         "bundled": "-m de-en-fast in/valid.tsv --device cpu --threads 1 --buffer 16 -f giza --resume -o {}",
         "jobs": "jobs in/toy.tsv in/valid.tsv in/small.tsv in/long.tsv TOY --bad-lines blank -o {}",
-        "tables": "jobs in/rows.jsonl in/rows.parquet --source-column de --target-column en TOY -o {}",
+        "tables": "jobs in/rows.jsonl in/rows.parquet --columns de,en TOY -o {}",
     }  # fmt: skip
     found = {}
     for name, command in runs.items():
@@ -87,7 +87,7 @@ def kills(inputs: Path) -> Cases:
 
 
 def translations(inputs: Path) -> Cases:
-    """Translations of every kind of model by one and by five hypotheses, with links; their log-probabilities."""
+    """Translations of every kind of model by one and by five hypotheses, with links."""
     found = {}
     for name in ["de-en", "en-de", *models(inputs)]:
         bundled = not (inputs / "models" / name).exists()
@@ -99,8 +99,6 @@ def translations(inputs: Path) -> Cases:
         codes = zip(("source", "target"), options.split()[3::2], strict=False)
         words = [place, f"in/{text}.{side}", count, *(f"{side}_lang={code}" for side, code in codes)]
         found[name] = ["@translations", *words]
-        if name.startswith(("ct2", "marian", "student")):  # others were not searched by our own engine
-            found[f"{name} log-probabilities"] = ["@log-probabilities", *words[:2], "100", *words[3:]]
     return found
 
 
@@ -122,7 +120,7 @@ def compat(inputs: Path) -> Cases:
 def counts(inputs: Path) -> Cases:
     """Integer counts of errors, and random symmetrisations."""
     found = [
-        f"eval -g in/test.wa.nonullalign in/{path.name} --hyp-base 0 --per-sentence -f tsv"
+        f"eval -g in/test.wa.nonullalign in/{path.name} --hyp-format 0-based --per-sentence -f tsv"
         for path in sorted(inputs.glob("*.talp"))
     ]
     return {

@@ -16,9 +16,8 @@ SAME_TEXT: list[tuple[str, str]] = [
 ]
 """What is written in another way on purpose: a regular expression and what takes its place, in both results."""
 
-NEW_ARGUMENTS: dict[str, str | None] = {"--reader": "--scorer"}
-"""Options of the old tree and what the new one has in their place: `"--old": "--new"`, None where it is dropped, and
-`"--old N": None` where its value goes, too."""
+NEW_ARGUMENTS: dict[str, str] = {}
+"""Options of the old tree that are named otherwise in the new one, as `"--old": "--new"`."""
 
 NEAR = 1e-4
 """Numbers with a point that differ by less are near: the last digit that is printed."""
@@ -26,41 +25,9 @@ NEAR = 1e-4
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
 
 
-def new_arguments(words: Sequence[str], table: Mapping[str, str | None] = NEW_ARGUMENTS) -> list[str]:
+def new_arguments(words: Sequence[str]) -> list[str]:
     """Return a case's words for the new tree."""
-    values = {key.split()[0]: " " in key for key in table}
-    places = {key.split()[0]: value for key, value in table.items()}
-    result, skip = list[str](), False
-    for word in _joined(words):
-        name, equals, value = word.partition("=")
-        if skip:
-            skip = False
-        elif name not in places:
-            result.append(word)
-        elif place := places[name]:
-            result += [f"{place}={value}"] if equals else place.split()
-        else:
-            skip = values[name] and not equals
-    return result
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    """Return a case's words with one option in place of several of the old tree."""
-    if any(" " in word for word in words):
-        return list(words)
-    line = " ".join(words)
-    line = re.sub(r"--source-column (\S+) --target-column (\S+)(?: --id-column (\S+))?", _columns, line)
-    for file in ("gold", "hyp"):
-        option = rf" --{file}-(format|base|swapped)(?:(?<=format|..base) (\w+))?"
-        found = re.findall(option, line)
-        if any(name != "format" for name, _ in found):
-            parts = [f"{value}-based" if name == "base" else value or name for name, value in found]
-            line = f"{re.sub(option, '', line)} --{file}-format {','.join(parts)}"
-    return line.split(" ")
-
-
-def _columns(found: re.Match[str]) -> str:
-    return f"--columns {','.join(name for name in found.groups() if name)}"
+    return [NEW_ARGUMENTS.get(word, word) for word in words]
 
 
 def _is_near(old: str, new: str) -> bool:

@@ -21,7 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,12 @@ def written(folder: Path = Path()) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in names.items() if not is_record(name) and name[:3] != "in/"}
 
 
-def moved(*places: str) -> Any:
-    """Return the first of these that this tree has, each as `module:name`."""
-    for place in places:
-        module, _, name = place.partition(":")
-        with contextlib.suppress(ImportError, AttributeError):
-            return getattr(importlib.import_module(module), name)
-    raise ImportError(f"none of {places}")
-
-
 def run_program(words: list[str]) -> int:
     """Run a command line in this process."""
+    from align.cli.main import main
+
     try:
-        code = moved("align.cli.main:main")(words) or 0
+        code = main(words) or 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     sys.stdout.flush()
@@ -149,65 +142,17 @@ def translations(model: str, source: str, count: str, *options: str) -> None:
             print(json.dumps([beam, " ".join(found.pair.target), sorted(found.links), scores]))
 
 
-def log_probabilities(model: str, source: str, count: str, *options: str) -> None:
-    """Print the log-probability of each of a model's own translations, by the steps of its search."""
-    import torch
-
-    import align
-
-    languages: Any = dict(option.split("=") for option in options)
-    aligner = align.load(model, device="cpu", options=align.ModelOptions(**languages), too_long="blank")
-    recorder: Any = aligner.forward.recorder
-    search: Any = recorder.translator(align.Search(beam=1), 1000)
-    for found in align.translate(aligner, lines_of(source, int(count)), align.Search(beam=1)):
-        if found.skipped or not found.pair.target:
-            print("none")
-            continue
-        pieces = recorder.encode(found.pair)
-        sources = torch.tensor([pieces.source])
-        with torch.inference_mode():
-            steps = new_steps if hasattr(search, "find") else old_steps
-            total = steps(search, sources, pieces.target[:30])
-        print(len(pieces.target), f"{total:.4f}")
-
-
-def old_steps(search: Any, sources: Any, target: Sequence[int]) -> float:
-    """Return the log-probability of pieces by the search of version 0.3.0."""
-    import torch
-
-    find, total = getattr(search, "_find", search), 0.0
-    state = find._begin(sources)
-    for step, piece in enumerate([*target, find._end]):
-        scores, states = find._advance(state, step)
-        total += float(scores[0, piece])
-        ids = torch.cat((state.ids, torch.tensor([[piece]])), 1)
-        state = moved("align.models.engine.search:Hypotheses")(ids, state.scores, states, state.sources)
-    return total
-
-
-def new_steps(search: Any, sources: Any, target: Sequence[int]) -> float:
-    """Return the same by the search of later versions."""
-    import torch
-
-    find, total = search.find, 0.0
-    logits, states, kept = find.model.begin(sources)
-    for step, piece in enumerate([*target, find._ends[0]], 1):
-        logits[:, find._never] = float("-inf")
-        total += float(logits.log_softmax(1)[0, piece])
-        logits, states = find.model.advance(torch.tensor([piece]), step, states, kept)
-    return total
-
-
 def symmetrisations(count: str) -> None:
     """Print the links of random pairs of directions by all methods."""
-    methods = moved("align.evaluation.dialects:ALL_METHODS")
+    from align.evaluation.dialects import ALL_METHODS
+
     draw = random.Random(65)
     for number in range(int(count)):
         rows, columns = draw.randrange(1, 12), draw.randrange(1, 12)
         every = [(i, j) for i in range(rows) for j in range(columns)]
         sides = [frozenset(draw.sample(every, draw.randrange(0, min(len(every), 2 * rows) + 1))) for _ in range(2)]
-        for name in sorted(methods):
-            print(number, name, sorted(methods[name](*sides)))
+        for name in sorted(ALL_METHODS):
+            print(number, name, sorted(ALL_METHODS[name](*sides)))
 
 
 def counts(gold: str, *systems: str) -> None:
@@ -227,43 +172,38 @@ def compat(name: str, source: str, target: str, count: str) -> None:
     lines = [lines_of(path, int(count)) for path in (source, target)]
     pairs = list(zip(*lines, strict=True))
     if name == "simalign":
-        aligner = moved("align.compat.simalign:SentenceAligner")(matching_methods="mai", device="cpu")
-        every = moved("align.compat.simalign:SentenceAligner")(matching_methods="fr", device="cpu", forward="de-en")
+        from align.compat.simalign import SentenceAligner
+
+        aligner = SentenceAligner(matching_methods="mai", device="cpu")
+        every = SentenceAligner(matching_methods="fr", device="cpu", forward="de-en")
         for one in pairs:
             print(json.dumps([aligner.get_word_aligns(*one), every.get_word_aligns(*(side.split() for side in one))]))
     elif name == "eflomal":
-        both = moved("align.compat.eflomal:Aligner")(device="cpu")
-        outputs = {
-            f"{kind}_filename_{side}": f"{kind}.{side}" for kind in ("links", "scores") for side in ("fwd", "rev")
-        }
-        both.align(*lines, **outputs)
-        links = [lines_of(f"links.{side}", int(count)) for side in ("fwd", "rev")]
-        for one in moved("align.compat.eflomal:calculate_priors")(*lines, *links):
-            print(
-                json.dumps(
-                    sorted(
-                        [list(map(str, key)) if isinstance(key, tuple) else str(key), value]
-                        for key, value in one.items()
-                    )
-                )
-            )
+        from align.compat.eflomal import Aligner, calculate_priors
+
+        kinds = [f"{kind}.{side}" for kind in ("links", "scores") for side in ("fwd", "rev")]
+        outputs: Any = {kind.replace(".", "_filename_"): kind for kind in kinds}
+        Aligner(device="cpu").align(lines[0], lines[1], **outputs)
+        for counts in calculate_priors(*lines, *(lines_of(path, int(count)) for path in kinds[:2])):
+            print(sorted(f"{key} {value}" for key, value in counts.items()))
     else:
         import numpy as np
 
         import align
+        from align.transfer.labels import Span
 
-        spans, draw = moved("align.transfer.labels:Span"), np.random.default_rng(1)
+        draw = np.random.default_rng(1)
         for _ in range(int(count)):
             matrix = draw.random((draw.integers(1, 9), draw.integers(1, 9)))
             print(sorted((int(i), int(j)) for i, j in align.soft_links(matrix)))
             rows, columns = matrix.shape
             scores = {(i, j): float(matrix[i, j]) for i in range(rows) for j in range(columns) if matrix[i, j] > 0.4}
-            print(align.project_labels([spans("X", (i, i + 1)) for i in range(rows)], scores, rows, columns))
+            print(align.project_labels([Span("X", (i, i + 1)) for i in range(rows)], scores, rows, columns))
 
 
 OPERATIONS: dict[str, Callable[..., None]] = {
     f"@{function.__name__.replace('_', '-')}": function
-    for function in (copy, compare, kill, serve, translations, log_probabilities, symmetrisations, counts, compat)
+    for function in (copy, compare, kill, serve, translations, symmetrisations, counts, compat)
 }
 
 
@@ -354,9 +294,6 @@ def main() -> None:
     for name in [*names, *(n for n in every if not re.search(r"_|analysis|training|baseline|plugin|ray|notebook", n))]:
         with contextlib.suppress(Exception):  # of a library that is missing, or a program
             importlib.import_module(name)
-    with contextlib.suppress(ImportError):  # which translates in trees that have no search of their own for it
-        moved("align.training.compat:install", "align.models.fairseq.compat:install")()
-        importlib.import_module("fairseq.models.transformer")
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(run_case(json.loads(line), folder / "case", inputs, seconds)), file=answers, flush=True)

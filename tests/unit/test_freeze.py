@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.freeze.compare import compare, new_arguments
+from tests.freeze.compare import compare
 
 SAME: dict[str, Any] = {
     "codes": [0, 1],
@@ -40,9 +40,3 @@ def test_a_difference_is_reported(new: dict[str, Any], part: str) -> None:
     (found,), near = compare(SAME, new)
     assert part in found
     assert near == []
-
-
-def test_old_arguments_in_the_words_of_the_new_tree() -> None:
-    table = {"--reader": "--scorer", "--allow-unk": None, "--seed N": None, "-w": "--width"}
-    words = ["eval", "--reader", "x", "--reader=y", "--allow-unk", "a", "--seed", "1", "b", "--seed=2", "-w", "3"]
-    assert new_arguments(words, table) == ["eval", "--scorer", "x", "--scorer=y", "a", "b", "--width", "3"]
