@@ -20,11 +20,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from align.cli.main import COMMANDS
-from align.training.compat import install
 
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -123,10 +121,9 @@ def main() -> None:
     if "extract-align" in modules:
         for command, _ in COMMANDS.values():
             importlib.import_module(command)
-        if find_spec("fairseq"):  # which translates
-            install()
-            importlib.import_module("fairseq.models")
     if "fairseq_cli" in modules:
+        from align.training.compat import install
+
         install()
         for part in ("preprocess", "train", "validate", "generate"):
             importlib.import_module(f"fairseq_cli.{part}")
