@@ -134,6 +134,7 @@ class MethodArgs:
     )
     scorer: str = option(
         default=AUTO,
+        reads=True,
         metavar="SCORER",
         help="network that scores links: a file (`extract-align train scorer`), the name of a bundled model, none, or "
         "auto: scorer.safetensors next to the model, unless other options say how the model is read",
@@ -185,12 +186,15 @@ class OutputArgs:
 
     output: str | None = option(
         "-o",
+        writes=True,
         metavar="FILE",
         short="write to FILE (default: stdout)",
         help="written whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
     )
     bad_lines_file: str | None = option(
-        metavar="LIST", help="with --bad-lines blank: list those lines, as file, line number and reason between TABs"
+        writes=True,
+        metavar="LIST",
+        help="with --bad-lines blank: list those lines, as file, line number and reason between TABs",
     )
     resume: bool = option(
         default=False,

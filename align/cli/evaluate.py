@@ -51,7 +51,7 @@ class EvalArgs:
     TITLE: ClassVar = "evaluation"
 
     hypotheses: Sequence[str] = argument(
-        default=(), nargs="+", metavar="HYP", help="links to judge, a file for each system"
+        default=(), reads=True, nargs="+", metavar="HYP", help="links to judge, a file for each system"
     )
     without_gold: bool = option(
         default=False,

@@ -68,6 +68,7 @@ class EnsembleArgs:
     ensemble: Sequence[str] = option(
         default=(),
         action="append",
+        reads=True,
         metavar="WITH",
         help=f"link words whose mean of the soft score and a partner's is above --threshold. WITH is a statistical "
         f"aligner that is run on this text ({', '.join(TOOLS)}; on the model's pieces, in both directions), or a file "

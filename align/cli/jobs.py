@@ -86,6 +86,7 @@ class FileArgs:
     )
     output: str = option(
         "-o",
+        writes=True,
         required=True,
         metavar="DIR",
         short="folder for the results",

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, fields
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -20,7 +22,15 @@ MAX_THREADS = 1024
 """More than any machine has cores; with very many torch ends the process without a message of ours."""
 
 
-def option(*flags: str, default: Any = None, short: str = "", **settings: Any) -> Any:
+def option(
+    *flags: str,
+    default: Any = None,
+    short: str = "",
+    reads: bool = False,
+    writes: bool = False,
+    positional: bool = False,
+    **settings: Any,
+) -> Any:
     """Declare a field of a group, and the option that sets it: `source_lang` is set by `--source-lang`.
 
     Args:
@@ -28,16 +38,23 @@ def option(*flags: str, default: Any = None, short: str = "", **settings: Any) -
         default: value where the option is not given, and where a command does not offer it. A default of False makes
             it a switch.
         short: what `-h` says of it.
+        reads: whether it names files or folders to read, as each FILE and MODEL does that is not written: no output
+            may replace them.
+        writes: whether it names a file to write.
+        positional: whether it is an argument without a flag.
         settings: arguments of argparse's `add_argument`; the values of a Literal are its choices.
     """
     if default is False:
         settings["action"] = "store_true"
-    return field(default=default, metadata={"flags": flags, "short": short, **settings})
+    reads = reads or (settings.get("metavar") in ("FILE", "MODEL") and not writes)
+    if not positional and not any(flag.startswith("--") for flag in flags):
+        flags = (*flags, "")  # the name of the field
+    metadata = {"flags": flags, "short": short, "reads": reads, "writes": writes, **settings}
+    return field(default=default, metadata=metadata)
 
 
-def argument(*, default: Any = None, **settings: Any) -> Any:
-    """Declare a field of a group, and the positional argument that sets it; see `option`."""
-    return field(default=default, metadata={"flags": None, "short": "", **settings})
+argument = partial(option, positional=True)
+"""Declare a field of a group, and the positional argument that sets it; see `option`."""
 
 
 def add_group(
@@ -68,12 +85,14 @@ def add_group(
         default = [] if (each.metadata.get("action"), each.default) == ("append", ()) else each.default
         settings = {**each.metadata, "default": default, **changes.get(each.name, {})}
         parser.short_texts[each.name] = settings.pop("short")
-        flags = settings.pop("flags")
-        if flags is None:
+        flags = [flag or "--" + each.name.replace("_", "-") for flag in settings.pop("flags")]
+        if settings.pop("reads"):
+            parser.reads.append(each.name)
+        if settings.pop("writes"):
+            parser.writes[each.name] = flags[0]
+        if not flags:
             group.add_argument(each.name, **settings)
             continue
-        if not any(flag.startswith("--") for flag in flags):
-            flags = (*flags, "--" + each.name.replace("_", "-"))
         literals = [part for part in (hints[each.name], *get_args(hints[each.name])) if get_origin(part) is Literal]
         if literals and "type" not in settings:
             settings.setdefault("choices", get_args(literals[0]))
@@ -93,15 +112,23 @@ def new_parser(program: str, description: str, examples: str, short: Sequence[st
 # Parsers of values.
 
 
+def parse_number(text: str, least: int = 1, most: float = inf) -> int | None:
+    """Return the number that ASCII digits stand for; None for other text, or outside the range."""
+    if not (text.isascii() and text.isdigit() and len(text) < 4000):  # `int` takes no longer ones
+        return None
+    number = int(text)
+    return number if least <= number <= most else None
+
+
 def number_or(*words: str) -> Callable[[str], int | str]:
     """Return a parser of arguments that are a number from 1 or one of some words."""
 
     def parse(text: str) -> int | str:
-        if text in words:
-            return text
-        if text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1:
-            return int(text)
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
+        if (value := text if text in words else parse_number(text)) is None:
+            raise argparse.ArgumentTypeError(
+                f"{shorten(text, 40)!r} is neither a number from 1 nor {' or '.join(words)}"
+            )
+        return value
 
     return parse
 
@@ -110,11 +137,10 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return a parser of whole numbers from `least`, up to `most` if there is one."""
 
     def parse(text: str) -> int:
-        highest = sys.maxsize if most is None else most
-        if text.isascii() and text.isdigit() and len(text) <= len(str(highest)) and least <= int(text) <= highest:
-            return int(text)
-        limit = "" if most is None else f" to {most:,}"
-        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
+        if (number := parse_number(text, least, most or sys.maxsize)) is None:
+            limit = f" to {most:,}" if most else ""
+            raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
+        return number
 
     return parse
 
@@ -156,10 +182,10 @@ def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
 
 def column_numbers(text: str) -> tuple[int, ...]:
     """Parse an argument of one or two numbers from 1."""
-    numbers = text.split(",")
-    if len(numbers) > 2 or not all(n.isascii() and n.isdigit() and 1 <= len(n) <= 4 and int(n) for n in numbers):
+    numbers = [parse_number(number, 1, 9999) for number in text.split(",")]
+    if len(numbers) > 2 or None in numbers:
         raise argparse.ArgumentTypeError(f"expected two column numbers such as 2,3; got {shorten(text, 40)!r}")
-    return tuple(map(int, numbers))
+    return tuple(number for number in numbers if number)
 
 
 def language_code(text: str) -> str:

@@ -21,10 +21,6 @@ UNKNOWN = "unrecognized arguments: "
 """Beginning of argparse's message about unknown arguments."""
 
 
-MAY_BE_EMPTY = ("source_prefix",)
-"""Options for which an empty value has a meaning."""
-
-
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Keeps line breaks of the examples, adds defaults, and lists no options in the usage line."""
 
@@ -67,31 +63,14 @@ class ShortHelp(argparse.Action):
         parser.exit()
 
 
-OUTPUTS = {
-    "output": "-o",
-    "report": "--report",
-    "review": "--review",
-    "bad_lines_file": "--bad-lines-file",
-    "heads": "--heads",
-    "examples": "--examples",
-}
-"""Options that name a file to write, by their destination."""
-
-INPUTS = frozenset((
-    *("source", "target", "input", "files", "gold", "links", "html_file", "subword_files", "labels"),
-    *("train_source", "train_target", "valid_source", "valid_target", "tune_source", "tune_target", "token_file"),
-    *("train", "test", "treebank", "vectors", "keyphrases", "hypotheses", "text", "ensemble", "scorer"),
-))  # fmt: skip
-"""Options that name files to read, by their destination."""
-
 MODEL_FILES = re.compile(
     r".*\.(pt|bin|npz|safetensors|spm|model|ya?ml|jinja|argosmodel|codes|json|toml)|vocab\.txt|merges\.txt"
     r"|dict\.[^.]+\.txt|bpe\..*|codes?(\..*)?|bpecodes|(shared|source|target)_vocabulary\.txt"
 )
 """Names of the files of models, which no output replaces in a model's folder."""
 
-MODELS = ("model", "reverse_model", "pieces", "finetune_from", "dictionaries")
-"""Options that name a model, or a folder of its files, by their destination."""
+WEIGHTS = (".safetensors", ".bin", ".pt", ".npz")
+"""Endings of the files of models that have the weights."""
 
 
 def _file_names(value: object) -> Iterator[str]:
@@ -111,7 +90,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**as_usual | named | {"add_help": False})
         self._short, self.commands = short, ""
         self.short_texts: dict[str, str] = {}
-        self.offered: dict[type, set[str]] = {}  # fields of each group; see `align.cli.options`
+        # From `align.cli.options`: the fields of each group that are offered, and those that name files to read, and to
+        # write with their flags.
+        self.offered: dict[type, set[str]] = {}
+        self.reads: list[str] = []
+        self.writes: dict[str, str] = {}
         if named.get("add_help", True):
             help = "show the most used options" if short else "show all options"
             self.add_argument("-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -143,12 +126,12 @@ class Parser(argparse.ArgumentParser):
     def _check_files(self, args: argparse.Namespace) -> None:
         """Refuse stdin for two files, and output over an input, another output or a file of a model."""
         values = vars(args)
-        read = [name for dest in (*INPUTS, *MODELS) for name in _file_names(values.get(dest))]
+        read = [name for dest in self.reads for name in _file_names(values[dest])]
         if "input" in values and not (values["input"] or values.get("source") or values.get("html_file")):
             read.append("-")
         if read.count("-") > 1:
             self.error("only one of the files can be stdin")
-        outputs = {OUTPUTS[dest]: values[dest] for dest in OUTPUTS if isinstance(values.get(dest), str)}
+        outputs = {flag: values[dest] for dest, flag in self.writes.items() if isinstance(values[dest], str)}
         places = [os.path.realpath(name) for name in outputs.values()]
         for flag, name in ({"-o": "-"} | outputs).items():
             if flag != "-o" and (name == "-" or places.count(os.path.realpath(name)) > 1):
@@ -161,15 +144,12 @@ class Parser(argparse.ArgumentParser):
                     replaced = f"{flag} would replace the input {'on stdin' if other == '-' else other}"
                     self.error("stdout is the input file" if name == "-" else replaced)
             if os.path.isfile(name) and MODEL_FILES.fullmatch(os.path.basename(name)):
-                # beside weights, or in the folder of one of the models
+                # Beside weights, or in a folder that is read: a model's or its dictionaries', or around a model's.
                 folder = os.path.dirname(os.path.realpath(name))
-                if any(other.endswith((".safetensors", ".bin", ".pt", ".npz")) for other in os.listdir(folder)):
+                read_folders = [os.path.realpath(other) for other in read if os.path.isdir(other)]
+                near = {place for own in read_folders for place in (own, f"{own}/model", os.path.dirname(own))}
+                if folder in near or any(other.endswith(WEIGHTS) for other in os.listdir(folder)):
                     self.error(f"{flag} would replace {name}, a file of a model")
-                models = (model for dest in MODELS for model in _file_names(values.get(dest)))
-                for model in filter(os.path.exists, models):
-                    own = os.path.realpath(model if os.path.isdir(model) else os.path.dirname(model))
-                    if folder in (own, os.path.join(own, "model"), os.path.dirname(own)):
-                        self.error(f"{flag} would replace {name}, a file of the model {model}")
 
     def short_help(self) -> str:
         """Return the help that fits a screen: usage, commands, and the most used options."""
@@ -184,7 +164,7 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value; an empty value, as of an unset variable, is an error."""
-        if not arg_string and action.dest not in MAY_BE_EMPTY:
+        if not arg_string and action.dest != "source_prefix":  # where it means something
             raise argparse.ArgumentError(action, "the value is empty")
         return super()._get_value(action, arg_string)
 

@@ -43,7 +43,11 @@ class SweepArgs:
     TITLE: ClassVar = "output"
 
     output: str | None = option(
-        "-o", metavar="FILE", short="file of integer counts", help="integer counts of all settings, .tsv or .parquet"
+        "-o",
+        writes=True,
+        metavar="FILE",
+        short="file of integer counts",
+        help="integer counts of all settings, .tsv or .parquet",
     )
     per_sentence: bool = option(default=False, help="with -o: a row for each sentence and setting")
     plots: Path | None = option(

@@ -45,7 +45,9 @@ class TrainingArgs:
     links: str = option(
         metavar="FILE", required=True, help="links to learn from, a line for each pair: 0-0:0.93 1-2:0.08, or 0-0 1-2"
     )
-    output: str | None = option("-o", metavar="FILE", help=f"the scorer (default: {SCORER_FILE} next to the model)")
+    output: str | None = option(
+        "-o", writes=True, metavar="FILE", help=f"the scorer (default: {SCORER_FILE} next to the model)"
+    )
     seed: int = option(default=1, type=whole_number(0), metavar="N", help="of weights and order")
 
 

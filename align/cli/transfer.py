@@ -177,10 +177,14 @@ class TransferArgs:
         "--print-scores. Without it a model aligns the lines",
     )
     report: str | None = option(
-        metavar="FILE", help="a JSON line for each line: where each tag was put, how surely, and what is odd"
+        writes=True,
+        metavar="FILE",
+        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
     )
     review: str | None = option(
-        metavar="FILE", help="doubtful lines, with TABs between number, confidence, remarks, source and output"
+        writes=True,
+        metavar="FILE",
+        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
     )
 
 

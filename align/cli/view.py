@@ -40,7 +40,7 @@ class ViewArgs:
     TITLE: ClassVar = "links"
 
     hypotheses: Sequence[str] = argument(
-        default=(), nargs="+", metavar="LINKS", help="links to show, a file for each system"
+        default=(), reads=True, nargs="+", metavar="LINKS", help="links to show, a file for each system"
     )
 
 

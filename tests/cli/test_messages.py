@@ -99,6 +99,10 @@ MESSAGES = {
         1,
         "extract-align: error: layer 4 is out of range: fairseq:de-en@851e3df has 3 layers",
     ),
+    "-q -m de-en --layer 99999999999999999999 text": (
+        1,
+        "extract-align: error: layer 99999999999999999999 is out of range: fairseq:de-en@851e3df has 3 layers",
+    ),
     "-q -m de-en-fast --head 2 text": (
         1,
         "extract-align: error: head 2 is out of range: fairseq:de-en-fast@0860f6d has 1 head",

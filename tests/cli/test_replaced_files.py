@@ -8,21 +8,8 @@ from pathlib import Path
 import pytest
 
 from align.cli import extract
-from align.cli.main import pages
-from align.cli.parser import INPUTS, MODELS, OUTPUTS
 from tests import toy
 from tests.cli.conftest import Run, Write
-
-FOLDERS = {"folder"}
-"""Options that name a folder to write; see `align.training.folder` for its files."""
-
-
-def test_every_option_that_names_a_file_is_known() -> None:
-    for page, parser in pages():
-        for action in parser._actions:
-            if str(action.metavar) in ("FILE", "LIST", "MODEL", "FOLDER", "DIR", "WITH"):
-                assert action.dest in {*INPUTS, *FOLDERS, *OUTPUTS, *MODELS}, (page, action.dest)
-
 
 LAYOUTS = {
     "fairseq": ("checkpoint.pt", "model.toml", "dict.de.txt", "codes.de", "en.codes", "bpecodes", "source.codes"),

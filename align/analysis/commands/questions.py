@@ -130,7 +130,7 @@ class Syntax(Question):
     extract-align analyse syntax en.conllu -m en-de --no-probes   single heads only, which is quick
     """
 
-    input: str = argument(metavar="TREEBANK", help="sentences with their trees, in CoNLL-U")
+    input: str = argument(reads=True, metavar="TREEBANK", help="sentences with their trees, in CoNLL-U")
     sentences: int | None = number("--sentences", 1, None, "read the first N sentences only")
     fewest: int = number("--fewest", 1, 20, "words of a relation that gets a row")
     no_probes: bool = option("--no-probes", default=False, help="train none, which takes most of the time")
@@ -238,7 +238,9 @@ class Layers(Question):
     epochs: int = number("--epochs", 1, 10, "passes over the training examples")
     folds: int = number("--folds", 2, 5, "cross-validation folds of the treebank")
     seed: int = seed("of the random numbers")
-    examples: str | None = file("--examples", help="write what they say of each example, layer by layer: JSON lines")
+    examples: str | None = option(
+        writes=True, metavar="FILE", help="write what they say of each example, layer by layer: JSON lines"
+    )
 
     def check(self, parser: Parser) -> None:
         """See `Question`."""
