@@ -25,7 +25,9 @@ COMMANDS = {
     "combine": ("align.cli.combine", "symmetrise two files of links"),
     "baseline": ("align.cli.baseline", "run fast_align, eflomal or MGIZA"),
     "models": ("align.cli.models", "list the bundled models; describe a model"),
+    "models describe": ("align.cli.describe", "store how a model's text is prepared, and show the model"),
     "train": ("align.cli.train", "train a translation model to align with"),
+    "train scorer": ("align.cli.train_scorer", "train a network that turns a model's attention into links"),
     "analyse": ("align.analysis.commands.program", "study the attention inside a model"),
 }
 """Command: its module, with `build_parser` and `main`, and what it does."""
@@ -50,7 +52,8 @@ def build_parser() -> Parser:
     from align.cli import about, extract
 
     parser = extract.build_parser()
-    parser.commands = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in COMMANDS.items())
+    first = {name: summary for name, (_, summary) in COMMANDS.items() if " " not in name}
+    parser.commands = "\n".join(f"  {name:10} {summary}" for name, summary in first.items())
     about.add_answers(parser, full_parser)
     return parser
 
@@ -62,8 +65,9 @@ def full_parser() -> Parser:
         parser._remove_action(action)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (module, summary) in COMMANDS.items():
-        command = import_module(module).build_parser()
-        commands.add_parser(name, parents=[command], add_help=False, help=summary)
+        if " " not in name:
+            command = import_module(module).build_parser()
+            commands.add_parser(name, parents=[command], add_help=False, help=summary)
     return parser
 
 
@@ -72,7 +76,7 @@ def pages() -> Iterator[tuple[str, Parser]]:
     yield "extract-align", build_parser()
     for name, (module, _) in COMMANDS.items():
         command = import_module(module)
-        yield f"extract-align-{name}", command.build_parser()
+        yield f"extract-align-{name.replace(' ', '-')}", command.build_parser()
         for part in getattr(command, "COMMANDS", ()):
             yield f"extract-align-{name}-{part}", command.build_command(part)
 
@@ -84,9 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     start()
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] and words[0] in COMMANDS:
-        code: int = import_module(COMMANDS[words[0]][0]).main(words[1:])
-        return code
+    for count in (2, 1):
+        if (name := " ".join(words[:count])) in COMMANDS:
+            code: int = import_module(COMMANDS[name][0]).main(words[count:])
+            return code
     from align.cli import extract
 
     return extract.main(words, build_parser())

@@ -1,257 +1,45 @@
-"""`extract-align models`: list the bundled models; describe a model's text, and show what is known about a model."""
+"""`extract-align models`: list the bundled models."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import ClassVar, get_args
+import re
+from collections.abc import Sequence
 
-from align.cli.about import list_models
-from align.cli.args import ModelArgs
-from align.cli.common import open_output, run, say
-from align.cli.options import add_group, argument, new_parser, option, read_group
+from align.cli import describe
+from align.cli.common import direction, open_output, run
+from align.cli.options import new_parser
 from align.cli.parser import Parser
-from align.core.backend import Recorder
-from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
-from align.core.errors import ModelError, plural
-from align.core.formats import to_json
-from align.core.stream import Encoded
-from align.core.types import Cell, Null, Place, Position, PositionChoice, Score
-from align.io.output import existing_mode, replace_file
-from align.io.reader import read_text
-from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
-from align.models.model_toml import BETWEEN, ModelOptions, format_model_toml, parse_model_toml, read_model_toml
-from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
+from align.models.folder import bundled_models, find_model
+from align.models.model_toml import ModelOptions
 
 PROGRAM = "extract-align models"
 
-EXAMPLES = """examples:
-  extract-align models   the bundled models and their folders
-  extract-align models describe de-en   languages, layers, heads, and how its text is prepared
-  extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
-  extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
-  extract-align models describe google-t5/t5-small --source-prefix 'translate English to German: '
-"""
-
-
-@dataclass(frozen=True)
-class DescriptionArgs:
-    """How a model's text is prepared, and a text to choose layers and heads by."""
-
-    TITLE: ClassVar = "description"
-
-    model: str = argument(metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
-    case: str | None = option(choices=CASES, help="whether the model reads lower-case text (default: keep)")
-    tokenizer: str | None = option(
-        choices=tuple(TOKENIZERS),
-        metavar="NAME",
-        help=f"tokeniser of the training text: {', '.join(TOKENIZERS)} (default: none)",
-    )
-    subwords: str | None = option(
-        choices=tuple(SUBWORDS),
-        help="how words are split; subword-nmt-vocabulary: pieces that the dictionary lacks are split further, as with "
-        "subword-nmt's --vocabulary; none: lines consist of the model's pieces (default: by the files found)",
-    )
-    subword_files: Sequence[Path] | None = option(
-        "--subwords-file",
-        action="append",
-        metavar="FILE",
-        type=Path,
-        help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's. It is "
-        "copied into the model's folder",
-    )
-    dictionaries: Path | None = option(
-        metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
-    )
-    source_prefix: str | None = option(
-        metavar="TEXT",
-        help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
-    )
-    source: str | None = option(
-        "-s",
-        metavar="FILE",
-        help=f"source sentences; with -t: store the layers and heads that their first {CHOOSING_PAIRS:,} pairs choose "
-        "by lexical consistency; every text is then read there, in a multilingual model every text of these languages",
-    )
-    target: str | None = option("-t", metavar="FILE", help="target sentences")
-    heads: str | None = option(
-        metavar="FILE",
-        help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
-        ".json: their token alignment scores for simultaneous translation, counted from 0",
-    )
+_CARD_ROW = re.compile(r"\| (use|size|trained on) \| (.*) \|")
 
 
 def build_parser() -> Parser:
-    """Return the parser of `models`, which leaves what follows `describe` to its own parser."""
-    parser = new_parser(PROGRAM, "Lists the bundled models, or describes a model.", EXAMPLES)
+    """Return the parser of `models`, whose help names `models describe`, too."""
+    parser = new_parser(PROGRAM, "Lists the bundled models, or describes a model.", describe.EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    command = build_command("describe")
-    summary = "store how a model's text is prepared, and show the model"
-    commands.add_parser("describe", parents=[command], add_help=False, help=summary, prog=command.prog)
+    command = describe.build_parser()
+    commands.add_parser("describe", parents=[command], add_help=False, help=describe.SUMMARY, prog=command.prog)
     return parser
 
 
-COMMANDS = ("describe",)
-
-
-def build_command(name: str) -> Parser:
-    """Return the parser of `describe`."""
-    parser = new_parser(
-        f"{PROGRAM} {name}",
-        "Stores how a model's text is prepared, in model.toml in its folder (for a name on the Hugging Face hub, in "
-        "the user's configuration), and shows the model. Without options it stores nothing.",
-        EXAMPLES,
-    )
-    add_group(parser, DescriptionArgs)
-    add_group(parser, ModelArgs, "model", only=("source_lang", "target_lang", "template"))
-    return parser
-
-
-def describe(args: DescriptionArgs, options: ModelOptions) -> None:
-    """Print what the model is, and store the options, and layers and heads, once they have proved right."""
-    from align.models.load import BACKENDS, load
-
-    forward = load(args.model, options=options).forward
-    recorder, null = forward.recorder, forward.settings.null
-    calibration: dict[tuple[Score, Position], Cell] = {}
-    heads = ""
-    if args.source and args.target:
-        from align.core.stream import encode
-        from align.models.divide import in_units
-
-        sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
-        encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
-        if len(encoded) < MIN_PAIRS:
-            raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
-        calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
-        if (args.heads or "").endswith(".json"):
-            from align.evaluation.heads import alignment_heads
-
-            place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
-            heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
-    source, target = recorder.languages
-    rows = {
-        "model": recorder.name,
-        "languages": f"{source} to {target}",
-        "attention": f"{recorder.layers} decoder layers of {recorder.heads} heads",
-        "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
-        "text": recorder.text,
-    }
-    if options != ModelOptions() or calibration:
-        patterns = {name: backend.files for name, backend in BACKENDS.items()}
-        folder = find_model(args.model, options, patterns)
-        pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
-        path = store(args, options, folder, recorder.languages, pair, calibration)
-        say(f"{PROGRAM}: {path} is written")
-    if args.heads:
-        with replace_file(args.heads, mode=existing_mode(args.heads)) as file:
-            file.write(heads.encode())
+def list_models() -> None:
+    """Print a paragraph for each bundled model: name, direction, rows of its card, and folder."""
+    paragraphs = []
+    for name in bundled_models():
+        folder = find_model(name, ModelOptions())
+        lines = [f"{name}  {direction(folder.options.source_lang or '', folder.options.target_lang or '')}"]
+        card = (folder.root / "README.md").read_text(encoding="utf-8")
+        lines += [f"  {row}: {text}" for row, text in _CARD_ROW.findall(card)]
+        paragraphs.append("\n".join((*lines, f"  {folder.root}", "")))
     with open_output(None) as out:
-        out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
-
-
-def calibrate(
-    recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
-) -> tuple[dict[tuple[Score, Position], Cell], str]:
-    """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
-
-    The choice "auto" leaves out positions that are not to be read.
-    """
-    from align.core.choice import all_cells, consistency_of, leading
-    from align.core.scores import AttentionReader
-
-    cells, positions = all_cells(recorder), get_args(Position)
-    chosen: dict[tuple[Score, Position], Cell] = {}
-    rows: list[tuple[float, str]] = []
-    for score in get_args(Score):
-        values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
-        best = {position: float(values[position].max()) for position in positions}
-        for position in leading(best) if choice == "auto" else positions:
-            chosen[score, position] = cells[int(values[position].argmax())]
-        for position in positions if score == "norm" else ():
-            for cell, value in zip(cells, values[position].tolist(), strict=True):
-                if cell.head != "all":
-                    rows.append((value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n"))
-    lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
-    return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
-
-
-def store(
-    args: DescriptionArgs,
-    options: ModelOptions,
-    folder: ModelFolder,
-    languages: tuple[str, str],
-    pair: str,
-    chosen: Mapping[tuple[Score, Position], Cell],
-) -> Path:
-    """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
-
-    Everything is read and checked before the first file is written; no file is replaced but model.toml. Layers and
-    heads are stored for `pair`, or for all languages if that is "".
-    """
-    copies = dict[Path, bytes]()
-    root = (folder.adapter or folder.root).resolve()
-    if root.is_relative_to(BUNDLED):
-        raise ModelError("a bundled model has its description", file=args.model)
-    given = options.source_lang, options.target_lang
-    if any(given) and not all(given) and folder.backend == "huggingface":
-        raise ModelError("one language is given; give --source-lang and --target-lang", file=args.model)
-    if options.dictionaries or any(given):
-        options = replace(options, source_lang=languages[0], target_lang=languages[1])
-    if not os.path.exists(args.model) and could_be_hub_name(args.model):
-        if options.dictionaries or options.subword_files:
-            raise ModelError("a model of the hub has its own dictionaries and subwords", file=args.model)
-        path = hub_toml(args.model)
-        path.parent.mkdir(parents=True, exist_ok=True)
-    else:
-        path = root / "model.toml"
-        files = [folder.dictionary(language) for language in languages] if options.dictionaries else []
-        files += map(Path, options.subword_files or ())
-        for file in files:
-            copied, content = root / file.name, file.read_bytes()
-            if copied.name == "model.toml" or copied.suffix in (".pt", ".safetensors"):
-                raise ModelError("this name is kept for other files of a model; rename it", file=str(file))
-            if os.path.lexists(copied):
-                if not copied.is_file() or copied.read_bytes() != content:
-                    raise ModelError("another file has this name; remove it, or rename the new one", file=str(copied))
-            elif copies.setdefault(copied, content) != content:
-                raise ModelError("two files have this name", file=str(file))
-        names = [root / Path(file).name for file in options.subword_files or ()]
-        options = replace(options, dictionaries=None, subword_files=names or None)
-    if args.heads and os.path.realpath(args.heads) in map(os.path.realpath, (path, *copies)):
-        raise ModelError("--heads and the model's description need two files", file=args.heads)
-    stored, calibrations = read_model_toml(path)
-    calibrations[pair] = {**calibrations.get(pair, {}), **chosen}
-    text = format_model_toml(override(stored, options), calibrations).encode()
-    parse_model_toml(text, path)
-    for name, content in {**copies, path: text}.items():
-        with replace_file(str(name), mode=existing_mode(str(name))) as out:
-            out.write(content)
-    return path
+        out.write("\n".join(paragraphs).encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of `extract-align models`."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] != ["describe"]:
-        build_parser().parse_args(words)
-
-        def write_list() -> None:
-            with open_output(None) as out:
-                out.write(list_models().encode())
-
-        return run(PROGRAM, write_list)
-    parser = build_command("describe")
-    args = parser.parse_command(words[1:])
-    if args.heads and args.source is None:
-        parser.error("--heads requires -s and -t, whose links show how consistent each head is")
-    if (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
-    if len(args.subword_files or ()) > 2:
-        parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
-    options = ModelOptions(**{field.name: getattr(args, field.name, None) for field in fields(ModelOptions)})
-    description = read_group(DescriptionArgs, args)
-    return run(PROGRAM, lambda: describe(description, options))
+    """Entry point of `extract-align models` without `describe`."""
+    build_parser().parse_args(arguments)
+    return run(PROGRAM, list_models)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -121,15 +120,6 @@ def build_parser() -> Parser:
     return parser
 
 
-COMMANDS = ("scorer",)
-
-
-def build_command(name: str) -> Parser:
-    """Return the parser of `scorer`."""
-    parser: Parser = import_module(f"align.cli.train_{name}").build_parser()
-    return parser
-
-
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[TrainArgs, Bitext, RunArgs, str]:
     """Parse and check the command line, which is returned too, for the card."""
     args = parser.parse_command(arguments)
@@ -230,12 +220,8 @@ def finish(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `extract-align train`, or `extract-align train scorer`."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] == ["scorer"]:
-        code: int = import_module("align.cli.train_scorer").main(words[1:])
-        return code
-    options = read_options(build_parser(), words)
+    """Run `extract-align train`."""
+    options = read_options(build_parser(), arguments)
     return run(
         PROGRAM,
         lambda: train_all(*options),

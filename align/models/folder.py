@@ -160,6 +160,11 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
     raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
 
 
+def bundled_models() -> list[str]:
+    """Return the names of the bundled models."""
+    return sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml"))
+
+
 def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
     """Find a model's checkpoint, downloaded from the Hugging Face hub if need be, and read its `model.toml`.
 
@@ -169,8 +174,7 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # takes precedence over a file here with that name; `./NAME` selects the file
     if not path.exists():
-        known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
-        message = f"no such file or folder, nor a bundled model (these are: {known})"
+        message = f"no such file or folder, nor a bundled model (these are: {', '.join(bundled_models())})"
         if model.startswith("https://huggingface.co/"):
             name = "/".join(model.split("/")[3:5])
             raise ModelError("an address, not a model", file=model, hint=f"give its name: {shorten(name)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from align import Links, Settings, load
-from align.cli import extract, models
+from align.cli import describe, extract
 from align.models.model_toml import ModelOptions, read_model_toml
 from tests import causal
 from tests.cli.conftest import Run, failed
@@ -45,8 +45,8 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
 def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     Path("s").write_text("".join(line.split(" ||| ")[0] + "\n" for line in LINES.splitlines()))
     Path("t").write_text("".join(line.split(" ||| ")[1] + "\n" for line in LINES.splitlines()))
-    arguments = ("describe", "llama", "--template", "German: {source}\\nEnglish: {target}")
-    result = run_main(models.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
+    arguments = ("llama", "--template", "German: {source}\\nEnglish: {target}")
+    result = run_main(describe.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
     assert result.code == 0
     assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
     options, calibrations = read_model_toml(folder / "model.toml")
@@ -67,7 +67,7 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     assert str(calibration["norm", read[0]]) in short.err  # type: ignore[index]
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
-    failed(run_main(models.main, "describe", "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
+    failed(run_main(describe.main, "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
 
 
 def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:
@@ -75,8 +75,8 @@ def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None
     for name, side in (("s", 0), ("t", 1)):
         Path(name).write_text("".join(f"{pair[side]}\n" for pair in sides))
     template = "German: {source}\\nEnglish: {target}"
-    arguments = ("describe", "llama", "--template", template, "-s", "s", "-t", "t", "--heads", "heads.json")
-    assert run_main(models.main, *arguments).code == 0
+    arguments = ("llama", "--template", template, "-s", "s", "-t", "t", "--heads", "heads.json")
+    assert run_main(describe.main, *arguments).code == 0
     heads = json.loads(Path("heads.json").read_text())
     (calibration,) = read_model_toml(folder / "model.toml")[1].values()
     read, predicted = calibration["norm", "input"], calibration["norm", "output"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from align import ModelOptions
-from align.cli import extract, models
+from align.cli import describe, extract
 from align.core.types import Cell, Position, Score
 from align.models.folder import find_model, hub_toml
 from align.models.model_toml import format_model_toml, read_model_toml
@@ -24,7 +24,7 @@ def run(run_main: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `models describe` in an empty folder, which is the home folder too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return partial(run_main, models.main, "describe")
+    return partial(run_main, describe.main)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(run: Run, align: Run, 
     before = codes.read_bytes(), dictionary.read_bytes()
     heads = ("--dictionaries", data, "-s", codes, "-t", codes, "--heads", dictionary)
     replaced = run(checkpoint, *heads)
-    assert (replaced.code, f"--heads would replace {dictionary}, a file of the model" in replaced.err) == (2, True)
+    assert (replaced.code, f"--heads would replace {dictionary}, a file of a model" in replaced.err) == (2, True)
     assert (codes.read_bytes(), dictionary.read_bytes()) == before
     assert align("-q", "-m", checkpoint).code == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, train, train_scorer
+from align.cli import extract, train_scorer
 from align.models.folder import BUNDLED, SCORER_FILE
 from align.models.link_scorer import read_scorer
 from tests import toy
@@ -29,7 +29,7 @@ def run(run_main: Run, write: Write, tmp_path: Path) -> Run:
     toy.save_reverse_model(tmp_path / "back")
     for name, languages in (("model", ("de", "en")), ("back", ("en", "de"))):
         toy.store_cells(tmp_path / name, languages)
-    return partial(run_main, partial(train.main, None), "scorer")
+    return partial(run_main, train_scorer.main)
 
 
 def test_what_it_learns_is_what_is_found(run: Run, run_main: Run, monkeypatch: pytest.MonkeyPatch) -> None:

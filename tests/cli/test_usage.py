@@ -8,11 +8,11 @@ import subprocess
 import pytest
 
 from align.cli import main as program
-from align.cli.about import SHELLS, bundled_models
+from align.cli.about import SHELLS
 from align.cli.common import LANGUAGES
 from align.cli.main import COMMANDS, pages
 from align.core.symmetrize import METHODS
-from align.models.folder import BUNDLED
+from align.models.folder import BUNDLED, bundled_models
 from tests.cli.conftest import Run
 
 PAGES = dict(pages())
@@ -28,7 +28,8 @@ def run(run_main: Run) -> Run:
 def split_command(line: str) -> tuple[str, list[str]]:
     """Return the name in messages of the command that a line runs, and the arguments of the program."""
     program, *words = line.split(" ")
-    return (f"{program} {words[0]}" if words[0] in COMMANDS else program), words
+    command = next((name for n in (2, 1) if (name := " ".join(words[:n])) in COMMANDS), "")
+    return f"{program} {command}".rstrip(), words
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,7 @@ def test_wrong_usage_is_its_reason_and_a_hint(run: Run, command: str, reason: st
         ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
         ("extract-align a --ensemble b --translate", "--ensemble cannot be combined with --translate or --resume"),
         ("extract-align sweep a -g b --per-sentence", "--per-sentence requires -o and -g"),
+        ("extract-align models describe de-en --heads a", "--heads requires -s and -t"),
         ("extract-align eval --without-gold a", "--without-gold needs the text: -s and -t"),
         ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         ("extract-align eval -g a b c --per-sentence --paired bootstrap", "--paired needs the summary with samples"),
@@ -114,5 +116,5 @@ def test_completion_knows_commands_values_and_models(run: Run) -> None:
         if found := shutil.which(shell):
             subprocess.run([found, "-n"], input=script.out, check=True)
     bash = run("--print-completion", "bash").out.decode()
-    for word in (*COMMANDS, *METHODS, *bundled_models(), "--symmetrize", "--engine", "describe"):
+    for word in (*" ".join(COMMANDS).split(), *METHODS, *bundled_models(), "--symmetrize", "--engine"):
         assert word in bash
