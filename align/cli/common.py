@@ -161,74 +161,32 @@ def direction(source: str, target: str) -> str:
     return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
 
 
-class StatusLine:
-    """What is being done, in one line: on a terminal it is rewritten, elsewhere printed every so many seconds."""
-
-    def __init__(self, program: str, every: float) -> None:
-        self._program, self._every, self._shown = program, every, time.monotonic()
-        self._bar: Any = None
-        if sys.stderr is not None and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._every = DRAW_EVERY
-            self._bar = tqdm(leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
-            _bars.append(self._bar)
-
-    @property
-    def is_due(self) -> bool:
-        """Tell whether the last line is old enough for another one."""
-        return time.monotonic() - self._shown >= self._every
-
-    def show(self, text: str) -> None:
-        """Replace the line."""
-        if self._bar is not None:
-            self._bar.set_description_str(f"{self._program}: {printable(text)}")
-        elif self.is_due:
-            self._shown = time.monotonic()
-            say(f"{self._program}: {text}")
-
-    def show_share(self, done: int, expected: int | None, text: str) -> None:
-        """Replace the line by a number of lines, as a share of all where that is known, and a text."""
-        count = plural(done, "line")
-        if self._bar is None:
-            self.show(f"{count} ({100 * done // expected}%), {text}" if expected else f"{count}, {text}")
-            return
-        self._shown = time.monotonic()
-        self._bar.bar_format = "{percentage:3.0f}%|{bar}| {desc}" if expected else "{desc}"
-        self._bar.total = expected
-        self._bar.set_description_str(f"{count}, {text}", refresh=False)
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        """Remove the line from the terminal."""
-        if self._bar is not None:
-            _bars.remove(self._bar)
-            self._bar.close()
-            self._bar = None
-
-
 class Progress:
-    """Progress by lines: a bar on a terminal, a line every ten seconds elsewhere, nothing if quiet.
+    """What is being done, in one line: a bar on a terminal, a line every so many seconds elsewhere, nothing if quiet.
 
     Args:
         expected: returns how many lines there will be in all; None as long as that is not known.
         files: returns what to say before the speed.
+        every: seconds between two lines where stderr is not a terminal; None for REPORT_EVERY.
     """
 
     def __init__(
         self,
         program: str,
-        quiet: bool,
+        quiet: bool = False,
         expected: Callable[[], int | None] = lambda: None,
         files: Callable[[], str] = str,
+        every: float | None = None,
     ) -> None:
         self._program, self._quiet, self._expected, self._files = program, quiet, expected, files
+        self._every = REPORT_EVERY if every is None else every
+        self._bar: Any = None
+        self._counts = False  # whether lines that are done are shown
+        self._describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: ()
         self.lines = self._before = 0
         self._ahead = 0.0  # lines that are done and not written yet
         self._passes = 1
-        self._describe: Callable[[Sequence[Choice]], Iterable[str]] = lambda choices: ()
-        self._start = time.monotonic()
-        self._status: StatusLine | None = None
+        self._start = self._shown = time.monotonic()
 
     def begin(
         self,
@@ -244,9 +202,9 @@ class Progress:
         self.close()
         self._describe, self._passes = describe, passes
         self.lines = self._before = before
-        if waiting and not self._quiet:
-            self._status = StatusLine(self._program, REPORT_EVERY)
-            self._status.show(waiting)
+        self._counts, self._shown = bool(waiting) and not self._quiet, time.monotonic()
+        if waiting:
+            self.show(waiting)
 
     def choose(self, choices: Sequence[Choice]) -> None:
         """Describe the layers and heads of a text, and start the clock."""
@@ -261,13 +219,13 @@ class Progress:
     def batch(self, pairs: int) -> None:
         """Count pairs that have gone through a model once, and are not written yet."""
         self._ahead += pairs / self._passes
-        self._show()
+        self._show_counts()
 
     def add(self, items: int = 1) -> None:
         """Count lines that are written."""
         self.lines += items
         self._ahead = max(0.0, self._ahead - items)
-        self._show()
+        self._show_counts()
 
     @property
     def done(self) -> int:
@@ -279,13 +237,42 @@ class Progress:
         """Lines per second since the start."""
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
 
-    def _show(self) -> None:
-        if self._status is not None and self._status.is_due:
-            expected, rate = self._expected(), self.rate
-            text = f"{self._files()}{rate:,.0f} lines/s"
-            if expected and rate:
-                text += f", {timedelta(seconds=round(max(0, expected - self.done) / rate))} left"
-            self._status.show_share(self.done, expected, text)
+    def show(self, text: str) -> None:
+        """Say what is being done."""
+        if self._quiet:
+            return
+        if self._bar is None and sys.stderr is not None and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
+            _bars.append(self._bar)
+        if self._bar is not None:
+            self._bar.set_description_str(f"{self._program}: {printable(text)}")
+        elif self._is_due():
+            say(f"{self._program}: {text}")
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._shown < (self._every if self._bar is None else DRAW_EVERY):
+            return False
+        self._shown = now
+        return True
+
+    def _show_counts(self) -> None:
+        if not self._counts or not self._is_due():
+            return
+        expected, rate, count = self._expected(), self.rate, plural(self.done, "line")
+        text = f"{self._files()}{rate:,.0f} lines/s"
+        if expected and rate:
+            text += f", {timedelta(seconds=round(max(0, expected - self.done) / rate))} left"
+        if self._bar is None:
+            share = f" ({100 * self.done // expected}%)" if expected else ""
+            say(f"{self._program}: {count}{share}, {text}")
+        else:
+            self._bar.bar_format = "{percentage:3.0f}%|{bar}| {desc}" if expected else "{desc}"
+            self._bar.total = expected
+            self._bar.set_description_str(f"{count}, {text}", refresh=False)
+            self._bar.update(self.done - self._bar.n)
 
     def write(self, message: str) -> None:
         """Write a line to stderr."""
@@ -294,8 +281,10 @@ class Progress:
 
     def close(self) -> None:
         """Remove the bar."""
-        if self._status is not None:
-            self._status.close()
+        if self._bar is not None:
+            _bars.remove(self._bar)
+            self._bar.close()
+        self._bar, self._counts = None, False
 
 
 def write_alignments(

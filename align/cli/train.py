@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from align.cli.args import RunArgs
-from align.cli.common import StatusLine, run, say
+from align.cli.common import Progress, run, say
 from align.cli.options import (
     add_group,
     argument,
@@ -174,7 +174,7 @@ def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) 
         tell(f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: {dropped or 'none'}")
         for seed, folder in folders.items():
             run_folder = work / f"seed{seed}"
-            with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
+            with closing(Progress(PROGRAM, every=STATUS_EVERY)) as status:
                 train(work / "bin", languages, recipe, seed, run_folder, machine, tell, status.show, start)
             if not is_current(folder / CHECKPOINT, run_folder / "checkpoint_last.pt"):
                 about = start.describe() if start else ""

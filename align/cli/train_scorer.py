@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from align.cli.args import MethodArgs, ModelArgs, RunArgs, TextArgs, read_input
-from align.cli.common import DESCRIBING, StatusLine, open_output, run, say
+from align.cli.common import DESCRIBING, Progress, open_output, run
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
 from align.cli.parser import Parser
@@ -94,31 +94,25 @@ def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
             raise ModelError(message, hint=f"store them with `{DESCRIBING} -s FILE -t FILE`")
     labelled = list(read_labelled(text, args.links))
     aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()
-    with closing(StatusLine(PROGRAM, STATUS_EVERY)) as status:
-
-        def show(what: str) -> None:
-            if not request.run.quiet:
-                status.show(what)
-
-        show("reading attention")
+    with closing(Progress(PROGRAM, request.run.quiet, every=STATUS_EVERY)) as progress:
+        progress.show("reading attention")
         examples = list(read_examples(aligner, labelled))
         left_out = len(labelled) - len(examples)
         losses: list[float] = []
 
         def on_epoch(epoch: int, loss: float) -> None:
             losses.append(loss)
-            show(f"epoch {epoch} of {EPOCHS}: loss {loss:.3f} per target word")
+            progress.show(f"epoch {epoch} of {EPOCHS}: loss {loss:.3f} per target word")
 
         network = train_network(examples, EPOCHS, args.seed, on_epoch)
     about = about_scorer(aligner, pairs=len(examples), epochs=EPOCHS, seed=args.seed)
     path = args.output or str(root / SCORER_FILE)
     with open_output(path) as out:
         out.write(scorer_bytes(network, about))
-    if not request.run.quiet:
-        say(
-            f"{PROGRAM}: {path}: {plural(len(examples), 'pair')}, {left_out:,} left out as blank or long; loss "
-            f"{losses[0]:.3f} at first, {losses[-1]:.3f} at last"
-        )
+    progress.write(
+        f"{PROGRAM}: {path}: {plural(len(examples), 'pair')}, {left_out:,} left out as blank or long; loss "
+        f"{losses[0]:.3f} at first, {losses[-1]:.3f} at last"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

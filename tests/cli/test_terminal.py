@@ -112,7 +112,7 @@ def test_what_is_being_done_is_one_line_on_a_terminal_and_a_line_now_and_then_el
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shown(every: float) -> None:
-        with closing(common.StatusLine("x", every)) as status:
+        with closing(common.Progress("x", every=every)) as status:
             status.show("update 1")
             status.show("update 2")
             common.say("x: loss")
