@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,25 +76,6 @@ class EnsembleArgs:
     )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `extract-align` is asked for.
-
-    Attributes:
-        keyboard: whether someone types the text.
-        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
-        mean_threshold: links have a mean score above it.
-    """
-
-    text: Input
-    output: OutputArgs
-    request: Request
-    keyboard: bool = False
-    ensemble: Sequence[str] = ()
-    mean_threshold: float = THRESHOLD
-    program: str = PROGRAM
-
-
 SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output", "format")
 
 
@@ -112,8 +93,8 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = "") -> Options:
-    """Read and check the command line."""
+def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = "") -> Extraction:
+    """Read and check the command line; with a `format` the program has no option for it."""
     args = parser.parse_command(arguments)
     names = (args.source, args.target) if args.source else args.input or ("-",)
     keyboard = "-" in names and sys.stdin is not None and sys.stdin.isatty()
@@ -134,7 +115,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
         request = replace(request, run=replace(request.run, buffer=args.buffer))
     ensemble, method = tuple(read_group(EnsembleArgs, args).ensemble), request.method
     if not ensemble:
-        return Options(text, output, request, keyboard)
+        return Extraction(parser.prog, text, output, request, keyboard)
     if search or output.resume:
         parser.error("--ensemble cannot be combined with --translate or --resume")
     if method.threshold is None:
@@ -146,7 +127,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
     if tools and output.words != "spaces":
         parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
     request = replace(request, method=replace(method, threshold=FLOOR))  # the model writes all soft scores
-    return Options(text, output, request, keyboard, ensemble, method.threshold)
+    return Extraction(parser.prog, text, output, request, keyboard, ensemble, method.threshold)
 
 
 def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
@@ -170,27 +151,6 @@ UNLINKED = "without a link"
 """What there is to say of a line of words that has none."""
 
 
-class Results:
-    """Writes alignments, and lists bad lines."""
-
-    def __init__(self, options: Options, out: BinaryIO, listing: BinaryIO | None) -> None:
-        self._options, self.out, self.listing = options, out, listing
-        self._write = write_translation if options.request.search else write_links
-
-    def write(self, alignment: Alignment) -> str:
-        """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
-        origin = alignment.pair.origin
-        what = origin.error.what if origin.error else alignment.skipped
-        if what and self._options.keyboard:
-            say(f"{self._options.program}: {what}")
-        output = self._options.output
-        self._write(self.out, alignment, output.format, output.scores)
-        if what and self.listing:
-            file = origin.error.file if origin.error else origin.file
-            self.listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
-        return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
-
-
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
     """Write one sentence's translation and links: `translation ||| 0-0 1-2`, or what another format has.
 
@@ -206,91 +166,122 @@ def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: 
 
 
 class Extraction:
-    """Alignments of all of the input."""
+    """Alignments of all of the input.
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._text: Text | None = None
-        self._progress = Progress(
-            options.program, options.request.run.quiet, lambda: self._text.expected if self._text else None
-        )
+    Args:
+        keyboard: whether someone types the text.
+        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
+        mean_threshold: links have a mean score above it.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        text: Input,
+        output: OutputArgs,
+        request: Request,
+        keyboard: bool = False,
+        ensemble: Sequence[str] = (),
+        mean_threshold: float = THRESHOLD,
+    ) -> None:
+        self._program, self._input, self._output, self._request = program, text, output, request
+        self._keyboard, self._ensemble, self._mean_threshold = keyboard, ensemble, mean_threshold
+        self._out: BinaryIO = BytesIO()  # of this block of a run that can be resumed
+        self._listing: BinaryIO | None = None
         self._shards: Shards | None = None
-        self._begun = False  # whether there is an output to tell of
+        self._progress: Progress | None = None  # as long as there is an output to tell of
 
     def run(self) -> None:
         """Align all of the input, or report that it is done."""
-        options = self._options
         keep_freed_memory()
-        output, listed = options.output.output, options.output.bad_lines_file
-        with open_text(options.text) as text, ExitStack() as stack:
+        output, listed = self._output.output, self._output.bad_lines_file
+        with open_text(self._input) as text, ExitStack() as stack:
             # The output is opened before the model is loaded, which takes long.
-            if options.output.resume and output:
+            if self._output.resume and output:
                 self._shards = stack.enter_context(Shards(output, listed))
-                results = Results(options, BytesIO(), None)
             else:
-                listing = stack.enter_context(open_output(listed)) if listed else None
-                results = Results(options, stack.enter_context(open_output(output)), listing)
+                self._listing = stack.enter_context(open_output(listed)) if listed else None
+                self._out = stack.enter_context(open_output(output))
+            self._progress = Progress(self._program, self._request.run.quiet, lambda: text.expected)
             stack.callback(self._progress.close)
-            self._text, self._begun = text, True
-            self._align(text, results, stack)
-        self._begun = False
+            self._align(text, self._progress, stack)
+        self._progress = None
 
-    def _align(self, text: Text, results: Results, stack: ExitStack) -> None:
+    def _align(self, text: Text, progress: Progress, stack: ExitStack) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
-        options, progress, shards = self._options, self._progress, self._shards
-        run, program = options.request.run, options.program
-        if options.ensemble:
-            describe(options.ensemble)  # an error if a tool is missing
-        aligner = load_aligner(program, options.request)
-        if options.keyboard:
-            lines = "source" if options.text.one_side else "`source ||| target`"
+        shards, program, ensemble = self._shards, self._program, self._ensemble
+        partners_names = describe(ensemble) if ensemble else None  # an error if a tool is missing
+        run, words = self._request.run, self._output.words
+        aligner = load_aligner(program, self._request)
+        if self._keyboard:
+            lines = "source" if self._input.one_side else "`source ||| target`"
             progress.write(f"{program}: reading {lines} lines from the keyboard; Ctrl-D ends")
         before, resumed = 0, dict[str, Any]()
-        join_partners: Callable[[Generator[Alignment, None, None]], Generator[Alignment, None, None]] | None = None
         if shards:
-            shards.begin(what_is_run(aligner, options), BUFFERS * run.buffer)
+            shards.begin(self._settings(aligner), BUFFERS * run.buffer)
             if shards.complete:
-                progress.write(f"{program}: {options.output.output} is complete: nothing to do")
+                progress.write(f"{program}: {self._output.output} is complete: nothing to do")
                 return
-            results.out, results.listing, before = shards.out, shards.listing, shards.lines
+            self._out, self._listing, before = shards.out, shards.listing, shards.lines
             resumed = {"counts": Counter(shards.counts), "choices": shards.choices}
             aligner = aligner.reading_at(shards.choices) if shards.choices else aligner
             if before:
                 progress.write(f"{program}: {plural(before, 'line')} are done in {shards.folder}")
-        if options.ensemble:
+        if ensemble:
             encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
-            partners = stack.enter_context(open_partners(options.ensemble, options.text, encode, threads))
-            join_partners = partial(join, name=text.name, partners=partners, threshold=options.mean_threshold)
+            partners = stack.enter_context(open_partners(ensemble, self._input, encode, threads))
+            resumed["join"] = partial(join, name=text.name, partners=partners, threshold=self._mean_threshold)
         session = begin_session(
-            options.request,
-            aligner,
-            progress,
-            options.output.words,
-            before=before,
-            shown=not options.keyboard,
-            join=join_partners,
-            **resumed,
+            self._request, aligner, progress, words, before=before, shown=not self._keyboard, **resumed
         )
 
         def save() -> None:
-            results.out.flush()  # for a reader that waits for it
+            self._out.flush()  # for a reader that waits for it
             if shards and progress.lines % shards.size == 0 and progress.lines > shards.lines:
                 shards.save(session.counts, session.choices)
-                results.out, results.listing = shards.out, shards.listing
+                self._out, self._listing = shards.out, shards.listing
 
-        session.run(islice(text, before, None), results.write, save, run.buffer)
+        session.run(islice(text, before, None), self.write, save, run.buffer)
         progress.close()
-        if not (options.output.bad_lines_file or options.keyboard):
+        if not (self._output.bad_lines_file or self._keyboard):
             text.bad.warn()
         progress.write(f"{program}: {summary(progress, session.counts)}")
-        ensemble = {"ensemble": describe(options.ensemble), "mean": f"{options.mean_threshold:g}"}
-        progress.write(session.signature(ensemble if options.ensemble else None))
+        mean = {"ensemble": partners_names, "mean": f"{self._mean_threshold:g}"}
+        progress.write(session.signature(mean if ensemble else None))
+
+    def write(self, alignment: Alignment) -> str:
+        """Write an alignment, and list its line if that is bad; return why there are no links, or UNLINKED."""
+        origin, output = alignment.pair.origin, self._output
+        what = origin.error.what if origin.error else alignment.skipped
+        if what and self._keyboard:
+            say(f"{self._program}: {what}")
+        write = write_translation if self._request.search else write_links
+        write(self._out, alignment, output.format, output.scores)
+        if what and self._listing:
+            file = origin.error.file if origin.error else origin.file
+            self._listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
+        return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
+
+    def _settings(self, aligner: Aligner) -> dict[str, Any]:
+        """Return what the output depends on, without the policy for bad lines: lines that are done have none."""
+        text, output = self._input, self._output
+        return {
+            **settings_of(aligner, sign(aligner, (), self._request.search, output.words)),
+            "format": output.format,
+            "scores": output.scores,
+            "buffer": self._request.run.buffer,
+            "sides": "source" if text.one_side else "files" if text.parallel else "lines",
+            "columns": ",".join(map(str, text.columns)) or "all",
+            "bad-lines-file": output.bad_lines_file,
+            "files": ", ".join(map(name_shown, text.files)),
+            **{f"input {name_shown(name)}": stamp(name) for name in text.files},
+        }
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
-        lines, done, output = self._progress.lines, self._progress.done, self._options.output.output
-        if not self._begun or (isinstance(error, Exception) and not lines):
+        if self._progress is None or (isinstance(error, Exception) and not self._progress.lines):
             return ""
+        lines, done, output = self._progress.lines, self._progress.done, self._output.output
         if self._shards:
             lines, size = self._shards.lines, f"({self._shards.size:,} at a time)"
             became = "the same command goes on" if lines else "nothing to go on with yet"
@@ -317,31 +308,8 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
     return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
 
 
-def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """Return what the output depends on.
-
-    The policy for bad lines is not part of it: lines that are done without it have none.
-    """
-    text, output = options.text, options.output
-    return {
-        **settings_of(aligner, sign(aligner, (), options.request.search, output.words)),
-        "format": output.format,
-        "scores": output.scores,
-        "buffer": options.request.run.buffer,
-        "sides": "source" if text.one_side else "files" if text.parallel else "lines",
-        "columns": ",".join(map(str, text.columns)) or "all",
-        "bad-lines-file": output.bad_lines_file,
-        "files": ", ".join(map(name_shown, text.files)),
-        **{f"input {name_shown(name)}": stamp(name) for name in text.files},
-    }
-
-
-def main(arguments: Sequence[str] | None = None, parser: Parser | None = None) -> int:
-    """Entry point of `extract-align` without a command; `parser` may have more options, which print and exit."""
-    return align_text(read_options(parser or build_parser(), arguments))
-
-
-def align_text(options: Options) -> int:
-    """Align a text; return the exit code."""
-    job = Extraction(options)
-    return run(options.program, job.run, BATCH_ADVICE, job.so_far)
+def main(arguments: Sequence[str] | None = None, parser: Parser | None = None, format: str = "") -> int:
+    """Run `extract-align` without a command, or with another parser, which may have no option for the format."""
+    parser = parser or build_parser()
+    extraction = read_options(parser, arguments, format)
+    return run(parser.prog, extraction.run, BATCH_ADVICE, extraction.so_far)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from align.cli import extract
 from align.cli.args import ModelArgs, OutputArgs, RunArgs, TextArgs
@@ -38,5 +37,4 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align score`, which aligns and writes another column than links."""
-    options = extract.read_options(build_parser(), arguments, AGREEMENT)
-    return extract.align_text(replace(options, program=PROGRAM))
+    return extract.main(arguments, build_parser(), AGREEMENT)

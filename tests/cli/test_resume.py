@@ -55,15 +55,15 @@ def run(run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def stop(run: Run, at: int, *arguments: object) -> Result:
     """Run, and interrupt as a line is to be written."""
-    real = extract.Results.write
+    real = extract.Extraction.write
 
-    def stopped(self: extract.Results, alignment: Alignment) -> str:
+    def stopped(self: extract.Extraction, alignment: Alignment) -> str:
         if alignment.pair.id == at:
             raise KeyboardInterrupt
         return real(self, alignment)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extract.Results, "write", stopped)
+        patch.setattr(extract.Extraction, "write", stopped)
         result = run("-q", *arguments, "--resume")
     assert result.code == 130
     return result
@@ -105,12 +105,12 @@ def test_killed_it_goes_on_to_the_same_bytes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     assert run("-q", "text", "-o", "plain").code == 0
-    write, replace = extract.Results.write, os.replace
+    write, replace = extract.Extraction.write, os.replace
 
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def write_until(self: extract.Results, alignment: Alignment) -> str:
+    def write_until(self: extract.Extraction, alignment: Alignment) -> str:
         if moment == "at line 95" and alignment.pair.id == 95:
             kill()
         return write(self, alignment)
@@ -123,7 +123,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
             kill()
 
     with monkeypatch.context() as patch:
-        patch.setattr(extract.Results, "write", write_until)
+        patch.setattr(extract.Extraction, "write", write_until)
         patch.setattr(os, "replace", replace_until)
         context = multiprocessing.get_context("fork")
         process = context.Process(target=run, args=("-q", "text", "-o", "links", "--resume"))

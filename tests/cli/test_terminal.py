@@ -74,15 +74,15 @@ def stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
 
     def call(at: int, code: int, error: BaseException, *arguments: object) -> str:
-        real = extract.Results.write
+        real = extract.Extraction.write
 
-        def stopped(self: extract.Results, alignment: object) -> str:
+        def stopped(self: extract.Extraction, alignment: object) -> str:
             if alignment.pair.id == at:  # type: ignore[attr-defined]
                 raise error
             return real(self, alignment)  # type: ignore[arg-type]
 
         with monkeypatch.context() as patch:
-            patch.setattr(extract.Results, "write", stopped)
+            patch.setattr(extract.Extraction, "write", stopped)
             result = run("-q", "text", "--layer", 1, "--head", 1, *arguments)
         assert result.code == code
         return result.err
