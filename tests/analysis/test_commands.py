@@ -105,6 +105,7 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
     [
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
         ("mixing a --plots figures/", "argument --plots: 'figures/' is a folder"),
+        ("ablate -s source", "this command needs translations: give -t"),
         ("adversary --train a --test b --other-seeds 1,2", "--other-seeds takes others than --seed"),
         (LAYERS, "give --treebank, or --train and --test, or all of them"),
         (f"{LAYERS} --treebank a --examples -", "--examples needs a file of its own"),
@@ -121,7 +122,6 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
     ("command", "error"),
     [
         ("mixing -s short --attention cross", "cross-attention needs a text's other side: give -t"),
-        ("ablate -m toy -s source", "this command needs translations: give -t"),
         ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
         ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
         ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),

@@ -126,6 +126,8 @@ class Question:
 class TextQuestion(Question):
     """A question about a text or its translations."""
 
+    ONE_SIDE: ClassVar = True  # whether sentences without translations will do
+
     input: Sequence[str] = argument(
         default=(), nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"
     )
@@ -141,6 +143,8 @@ class TextQuestion(Question):
             parser.error("give FILEs of both sides, or -s, and -t where there is another side")
         if self.input and self.source is not None:
             parser.error("either FILEs of both sides, or -s and -t")
+        if not self.ONE_SIDE and self.text.one_side:
+            parser.error("this command needs translations: give -t/--target")
 
     @property
     def text(self) -> Input:
@@ -150,8 +154,6 @@ class TextQuestion(Question):
 
     def read_pairs(self) -> tuple[list[Pair], str]:
         """Read all pairs of the text; return them with the names of its files for errors."""
-        if self.text.one_side:
-            raise DataError("this command needs translations", hint="give ‹target›")
         with open_text(self.text) as pairs:
             return list(pairs), " and ".join(map(name_shown, self.text.files))
 

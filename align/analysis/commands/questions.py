@@ -298,6 +298,7 @@ class Ablate(TextQuestion, GoldArgs):
     extract-align analyse ablate -s test.de -t test.en --bleu-lines 0 --attention cross
     """
 
+    ONE_SIDE = False
     parts: tuple[Part, ...] = attention("all")
     bleu_lines: int = number("--bleu-lines", 0, 100, "sentences to translate; 0: none")
     beam: int = number("--beam", 1, Search().beam, "width of the beam search", MAX_BEAM)
@@ -349,7 +350,7 @@ class Prune(TextQuestion):
     extract-align analyse prune -s valid.de -t valid.en --heads 9 -o smaller   which extract-align -m smaller reads
     """
 
-    WITHOUT = ("plots",)
+    ONE_SIDE, WITHOUT = False, ("plots",)
     heads: int = option("--heads", type=whole_number(1), required=True, metavar="N", help="how many heads are to go")
     order: Literal["importance", "effect"] = option(
         "--rank-by", choices=("importance", "effect"), default="importance", help=ORDER
