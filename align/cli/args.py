@@ -40,11 +40,10 @@ class TextArgs:
         default=(),
         nargs="*",
         metavar="FILE",
-        short="files to read (default: stdin)",
         help="lines `source ||| target` or `source TAB target`; several are one text (default: stdin)",
     )
-    source: str | None = option("-s", metavar="FILE", short="source sentences", help="source sentences; requires -t")
-    target: str | None = option("-t", metavar="FILE", short="target sentences", help="target sentences; requires -s")
+    source: str | None = option("-s", metavar="FILE", help="source sentences; requires -t")
+    target: str | None = option("-t", metavar="FILE", help="target sentences; requires -s")
     columns: tuple[int, ...] = option(
         default=(),
         type=column_numbers,
@@ -53,7 +52,6 @@ class TextArgs:
     )
     bad_lines: Literal["stop", "blank"] = option(
         default="stop",
-        choices=("stop", "blank"),
         help="on malformed lines (wrong number of fields, invalid UTF-8, too long): stop, or treat them as blank",
     )
 
@@ -83,7 +81,6 @@ class ModelArgs:
     )
     target_lang: str | None = option(metavar="LANG", type=language_code, help="target language")
     template: str | None = option(
-        metavar="TEMPLATE",
         help="prompt of a decoder-only model: chat, tower, alma, x-alma, eurollm, translategemma, or a text with "
         "{source}, {source_lang}, {target_lang} and, if it is not a chat message, {target} at its end (default: chat)",
     )
@@ -103,7 +100,6 @@ class MethodArgs:
 
     score: Score = option(default="norm", help="attention weight, or norm of the attention-weighted vector")
     position: PositionChoice | None = option(
-        short="input, output or both",
         help="decoder step that stands for a target word: input (reads it; fastest), output (predicts it), both (most "
         "accurate), auto (default: auto for decoder-only models, input for distilled ones, both for others)",
     )
@@ -111,7 +107,6 @@ class MethodArgs:
         default=("auto",),
         type=one_or_two(number_or("auto")),
         metavar="N[,N]",
-        short="decoder layer (1 is the lowest), or auto",
         help="decoder layer (1 is the lowest), or two for the input and the output position; auto: as stored with the "
         "model, else chosen by lexical consistency on the first lines",
     )
@@ -119,7 +114,6 @@ class MethodArgs:
         default=("auto",),
         type=one_or_two(number_or("auto", "all")),
         metavar="N[,N]",
-        short="attention head (1 is the first), all, or auto",
         help="attention head (1 is the first), or all heads together; 1,all as for --layer",
     )
     null: Null | None = option(
@@ -135,7 +129,6 @@ class MethodArgs:
     scorer: str = option(
         default=AUTO,
         reads=True,
-        metavar="SCORER",
         help="network that scores links: a file (`extract-align train scorer`), the name of a bundled model, none, or "
         "auto: scorer.safetensors next to the model, unless other options say how the model is read",
     )
@@ -143,9 +136,8 @@ class MethodArgs:
         default=SOFT,
         choices=(SOFT, *METHODS, *DIRECTIONS),
         metavar="HOW",
-        short="how to combine the two directions",
-        help=f"with --reverse-model: soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one "
-        "direction, as it is",
+        help=f"how to combine both directions; soft: by the scores of both models; {', '.join(METHODS)}; forward, "
+        "reverse: one direction, as it is",
     )
 
 
@@ -161,12 +153,10 @@ class TranslateArgs:
 
     translate: bool = option(
         default=False,
-        short="read source sentences and translate them",
-        help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
+        help="read source sentences and translate them; write `translation ||| links` for each line of the input or "
+        "of -s FILE",
     )
-    beam: int = option(
-        default=Search().beam, type=whole_number(1, MAX_BEAM), metavar="N", help="width of the beam search"
-    )
+    beam: int = option(default=Search().beam, type=whole_number(1, MAX_BEAM), help="width of the beam search")
     allow_unk: bool = option(
         default=False,
         help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
@@ -188,8 +178,7 @@ class OutputArgs:
         "-o",
         writes=True,
         metavar="FILE",
-        short="write to FILE (default: stdout)",
-        help="written whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
+        help="write to FILE, whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
     )
     bad_lines_file: str | None = option(
         writes=True,
@@ -198,7 +187,6 @@ class OutputArgs:
     )
     resume: bool = option(
         default=False,
-        short="resume an interrupted run",
         help="with -o FILE: resume an interrupted run, to the same bytes. FILE.parts has the finished blocks; remove "
         "this folder to start over. FILE.run.json records a complete run, which is not repeated",
     )
@@ -207,10 +195,9 @@ class OutputArgs:
         default="pharaoh",
         choices=OUTPUT_FORMATS,
         metavar="FORMAT",
-        short="format of the output",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
-        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
-        "characters of the lines as given; tsv: source, target and links between TABs",
+        help="format of the output; pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, "
+        "scores, unlinked words; naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; "
+        "offsets: 0:2-0:3, by characters of the lines as given; tsv: source, target and links between TABs",
     )
     scores: bool = option(
         "--print-scores",
@@ -231,40 +218,30 @@ class RunArgs:
 
     TITLE: ClassVar = "running"
 
-    device: str = option(default="auto", choices=("auto", "cpu", "cuda"), help="where to run the model")
+    device: Literal["auto", "cpu", "cuda"] = option(default="auto", help="where to run the model")
     dtype: Dtype = option(
         default="float32",
         help="precision of matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
     )
     threads: int | None = option(
         type=whole_number(1, MAX_THREADS),
-        metavar="N",
         short="CPU threads",
         help="CPU threads in all (default: all cores, or as many as a container's CPU quota allows)",
     )
     batch_tokens: int | None = option(
-        type=whole_number(1),
-        metavar="N",
         help=f"pieces in a batch, padding included (default: {BATCH_TOKENS}, on a GPU {GPU_BATCH_TOKENS})",
     )
     buffer: int = option(
         default=BUFFER,
-        type=whole_number(1),
-        metavar="N",
         help="lines read ahead and sorted by length; 1: every line at once",
     )
     workers: int | None = option(
         default=1,
         type=whole_number(1, MAX_THREADS),
-        metavar="N",
         help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
         f"as many as threads; 1 on a GPU, at a keyboard, and with a --buffer under {SHARED_BUFFER})",
     )
     quiet: bool = option("-q", default=False, help="nothing on stderr but warnings and errors")
-
-
-TABLES = ("text", "json", "tsv", "latex")
-"""Keys of `align.evaluation.tables.TABLES`, whose libraries other options do without."""
 
 
 @dataclass(frozen=True)
@@ -273,13 +250,8 @@ class TableArgs:
 
     TITLE: ClassVar = "tables"
 
-    format: str = option(
-        "-f",
-        default="text",
-        choices=TABLES,
-        metavar="FORMAT",
-        short="format of the output",
-        help=f"of tables: {', '.join(TABLES)}",
+    format: Literal["text", "json", "tsv", "latex"] = option(
+        "-f", default="text", metavar="FORMAT", help="format of the output; of tables: text, json, tsv, latex"
     )
     wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
 

@@ -135,7 +135,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         path = store(args, options, folder, recorder.languages, pair, calibration)
         say(f"{PROGRAM}: {path} is written")
     if args.heads:
-        with replace_file(args.heads, mode=existing_mode(args.heads)) as file:
+        with open_output(args.heads) as file:
             file.write(heads.encode())
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())

@@ -33,22 +33,15 @@ LANGUAGES = ("source_lang", "target_lang")
 
 @dataclass(frozen=True)
 class Request:
-    """What the aligner of a command depends on.
-
-    Attributes:
-        search: how to translate; None where the translation is given.
-        too_long: policy for sentences that are longer than the model takes.
-        default: the model where none is named.
-        reason: what requires that default; empty for aligning alone.
-    """
+    """What the aligner of a command depends on."""
 
     model: ModelArgs
     method: MethodArgs
     run: RunArgs
-    search: Search | None = None
-    too_long: TooLong = "blank"
-    default: str = DEFAULT_MODEL
-    reason: str = ""
+    search: Search | None = None  # how to translate; None where the translation is given
+    too_long: TooLong = "blank"  # policy for sentences that are longer than the model takes
+    default: str = DEFAULT_MODEL  # the model where none is named
+    reason: str = ""  # what requires that default; empty for aligning alone
 
     @property
     def joined(self) -> bool:
@@ -213,14 +206,9 @@ def begin_session(
     join: Callable[[Generator[Alignment, None, None]], Generator[Alignment, None, None]] | None = None,
     **resumed: Any,
 ) -> Session:
-    """Return a session that translates and aligns as requested, and begin to show its progress.
+    """Return a session that translates and aligns as requested, and begin to show its progress, if it is `shown`.
 
-    Args:
-        words: what is a word, one of `align.core.types.CUTS`.
-        before: lines that an earlier run has done.
-        shown: whether to show progress at all.
-        join: adds other aligners' links to a stream of alignments.
-        resumed: choices and counts of an earlier run.
+    An earlier run has done `before` lines, with the choices and counts in `resumed`. `join` adds links of others.
     """
     search = request.search
 

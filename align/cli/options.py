@@ -37,12 +37,13 @@ def option(
         flags: further names, such as "-o"; with a long one among them, the name of the field is none.
         default: value where the option is not given, and where a command does not offer it. A default of False makes
             it a switch.
-        short: what `-h` says of it.
+        short: what `-h` says of it, if that is not what stands before the first semicolon of its help.
         reads: whether it names files or folders to read, as each FILE and MODEL does that is not written: no output
             may replace them.
         writes: whether it names a file to write.
         positional: whether it is an argument without a flag.
-        settings: arguments of argparse's `add_argument`; the values of a Literal are its choices.
+        settings: arguments of argparse's `add_argument`; the values of a Literal are its choices, and an int is a
+            number N from 1.
     """
     if default is False:
         settings["action"] = "store_true"
@@ -84,7 +85,7 @@ def add_group(
     for each in offered:
         default = [] if (each.metadata.get("action"), each.default) == ("append", ()) else each.default
         settings = {**each.metadata, "default": default, **changes.get(each.name, {})}
-        parser.short_texts[each.name] = settings.pop("short")
+        parser.short_texts[each.name] = settings.pop("short") or settings["help"].partition(";")[0]
         flags = [flag or "--" + each.name.replace("_", "-") for flag in settings.pop("flags")]
         if settings.pop("reads"):
             parser.reads.append(each.name)
@@ -93,8 +94,10 @@ def add_group(
         if not flags:
             group.add_argument(each.name, **settings)
             continue
-        literals = [part for part in (hints[each.name], *get_args(hints[each.name])) if get_origin(part) is Literal]
-        if literals and "type" not in settings:
+        kinds = (hints[each.name], *get_args(hints[each.name]))
+        if int in kinds:
+            settings = {"type": whole_number(1), "metavar": "N", **settings}
+        elif (literals := [kind for kind in kinds if get_origin(kind) is Literal]) and "type" not in settings:
             settings.setdefault("choices", get_args(literals[0]))
         group.add_argument(*flags, dest=each.name, **settings)
 

@@ -91,7 +91,7 @@ class TrainArgs:
         help="train each model for at most N minutes: with all updates of the recipe, or a half, a quarter or less, "
         "as the recipe says how long they take; preparing the text and scoring the model come on top",
     )
-    seed: int | None = option(type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
+    seed: int | None = option(type=seed_number, help="only this seed (default: all of the recipe's)")
 
 
 @dataclass(frozen=True)
