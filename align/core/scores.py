@@ -11,9 +11,9 @@ J target words, I source words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import zip_longest
 from math import log
 from typing import Any, NamedTuple
 
@@ -181,10 +181,8 @@ PAD = -2
 
 
 def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    padded = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
-    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
-    return torch.from_numpy(padded)
+    columns = np.array([*zip_longest(*rows, fillvalue=fill)], dtype=np.int64).reshape(-1, len(rows))
+    return torch.from_numpy(columns.T.copy())
 
 
 def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
@@ -336,56 +334,22 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
     return list(zip(*means, strict=True))
 
 
-class ScoredLinks(LinkScores):
-    """Links of a pair in arrays `[K]`; like a dict, it maps (source word, target word) to the score.
-
-    Source words ascend, and for each the target words.
-    """
-
-    __slots__ = ("_by_link", "score", "source", "target")
-
-    def __init__(self, source: NDArray[Any], target: NDArray[Any], score: NDArray[Any]) -> None:
-        self.source, self.target, self.score = source, target, score
-        self._by_link: dict[tuple[int, int], float] | None = None  # made when it is asked for
-
-    def _dict(self) -> dict[tuple[int, int], float]:
-        if self._by_link is None:
-            self._by_link = dict(zip(self, self.score.tolist(), strict=True))
-        return self._by_link
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self.source.tolist(), self.target.tolist(), strict=True)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, link: tuple[int, int]) -> float:
-        return self._dict()[link]
-
-    def items(self) -> ItemsView[tuple[int, int], float]:
-        """Return the links, each with its score."""
-        return self._dict().items()
-
-    def __reduce__(self) -> tuple[type, tuple[NDArray[Any], ...]]:
-        return ScoredLinks, (self.source, self.target, self.score)
-
-    def __repr__(self) -> str:
-        return repr(self._dict())
-
-
 def split_links(
     numbers: NDArray[Any], sources: NDArray[Any], targets: NDArray[Any], scores: NDArray[Any], count: int
-) -> list[ScoredLinks]:
-    """Return the links of each of `count` pairs, given all of them, with the number of each link's pair `[K]`."""
+) -> list[LinkScores]:
+    """Return the links of each of `count` pairs, given all of them, with the number of each link's pair `[K]`.
+
+    In each pair source words ascend, and for each of them the target words.
+    """
+    links: list[dict[tuple[int, int], float]] = [{} for _ in range(count)]
     order = np.lexsort((targets, sources, numbers))
-    numbers, sources, targets, scores = (part[order] for part in (numbers, sources, targets, scores))
-    ends = np.searchsorted(numbers, np.arange(count + 1))
-    return [
-        ScoredLinks(sources[begin:end], targets[begin:end], scores[begin:end]) for begin, end in pairwise(ends.tolist())
-    ]
+    columns = (column[order].tolist() for column in (numbers, sources, targets, scores))
+    for n, i, j, score in zip(*columns, strict=True):
+        links[n][i, j] = score
+    return [*links]
 
 
-def links_above(scores: Tensor, threshold: float) -> list[ScoredLinks]:
+def links_above(scores: Tensor, threshold: float) -> list[LinkScores]:
     """Return the links of each pair of a batch `[B, J, I]` whose scores exceed the threshold."""
     chosen = (scores > threshold).nonzero(as_tuple=True)
     pairs, targets, sources, above = (part.cpu().numpy() for part in (*chosen, scores[chosen]))
@@ -431,38 +395,30 @@ def each_cell(
         if attention.weights.shape[2] != collated.target.shape[1] + 1:
             raise ValueError(f"{recorder.name} gave {attention.weights.shape[2]} rows, where each step has one")
         here = {p: [cell for cell in cells if cell.layer == attention.layer] for p, cells in cells_by_position.items()}
-        yield from _layer_scores(attention, collated, {p: cells for p, cells in here.items() if cells}, scores, null)
-
-
-@torch.inference_mode()
-def _layer_scores(
-    attention: CrossAttention,
-    batch: Batch,
-    cells_by_position: Mapping[Position, Sequence[Cell]],
-    scores: Sequence[Score],
-    null: Null,
-) -> list[CellScores]:
-    device = attention.weights.device
-    source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
-    only = next(iter(cells_by_position)) if len(cells_by_position) == 1 else None
-    weights = target_rows(attention.weights, only) if only else attention.weights  # [B, H, T, S], or T+1 rows for both
-    if null == "mask":
-        weights = hide_eos(weights, source_words)
-    attention_rows = replace(attention, weights=weights)
-    heads = list(dict.fromkeys(cell.head for cells in cells_by_position.values() for cell in cells))
-    scored = [CELL_SCORES[score](attention_rows, heads) for score in scores]
-    pieces = scored[0] if len(scored) == 1 else torch.cat(scored, dim=1)  # [B, scores x heads, T or T+1, S]
-    merged = merge_sources(pieces, source_words, batch.words[0])  # [B, scores x heads, T or T+1, I+1]
-    parts = []
-    for position, cells in cells_by_position.items():
-        rows = merged if only else target_rows(merged, position)
-        words = merge_targets(rows, target_words, batch.words[1])  # [B, scores x heads, J, I+1]
-        for n, score in enumerate(scores):
-            of_score = words[:, n * len(heads) : (n + 1) * len(heads)]
-            chosen = [heads.index(cell.head) for cell in cells]
-            of_cells = of_score if chosen == list(range(len(heads))) else of_score[:, chosen]
-            parts.append(CellScores(score, position, cells, of_cells))
-    return parts
+        here = {position: cells for position, cells in here.items() if cells}
+        heads = list(dict.fromkeys(cell.head for cells in here.values() for cell in cells))
+        only = next(iter(here)) if len(here) == 1 else None
+        parts = []
+        with torch.inference_mode():  # which must not last until the caller asks for the next part
+            source_words, target_words = (
+                words.to(attention.weights.device) for words in (collated.source_words, collated.target_words)
+            )
+            # [B, H, T, S], or for both positions T+1 rows, which are the T below
+            weights = target_rows(attention.weights, only) if only else attention.weights
+            if null == "mask":
+                weights = hide_eos(weights, source_words)
+            rows = replace(attention, weights=weights)
+            of_heads = [CELL_SCORES[score](rows, heads) for score in scores]  # [B, heads, T, S]
+            pieces = torch.cat(of_heads, dim=1)  # [B, scores x heads, T, S]
+            merged = merge_sources(pieces, source_words, collated.words[0])  # [B, scores x heads, T, I+1]
+            for position, cells in here.items():
+                of_position = merged if only else target_rows(merged, position)
+                words = merge_targets(of_position, target_words, collated.words[1])  # [B, scores x heads, J, I+1]
+                for score, of_score in zip(scores, words.chunk(len(scores), dim=1), strict=True):
+                    chosen = [heads.index(cell.head) for cell in cells]
+                    of_cells = of_score if chosen == list(range(len(heads))) else of_score[:, chosen]
+                    parts.append(CellScores(score, position, cells, of_cells))
+        yield from parts
 
 
 @dataclass(frozen=True)

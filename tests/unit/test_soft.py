@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from math import inf, nan
 from typing import Any
 
@@ -180,7 +179,3 @@ def test_links_of_a_batch_are_split_by_pair(batch: tuple[int, list[tuple[int, in
     assert found == plain
     for links, expected in zip(found, plain, strict=True):
         assert list(links) == sorted(expected)
-        assert dict(links.items()) == expected
-        assert [links[link] for link in links] == links.score.tolist()
-        assert pickle.loads(pickle.dumps(links)) == expected
-        assert links.get((9, 9)) is None
