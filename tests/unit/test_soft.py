@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf, nan
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -20,7 +19,6 @@ from align.core.scores import (
     shares,
     sharpen,
     soft_scores,
-    split_links,
 )
 from tests import naive
 
@@ -139,6 +137,7 @@ def test_links_are_source_and_target_with_their_scores() -> None:
     assert links_above(scores, 0.5) == [{(1, 0): 0.75, (1, 1): 1.0}, {(2, 0): 0.625}]
     assert links_above(scores, 0.625) == [{(1, 0): 0.75, (1, 1): 1.0}, {}]
     assert links_above(scores, 1) == [{}, {}]
+    assert [[*links] for links in links_above(scores, 0)] == [[(0, 0), (0, 1), (1, 0), (1, 1), (2, 1)], [(2, 0)]]
     assert links_above(scores[:0], 0.5) == []
 
 
@@ -159,23 +158,3 @@ def test_shares_equal_naive_loops_and_those_of_the_best_words(data: st.DataObjec
         if index >= 0:
             assert row[index] == row.max()
             torch.testing.assert_close(row[index], share)
-
-
-@given(
-    st.integers(1, 4).flatmap(
-        lambda count: st.lists(
-            st.tuples(st.integers(0, count - 1), st.integers(0, 5), st.integers(0, 5), st.floats(0, 1)),
-            unique_by=lambda row: row[:3],
-        ).map(lambda rows: (count, rows))
-    )
-)
-def test_links_of_a_batch_are_split_by_pair(batch: tuple[int, list[tuple[int, int, int, float]]]) -> None:
-    count, rows = batch
-    numbers, sources, targets = (np.array([row[n] for row in rows], np.int64) for n in range(3))
-    found = split_links(numbers, sources, targets, np.array([row[3] for row in rows]), count)
-    plain: list[dict[tuple[int, int], float]] = [{} for _ in range(count)]
-    for number, i, j, score in rows:
-        plain[number][i, j] = score
-    assert found == plain
-    for links, expected in zip(found, plain, strict=True):
-        assert list(links) == sorted(expected)

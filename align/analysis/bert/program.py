@@ -39,6 +39,7 @@ def build_parser() -> Parser:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model")
     help = "UTF-8, a sentence or a paragraph a line, in any order; .gz, .xz and .zst are unpacked"
     parser.add_argument("text", metavar="TEXT", type=Path, nargs="+", help=help)
+    parser.reads.append("text")
     add_group(parser, Settings)
     running = parser.add_argument_group("running")
     help = "updates between two checkpoints (default: %(default)s)"
