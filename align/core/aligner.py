@@ -25,6 +25,7 @@ from align.core.stream import (
     SLICE_WORDS,
     Buffer,
     Encoded,
+    NumberedBatch,
     OnBatch,
     OnChoice,
     OpenPool,
@@ -39,7 +40,7 @@ from align.core.stream import (
     tell,
 )
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
-from align.core.text import IdPair, number_pairs
+from align.core.text import IdPair, PairLike, number_pairs
 from align.core.types import (
     THRESHOLD,
     Agreement,
@@ -47,21 +48,13 @@ from align.core.types import (
     Choice,
     LinkScores,
     Pair,
-    Pieces,
     Place,
     Settings,
-    Skipped,
     TextWarning,
 )
 
-PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
-"""A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
-
 GROUP = 32
 """Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
-
-NumberedBatch = tuple[list[int], list[Pieces]]
-"""A batch: numbers of pairs in the buffer, and their pieces."""
 
 LinkResult = tuple[LinkScores, Agreement | None]
 """Links of a pair, and its agreement if they are soft."""
@@ -414,7 +407,7 @@ class Aligner:
 
     def align_slice(
         self, items: Sequence[Pair | tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
-    ) -> list[tuple[LinkScores, Skipped, Agreement | None] | PairError]:
+    ) -> list[tuple[LinkScores, str, Agreement | None] | PairError]:
         """Return links, reason and agreement of each pair, which may be encoded; a task of the pool."""
         tried = [attempt(self.encode, item) if isinstance(item, Pair) else item for item in items]
         encoded = [item for item in tried if not isinstance(item, PairError)]

@@ -56,6 +56,9 @@ OnChoice = Callable[[tuple[Choice, ...]], None]
 OnBatch = Callable[[int], None]
 """Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
 
+NumberedBatch = tuple[list[int], list[Pieces]]
+"""Numbers of pairs in the buffer, and their pieces."""
+
 BLANK = '‹too_long="blank"›'
 """The argument that leaves lines that are too long without links."""
 
@@ -115,7 +118,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", names: Si
     raise PairError(message, file=file, line=line, hint=hint)
 
 
-def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
+def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[NumberedBatch]:
     """Yield a buffer in batches of similar length: numbers of pairs that have pieces, from 0, and these.
 
     A batch has at most `tokens` pieces, padding included.
@@ -126,9 +129,7 @@ def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], li
         yield [numbers[n] for n in batch], [pieces[n] for n in batch]
 
 
-def tell(
-    batches: Iterable[tuple[list[int], list[Pieces]]], on_batch: OnBatch | None
-) -> Iterator[tuple[list[int], list[Pieces]]]:
+def tell(batches: Iterable[NumberedBatch], on_batch: OnBatch | None) -> Iterator[NumberedBatch]:
     """Yield batches, and report the number of pairs of each once it is done."""
     for numbers, batch in batches:
         yield numbers, batch

@@ -112,7 +112,11 @@ def make_pair(source: str, target: str, id: int) -> Pair:
     return Pair(split_words(source), split_words(target), id)
 
 
-def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
+PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
+"""A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
+
+
+def number_pairs(pairs: Iterable[PairLike]) -> Iterator[Pair]:
     """Yield pairs; a source and a target become a pair with their number."""
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, Pair):

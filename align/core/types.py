@@ -37,9 +37,6 @@ PARTS: tuple[Part, ...] = get_args(Part)
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all heads together."""
 
-Skipped = str
-"""Why a line that is not blank has no links, such as "too long" or "not UTF-8"; empty where it was aligned."""
-
 
 class TextWarning(UserWarning):
     """The text does not look like what the model was trained on."""
@@ -210,12 +207,12 @@ class Alignment:
     """A pair and its links with their scores: soft scores, or shares of the target word's total score.
 
     `str()` is the Pharaoh line, `to_dict()` the content of `-f jsonl`, and a notebook shows a table. `skipped` says why
-    a non-blank line has no links, and `agreement` is None where links are not soft.
+    a non-blank line has no links, such as "too long", and `agreement` is None where links are not soft.
     """
 
     pair: Pair
-    scores: Mapping[tuple[int, int], float]
-    skipped: Skipped = ""
+    scores: LinkScores
+    skipped: str = ""
     agreement: Agreement | None = None
 
     @property
