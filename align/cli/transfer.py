@@ -312,6 +312,7 @@ class TaggedText:
         self.name = " and ".join(self._shown)
         self.bad = BadLines(options.blank)
         self.page = _read_page(options) if options.tags.html_file else None
+        self._column = options.tags.column if options.kind == "conll" else options.kind
         self._make: Callable[[Any, str, int], Line] = self._tagged
         if options.kind in COLUMNS:
             self._make = self._labelled
@@ -384,7 +385,7 @@ class TaggedText:
             lines.insert(0, (segment.text for segment in self.page.segments))
             names = [f"{names[0]} (blocks, as --strip writes them)", *names[1:]]
         if options.kind in COLUMNS:
-            sentences = read_labelled(lines[0], names[0], options.kind, options.tags.column)
+            sentences = read_labelled(lines[0], names[0], self._column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), names[1:]))
             return pair_sentences(sentences, targets, (f"{names[0]} (sentences)", names[1]))
         if len(lines) == 2:
@@ -408,9 +409,7 @@ class TaggedText:
     def _labelled(self, source: Labelled, target: str, number: int) -> Line:
         options = self._options
         least = 0.0 if options.tags.links else THRESHOLD
-        return LabelledLine(
-            source, Pair(source.words, split_words(target), number), options.kind, options.tags.column, least
-        )
+        return LabelledLine(source, Pair(source.words, split_words(target), number), self._column, least)
 
     def _annotated(self, source: str, target: str | None, number: int) -> Line:
         try:

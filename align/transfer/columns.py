@@ -6,16 +6,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import tee
+from itertools import chain, repeat, tee
 from typing import NamedTuple
 
-from align.core.errors import LineError, show_value
+from align.core.errors import LineError, plural, show_value
 from align.core.text import split_words
 from align.core.types import Pair
 from align.io.reader import in_step
-from align.transfer.labels import OUT, Span, best_sources, project_labels, read_bio, write_bio
+from align.transfer.labels import OUT, project_labels, project_words, read_bio, write_bio
 from align.transfer.lines import Links, Placed
-from align.transfer.markup import UNLINKED, Placement
 from align.transfer.tags import find_words, words_in
 from align.transfer.windows import Scores
 
@@ -24,9 +23,10 @@ COLUMNS = ("bio", "words", "conll")
 
 ENTITY = "NER"  # key of the labels of spans in the last column of CoNLL-U; in either case, as all keys there
 MISC = "MISC:"  # prefix of another key there, whose labels are of single words
-
-_COLUMNS = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
+_PLACES = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
 """Columns of CoNLL-U that have a label of each word; the others have the word, or numbers of words."""
+
+_OF_SPANS = ("bio", ENTITY)  # columns whose labels are of spans, as in `B-PER I-PER O`, not one for each word
 
 NONE = "_"  # a word without a label, where each word has its own
 
@@ -43,92 +43,81 @@ class Labelled(NamedTuple):
 
 
 def read_column(name: str) -> str:
-    """Return the standard form of a column's name: `UPOS`, `NER`, `MISC:Gloss`."""
-    if name.upper() in (*_COLUMNS, ENTITY):
+    """Return the standard form of the name of a column of CoNLL-U: `UPOS`, `NER`, `MISC:Gloss`."""
+    if name.upper() in (*_PLACES, ENTITY):
         return name.upper()
     if not re.fullmatch(rf"{MISC}[^\s=|]+", name, re.IGNORECASE):
-        known = f"{', '.join(_COLUMNS)}, {ENTITY} or {MISC}KEY"
+        known = f"{', '.join(_PLACES)}, {ENTITY} or {MISC}KEY"
         raise ValueError(f"{name!r} is not a column with labels: {known}")
     return MISC + name[len(MISC) :]
 
 
-def has_spans(kind: str, column: str) -> bool:
-    """Tell whether labels are of spans, as in `B-PER I-PER O`, not one for each word."""
-    return kind == "bio" or (kind == "conll" and column == ENTITY)
+def _is_conll(column: str) -> bool:
+    return column not in COLUMNS
 
 
-def _read_row(line: str, kind: str, column: str) -> tuple[str, str] | None:
+def _read_row(line: str, column: str) -> tuple[str, str] | None:
     """Return a word and its label; None for a multi-word token of CoNLL-U and an empty node."""
-    if kind != "conll":  # TABs separate the columns, or spaces if there are none
+    if not _is_conll(column):  # TABs separate the columns, or spaces if there are none
         fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
         if len(fields) < 2 or not fields[0]:
             raise ValueError("no word and label with a space or TAB between")
         return fields[0].replace(" ", "\xa0"), fields[-1]
     fields = line.split("\t")
-    if len(fields) != 10:
-        raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
-    if re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
-        return None
-    if not fields[0].isdigit():
-        raise ValueError(f"{show_value(fields[0])} is not a number, nor one of several words or of an empty node")
-    if column in _COLUMNS:
-        label = fields[_COLUMNS[column]] or NONE
+    number = re.fullmatch(r"[0-9]+([-.][0-9]+)?", fields[0])
+    if len(fields) != 10 or not number:
+        found = f"{plural(len(fields), 'column')}, the first one {show_value(fields[0])}"
+        raise ValueError(f"expected the 10 columns of CoNLL-U between TABs, the first one a number; got {found}")
+    if column in _PLACES:
+        label = fields[_PLACES[column]] or NONE
     else:
         key = f"{column.removeprefix(MISC)}=".lower()
         labels = [part[len(key) :] for part in fields[9].split("|") if part.lower().startswith(key)]
         label = (*labels, OUT if column == ENTITY else NONE)[0]
-    return fields[1].replace(" ", "\xa0"), label
+    return None if number[1] else (fields[1].replace(" ", "\xa0"), label)
 
 
-def read_labelled(lines: Iterable[str], name: str, kind: str, column: str = ENTITY) -> Iterator[Labelled]:
+def read_labelled(lines: Iterable[str], name: str, column: str) -> Iterator[Labelled]:
     """Read the sentences of a file in columns; two blank lines have a sentence without words between them.
 
     Except in CoNLL-U, lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        kind: one of COLUMNS.
-        column: column of CoNLL-U, as `read_column` returns it.
+        column: "bio" or "words" for labels in the last column; or one of CoNLL-U, as `read_column` returns it.
 
     Raises:
         LineError: a line is no word with its label.
     """
-    spans = has_spans(kind, column)
-    other = 'tags="words"' if kind == "bio" else 'column="MISC:NER"'
+    is_conll = _is_conll(column)
     rows: list[tuple[str, str]] = []
     comments: list[str] = []
-    begun, number = False, 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip(" \t"):
-            yield _sentence(rows, comments, kind, name, number)
+    begun = False
+    for number, line in enumerate(chain(lines, [None]), 1):
+        if line is None or not line.strip(" \t"):
+            words = [word for word, _ in rows]
+            if not is_conll and len(words) > 1 and words in [[*map(str, range(n, n + len(words)))] for n in (0, 1)]:
+                message = "the first column of the sentence that ends here is a running number, not the word"
+                raise LineError(message, file=name, line=number, hint="`cut -f 2-` removes the numbers")
+            if begun or line is not None:
+                yield Labelled(tuple(words), tuple(label for _, label in rows), tuple(comments))
             rows, comments, begun = [], [], False
             continue
         begun = True
-        may_be_comment = line.startswith("#") and (kind == "conll" or not rows)
-        if may_be_comment and (kind == "conll" or _COMMENT.match(line)):
-            comments += [line] if kind == "conll" else []
+        if is_conll and line.startswith("#"):
+            comments.append(line)
             continue
+        may_be_comment = line.startswith("#") and not rows
         hint = ""
         try:
-            row = _read_row(line, kind, column)
-            if row and spans:
+            row = None if may_be_comment and _COMMENT.match(line) else _read_row(line, column)
+            if row and column in _OF_SPANS:
+                other = 'column="MISC:NER"' if is_conll else 'tags="words"'
                 hint = f"for one label per word, such as its part of speech, use ‹{other}›"
                 read_bio([row[1]])
             rows += [row] if row else []
         except ValueError as error:
             if not may_be_comment:
-                raise LineError(str(error), "wrong fields", file=name, line=number, hint=hint) from None
-    if begun:
-        yield _sentence(rows, comments, kind, name, number)
-
-
-def _sentence(rows: list[tuple[str, str]], comments: list[str], kind: str, name: str, line: int) -> Labelled:
-    """Return the sentence that ends at a line."""
-    words = [word for word, _ in rows]
-    first = int(words[:1] == ["1"])
-    if kind != "conll" and len(words) > 1 and words == [*map(str, range(first, first + len(words)))]:
-        message = "the first column of the sentence that ends here is a running number, not the word"
-        raise LineError(message, "wrong fields", file=name, line=line, hint="`cut -f 2-` removes the numbers")
-    return Labelled(tuple(words), tuple(label for _, label in rows), tuple(comments))
+                raise LineError(str(error), file=name, line=number, hint=hint) from None
 
 
 def pair_sentences(
@@ -138,38 +127,33 @@ def pair_sentences(
 
     A sentence without words pairs with a blank line; if the next line is not blank, the sentence is skipped.
     """
-    lines, ahead = tee(targets)
+    lines, copies = tee(targets)
+    ahead, left = chain(copies, repeat("-")), iter(sentences)
 
-    def paired() -> Iterator[Labelled]:
-        line: str | None = None  # the next one, if it is known
-        for sentence in sentences:
-            line = next(ahead, "-") if line is None else line
-            if sentence.words or not line.strip(" \t"):
-                yield sentence
-                line = None
+    def next_sentence() -> Labelled | None:
+        is_blank = not next(ahead).strip(" \t")
+        return next((sentence for sentence in left if sentence.words or is_blank), None)
 
-    return in_step((paired(), lines), names)
+    return in_step((iter(next_sentence, None), lines), names)
 
 
-def format_labelled(sentence: Labelled, kind: str, column: str = ENTITY) -> str:
+def format_labelled(sentence: Labelled, column: str) -> str:
     """Return the lines of a sentence, each with its end, and the blank line after them.
 
     In CoNLL-U, the sentence's comments are those of its source: `# text` becomes `# source_text`, and the words are the
     new text.
     """
-    rows = list(zip(sentence.words, sentence.labels, strict=True))
-    if kind != "conll":
-        return "".join((*(f"{word}\t{label}\n" for word, label in rows), "\n"))
-    lines = []
-    for comment in sentence.comments if rows else ():
-        if match := _TEXT.fullmatch(comment):
-            lines += [f"# text = {' '.join(sentence.words)}", f"# source_text = {match[1]}"]
-        else:
-            lines.append(comment)
-    for n, (word, label) in enumerate(rows, 1):
+    lines: list[str] = []
+    for comment in sentence.comments if sentence.words else ():
+        match = _TEXT.fullmatch(comment)
+        text = f"# text = {' '.join(sentence.words)}"
+        lines += [text, f"# source_text = {match[1]}"] if match else [comment]
+    for n, (word, label) in enumerate(zip(sentence.words, sentence.labels, strict=True), 1):
         fields = [str(n), word, *[NONE] * 8]
-        if column in _COLUMNS:
-            fields[_COLUMNS[column]] = label
+        if not _is_conll(column):
+            fields = [word, label]
+        elif column in _PLACES:
+            fields[_PLACES[column]] = label
         elif label != (OUT if column == ENTITY else NONE):
             fields[9] = f"{column.removeprefix(MISC)}={label}"
         lines.append("\t".join(fields))
@@ -180,13 +164,12 @@ class LabelledLine(NamedTuple):
     """A sentence in columns and its translation; see `align.transfer.lines.Line`.
 
     Attributes:
-        kind: one of COLUMNS.
+        column: as in `read_labelled`.
         least: scores up to this do not give a label to a single word.
     """
 
     sentence: Labelled
     pair: Pair
-    kind: str
     column: str
     least: float
 
@@ -207,20 +190,15 @@ class LabelledLine(NamedTuple):
     def place(self, scores: Links) -> Placed:
         """Return the target with the labels of the source."""
         own, words = self.sentence.labels, self.pair.target
-        if has_spans(self.kind, self.column):
-            found = project_labels(read_bio(own), scores, len(own), len(words))
-            labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
-            report = [one.placement() for one in found]
-        else:  # a label for each word, that of its best source word
-            table = Scores(scores, len(own), len(words))
-            best = best_sources(table, self.least)
-            labels = [NONE if i is None else own[i] for i in best]
-            report = []
-            for i, label in enumerate(own):
-                windows = tuple((j, j + 1) for j, source in enumerate(best) if source == i)
-                if label != NONE:
-                    confidence = table.confidence((i, i + 1), windows)
-                    report.append(Placement(label, (i, i + 1), windows, confidence, () if windows else (UNLINKED,)))
+        if self.column in _OF_SPANS:
+            report = project_labels(read_bio(own), scores, len(own), len(words))
+            labels = write_bio(report, len(words))
+        else:
+            report = project_words(own, Scores(scores, len(own), len(words)), self.least)
+            report = [word for word in report if word.tag != NONE]
+            labels = [NONE] * len(words)
+            for word in report:
+                for j, _ in word.target:
+                    labels[j] = word.tag
         translation = Labelled(words, tuple(labels), self.sentence.comments)
-        text = format_labelled(translation, self.kind, self.column).removesuffix("\n")
-        return Placed(text, report, self.plain)
+        return Placed(format_labelled(translation, self.column).removesuffix("\n"), report, self.plain)

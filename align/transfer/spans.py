@@ -11,9 +11,9 @@ from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import Pair
 from align.models.punctuation import closes, leading, opens, trailing, visible_edges
-from align.transfer.labels import Projected, Span, project_labels
+from align.transfer.labels import Span, project_labels
 from align.transfer.lines import Links, Placed
-from align.transfer.tags import find_words, words_in
+from align.transfer.tags import find_words
 from align.transfer.windows import Window
 
 SPANS = "spans"
@@ -37,58 +37,52 @@ class Annotated(NamedTuple):
     Attributes:
         plain: the text in one line; each word stays at its offset.
         labels: (begin, end, label) in characters, from 0, the end excluded; in the order of the line.
-        record: the whole JSON object of the line; None for a blank one.
-        words: start and end of the words of both sides.
+        record: the whole JSON object of the line, whose key `name` has the labels; empty for a blank line.
     """
 
     pair: Pair
     plain: str
     labels: Sequence[tuple[int, int, str]]
-    record: Mapping[str, Any] | None
+    record: Mapping[str, Any]
+    name: str
     target: str
-    words: tuple[Sequence[Window], Sequence[Window]]
 
     def divided(self, pair: Pair, scores: Links) -> tuple[Annotated, Links]:
         """Return the line in the words of a pair; their target is the translation if there is none yet."""
-        target = self.target or " ".join(pair.target)
-        words = find_words(pair.source, self.plain, False), find_words(pair.target, target, False)
-        return self._replace(pair=pair, target=target, words=words), scores
-
-    def place(self, scores: Links) -> Placed:
-        """Return the line of the translation, and where each label is."""
-        found = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
-        return Placed(self.write(found), [one.placement() for one in found], " ".join(self.pair.source))
+        return self._replace(pair=pair, target=self.target or " ".join(pair.target)), scores
 
     def spans(self) -> list[Span]:
         """Return the words that each label overlaps; (0, 0) without any."""
-        spans = []
+        words, spans = find_words(self.pair.source, self.plain, False), []
         for begin, end, label in self.labels:
-            inside = [n for n, (first, after) in enumerate(self.words[0]) if first < end and begin < after]
-            spans.append(Span(label, (inside[0], inside[-1] + 1) if inside else (0, 0)))
+            inside = [n for n, (first, after) in enumerate(words) if first < end and begin < after]
+            spans.append((label, (inside[0], inside[-1] + 1) if inside else (0, 0)))
         return spans
 
-    def write(self, found: Sequence[Projected]) -> str:
-        """Return the line of the translation: the record of its source, without `target` and token counts.
+    def place(self, scores: Links) -> Placed:
+        """Return the line of the translation, and where each label is.
 
-        Labels without a target are left out, and relations that do not join two of the others by their ids.
+        It is the record of its source, without `target` and token counts. Labels without a target are left out, and
+        relations that do not join two of the others by their ids.
         """
-        if self.record is None:
-            return ""
-        name = _name_of_list(self.record)
+        source = " ".join(self.pair.source)
+        report = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
+        if not self.record:
+            return Placed("", report, source)
         labels: list[Any] = []
-        for label, (begin, end, kind), projected in zip(self.record[name], self.labels, found, strict=True):
-            if not projected.target:
+        for label, (begin, end, kind), placement in zip(self.record[self.name], self.labels, report, strict=True):
+            if not placement.target:
                 continue
             text = self.record["text"][begin:end]
-            begin, end = self._edges(text, projected.target)
-            if isinstance(label, list):
+            begin, end = self._edges(text, *placement.target)
+            if isinstance(label, dict):
+                label = label | dict(zip(_edges_of(label), (begin, end), strict=True))
+                if label.get("text") == text:
+                    label["text"] = self.target[begin:end]
+                labels.append({key: value for key, value in label.items() if key not in _OF_TOKENS})
+            else:
                 labels.append([begin, end, kind])
-                continue
-            label = label | dict(zip(_edges_of(label), (begin, end), strict=True))
-            if label.get("text") == text:
-                label["text"] = self.target[begin:end]
-            labels.append({key: value for key, value in label.items() if key not in _OF_TOKENS})
-        left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
+        left_out = (TARGET, *(_OF_TOKENS if self.name == "spans" else ()))
         rest = {key: value for key, value in self.record.items() if key not in left_out}
         if isinstance(relations := rest.get("relations"), list):
             ids = [label["id"] for label in labels if isinstance(label, dict) and "id" in label]
@@ -97,16 +91,22 @@ class Annotated(NamedTuple):
                 for relation in relations
                 if isinstance(relation, dict) and all(relation.get(key) in ids for key in ("from_id", "to_id"))
             ]
-        return to_json({**rest, "text": self.target, name: labels})
+        return Placed(to_json({**rest, "text": self.target, self.name: labels}), report, source)
 
     def _edges(self, labelled: str, window: Window) -> Window:
         """Return the characters of target words: punctuation at their edges only if the source's label has it too."""
-        places = self.words[1][window[0]], self.words[1][window[1] - 1]
-        first, last = (self.target.translate(_BREAKS)[slice(*place)] for place in places)
+        text = self.target.translate(_BREAKS)
+        words = find_words(self.pair.target, text, False)
+        (start, first_end), (last_start, end) = words[window[0]], words[window[1] - 1]
         before, after = visible_edges(labelled)
-        begin = places[0][0] if opens(before) else places[0][0] + leading(first)
-        cut = 0 if closes(after) else trailing(last, window[1] == len(self.words[1]))
-        return begin, places[1][1] - cut
+        if not opens(before):
+            start += leading(text[start:first_end])
+        return start, end if closes(after) else end - trailing(text[last_start:end], window[1] == len(words))
+
+
+def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the keys of start and end in a label that is an object."""
+    return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
 
 
 def read_annotated(line: str, target: str | None = None, number: int = 1) -> Annotated:
@@ -116,34 +116,31 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
 
     Args:
         target: the translation; None for that of the line itself.
+
+    Raises:
+        ValueError: the line is something else, or a label has no word.
     """
-    is_blank = not line.strip(" \t")
+    if not line.strip(" \t"):
+        return Annotated(Pair((), split_words(target or ""), number), "", (), {}, "", target or "")
     try:
-        record = {"text": "", "labels": [], TARGET: ""} if is_blank else json.loads(line)
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
-    name = _name_of_list(record)
-    text, labels, own = record["text"], record[name], record.get(TARGET)
-    if not isinstance(labels, list) or not all(isinstance(label, list | dict) for label in labels):
-        raise ValueError(f'"{name}" is not a list of labels such as [0, 4, "PER"]')
-    if own is not None and not isinstance(own, str):
-        raise ValueError(f'"{TARGET}" is not a text')
-    try:
-        json.dumps(record, allow_nan=False)
+        record = json.loads(line)
+        text, own = record["text"], record.get(TARGET)
         f"{text}{own}".encode()
-    except ValueError:
-        raise ValueError(
-            "a number is NaN or infinite, or a text has half of a character (\\ud800 to \\udfff)"
-        ) from None
+        to_json(record)
+        is_valid = isinstance(text, str) and isinstance(own, str | None)
+    except (ValueError, RecursionError, TypeError, LookupError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError('not a JSON object with a valid "text" and "labels": [[0, 4, "PER"], ...]')
+    names = [name for name in LISTS if isinstance(record.get(name), list)]  # Prodigy's "label" is none
+    if len(names) != 1:
+        raise ValueError(f"expected one list of labels, {', '.join(LISTS)}; got {' and '.join(names) or 'none'}")
     target = own if target is None else target
-    ranges = [_read_label(label, text) for label in labels]
+    labels = [_read_label(label, text) for label in record[names[0]]]
     plain, translation = (side.translate(_BREAKS) for side in (text, target or ""))
     pair = Pair(split_words(plain), split_words(translation), number)
-    words = words_in(plain), words_in(translation)
-    annotated = Annotated(pair, plain, ranges, None if is_blank else record, target or "", words)
-    for (begin, end, _), (_, window) in zip(ranges, annotated.spans(), strict=True):
+    annotated = Annotated(pair, plain, labels, record, names[0], target or "")
+    for (begin, end, _), (_, window) in zip(labels, annotated.spans(), strict=True):
         if window == (0, 0):
             raise ValueError(f"no word at characters {begin} to {end}")
     if target is None:
@@ -151,28 +148,15 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
     return annotated
 
 
-def _name_of_list(record: Mapping[str, Any]) -> str:
-    """Return the key of the list of labels; a "label" that is not a list may occur in addition, as in Prodigy."""
-    names = [name for name in LISTS if name in record]
-    names = [name for name in names if len(names) == 1 or isinstance(record[name], list)]
-    if len(names) != 1:
-        raise ValueError(f"expected one of {', '.join(LISTS)}; got {' and '.join(names) or 'none'}")
-    return names[0]
-
-
-def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the keys of start and end in a label that is an object."""
-    return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
-
-
-def _read_label(label: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
-    example = '[0, 4, "PER"]'
+def _read_label(label: Any, text: str) -> tuple[int, int, str]:
+    example: Any = [0, 4, "PER"]
     if isinstance(label, Mapping):
         edges = _edges_of(label)
-        example = json.dumps({edges[0]: 0, edges[1]: 4, "label": "PER"})
+        example = {edges[0]: 0, edges[1]: 4, "label": "PER"}
         label = [label.get(key) for key in (*edges, "label")]
-    if [type(value) for value in label] != [int, int, str]:
-        raise ValueError(f"expected a label such as {example}; got {', '.join(map(show_value, label[:3]))}")
+    if not isinstance(label, list) or [type(value) for value in label] != [int, int, str]:
+        found = ", ".join(map(show_value, label[:3])) if isinstance(label, list) else show_value(label)
+        raise ValueError(f"expected a label such as {json.dumps(example)}; got {found}")
     begin, end, name = label
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")

@@ -21,6 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -190,15 +191,17 @@ def compat(name: str, source: str, target: str, count: str) -> None:
         import numpy as np
 
         import align
-        from align.transfer.labels import Span
 
+        span: Any = namedtuple("span", "label, words")
         draw = np.random.default_rng(1)
         for _ in range(int(count)):
             matrix = draw.random((draw.integers(1, 9), draw.integers(1, 9)))
             print(sorted((int(i), int(j)) for i, j in align.soft_links(matrix)))
             rows, columns = matrix.shape
             scores = {(i, j): float(matrix[i, j]) for i in range(rows) for j in range(columns) if matrix[i, j] > 0.4}
-            print(align.project_labels([Span("X", (i, i + 1)) for i in range(rows)], scores, rows, columns))
+            for one in align.project_labels([span("X", (i, i + 1)) for i in range(rows)], scores, rows, columns):
+                window = one[2] or ()  # which older trees have alone, others in a tuple
+                print(*one[:2], (window,) if window and isinstance(window[0], int) else window, one[3])
 
 
 OPERATIONS: dict[str, Callable[..., None]] = {
