@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from align.cli.common import Progress, direction, open_output
@@ -117,7 +118,7 @@ class _Run:
                 if translation.skipped:
                     self.leave(n, translation.skipped)
                 else:
-                    self._keep(n, translation.text, [row for rows in translation.report for row in rows])
+                    self._keep(n, translation.text, [*chain(*translation.report)])
 
     def leave(self, n: int, why: str) -> None:
         """Leave a segment as it is, and note why."""

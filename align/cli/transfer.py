@@ -6,10 +6,10 @@ import argparse
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.args import (
@@ -29,31 +29,16 @@ from align.cli.loading import Request, begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, LineError, LinksError, plural
-from align.core.text import split_words
+from align.core.text import LinePair, split_words
 from align.core.types import FLOOR, THRESHOLD, Origin, Pair
 from align.evaluation.ensemble import check_range
 from align.evaluation.link_formats import parse_scored
 from align.io.checks import are_regular, check_first, check_lengths
 from align.io.process import keep_freed_memory
-from align.io.reader import (
-    BadLines,
-    SideSplitter,
-    in_step,
-    name_shown,
-    open_lines,
-    read_lines,
-    refuse_numbers,
-)
+from align.io.reader import BadLines, in_step, name_shown, open_lines, read_bitext, read_lines, refuse_numbers
+from align.io.session import Session
 from align.models.divide import split_words_at
-from align.transfer.columns import (
-    COLUMNS,
-    ENTITY,
-    Labelled,
-    LabelledLine,
-    pair_sentences,
-    read_column,
-    read_labelled,
-)
+from align.transfer.columns import COLUMNS, ENTITY, LabelledLine, pair_sentences, read_column, read_labelled
 from align.transfer.documents import is_document
 from align.transfer.lines import Line, Links, Placed, read_tagged
 from align.transfer.markup import PART, REPEATED
@@ -78,8 +63,6 @@ LIKE = "like placeholders, left as text"
 """What the summary says of text that may be a placeholder of another syntax."""
 
 LABELS = (*COLUMNS, SPANS)
-
-TAGS = (*KINDS, *LABELS)
 
 EXAMPLES = """examples:
   extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
@@ -123,7 +106,7 @@ class TransferArgs:
     """Tags or labels, what to do with them, where the source and the links are, and lists of tags."""
 
     tags: str | None = option(
-        choices=TAGS,
+        choices=(*KINDS, *LABELS),
         metavar="KIND",
         short="xml, html, placeholders, bio, conll or spans",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
@@ -210,11 +193,6 @@ class Options:
     blank: bool
 
     @property
-    def kind(self) -> str:
-        """One of `align.transfer.tags.KINDS` or of LABELS; "" for those of the kind of document."""
-        return self.tags.tags or ""
-
-    @property
     def one_side(self) -> bool:
         """Whether there is no target to read."""
         return self.tags.strip or self.request.search is not None
@@ -262,27 +240,23 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     document = is_document(args.input or "")
     of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
     given = [name for name in of_lines if document and getattr(tags, name) not in (None, False, (), KEEP)]
-    is_html = tags.tags is None or tags.tags.startswith("html")
     others = args.translate or tags.strip or tags.split or tags.links or tags.tags in LABELS
+    columns = tags.tags in COLUMNS and (one_side or not has_source)
+    page = "--html-file reads the source, with HTML tags: leave out "
+    side = "--html-file requires --translate, --strip, or a block's translation on each line of -t"
     for is_wrong, message in (
         (given, f"--{''.join(given[:1])} requires lines, not a document"),
         (args.words != "spaces" and (tags.strip or document), "--words requires a target on each line"),
         (tags.links and args.translate, "--links are those of given translations: leave out --translate"),
         (args.words == "pieces" and tags.links, "--words pieces needs a model: leave out --links"),
         (tags.repair and others, "--repair cannot be combined with --translate, --strip, --split, --links or labels"),
-        (tags.html_file and has_source, "--html-file reads the source, with HTML tags: leave out -s"),
-        (tags.html_file and not is_html, "--html-file reads the source, with HTML tags: leave out --tags"),
-        (
-            tags.html_file and not (one_side or has_target),
-            "--html-file requires --translate, --strip, or a block's translation on each line of -t",
-        ),
+        (tags.html_file and has_source, f"{page}-s"),
+        (tags.html_file and not (tags.tags or "").startswith("html"), f"{page}--tags"),
+        (tags.html_file and not (one_side or has_target), side),
         (one_side and has_target, f"{one_side} reads the source alone: leave out -t/--target"),
         (not (one_side or tags.html_file) and has_source != has_target, "-s/--source and -t/--target go together"),
         ((has_source or tags.html_file) and args.input is not None, "either FILE, or -s and -t"),
-        (
-            tags.tags in COLUMNS and (one_side or not has_source),
-            f"--tags {tags.tags} reads columns with -s, and lines with -t",
-        ),
+        (columns, f"--tags {tags.tags} reads columns with -s, and lines with -t"),
         (not tags.tags and not document, "the following arguments are required: --tags"),
         (document and tags.tags in LABELS, f"--tags {tags.tags} reads lines, not a document"),
     ):
@@ -307,37 +281,33 @@ class TaggedText:
     """
 
     def __init__(self, options: Options) -> None:
-        self._options = options
+        self._options, self._tags = options, options.tags
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
         self.bad = BadLines(options.blank)
-        self.page = _read_page(options) if options.tags.html_file else None
-        self._column = options.tags.column if options.kind == "conll" else options.kind
-        self._make: Callable[[Any, str, int], Line] = self._tagged
-        if options.kind in COLUMNS:
-            self._make = self._labelled
-        elif options.kind == SPANS:
-            self._make = self._annotated
+        self.page = self._read_page() if options.tags.html_file else None
+        self._column = ""  # of a file in columns
+        if options.tags.tags in COLUMNS:
+            self._column = options.tags.column if options.tags.tags == "conll" else options.tags.tags
 
     def pages(self) -> Generator[tuple[int, Page], None, None]:
         """Read what is to be translated, with tags: a whole page, or lines with their numbers."""
         if self.page:
             yield 1, self.page
             return
-        tags, syntax = self._options.tags, self._options.syntax or self._options.kind
         with ExitStack() as stack:
             for number, (source, _) in enumerate(self._rows(stack), 1):
                 try:
-                    page = Page(source, syntax, keep=tags.keep, translated=tags.attributes, line=number)
+                    page = self._page(source, number)
                 except ValueError as error:
-                    self.bad(LineError(str(error), file=self._shown[0], line=number))
-                    page = Page("", syntax)
+                    self.skip(number, str(error))
+                    page = self._page("", number)
                 self.bad.take()
                 yield number, page
 
     def lines(self) -> Generator[tuple[Line, Links], None, None]:
         """Read lines with their links, which are empty if a model is to align."""
-        links, words = self._options.tags.links, self._options.words
+        links, words = self._tags.links, self._options.words
         with ExitStack() as stack:
             items = self._items(stack)
             if links is None:
@@ -361,90 +331,79 @@ class TaggedText:
                 yield (item, scores) if pair is item.pair else item.divided(pair, scores)
 
     def skip(self, number: int, why: str) -> None:
-        """Note that the model could not take a line."""
+        """Note that a line cannot be read, or is too long for the model."""
         self.bad(LineError(why, file=self._shown[0], line=number))
         self.bad.take()
 
     def without_links(self, item: Line, why: str) -> Line:
         """Return the result of a line that the model could not take: a blank line, or words without labels."""
         self.skip(item.pair.id, why)
-        return item if self._options.syntax is None else self._make("", "", item.pair.id)
+        return item if self._options.syntax is None else self._item("", "", item.pair.id)
 
     def _items(self, stack: ExitStack) -> Iterator[Line]:
         for number, (source, target) in enumerate(self._rows(stack), 1):
-            item = self._make(source, target, number)
+            if self.page and not (self._tags.strip or target.strip(" \t")):
+                self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
+            try:
+                item = self._item(source, target, number)
+            except ValueError as error:
+                bad = LineError(str(error), file=self._shown[0], line=number)
+                if self._options.syntax is None:
+                    raise bad from None
+                self.bad(bad)
+                item = self._item("", "", number)
             self.bad.take()
             yield item
 
     def _rows(self, stack: ExitStack) -> Iterator[tuple[Any, ...]]:
         """Return the sources and targets, from files that the stack closes."""
-        options, names = self._options, self._shown
-        files = list(zip(options.files, names, strict=True))[bool(self.page) :]
+        files = list(zip(self._options.files, self._shown, strict=True))[bool(self.page) :]
         lines = [read_lines(stack.enter_context(open_lines(name)), shown, self.bad) for name, shown in files]
+        names = self._shown
         if self.page:
             lines.insert(0, (segment.text for segment in self.page.segments))
             names = [f"{names[0]} (blocks, as --strip writes them)", *names[1:]]
-        if options.kind in COLUMNS:
+        if self._column:
             sentences = read_labelled(lines[0], names[0], self._column)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), names[1:]))
             return pair_sentences(sentences, targets, (f"{names[0]} (sentences)", names[1]))
         if len(lines) == 2:
             return refuse_numbers(in_step(lines, names), names)
-        if options.kind == SPANS:
+        if self._options.syntax is None:
             return ((line, None) for line in lines[0])
-        rows = refuse_numbers(zip(lines[0], strict=True), self._shown)
-        return ((line, "") for (line,) in rows) if options.one_side else self._split(rows)
+        if self._options.one_side:
+            return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), names))
+        rows = read_bitext(lines[0], self.name, on_bad=self.bad, make=LinePair.of)
+        sides = map(attrgetter("source_line", "target_line"), rows)
+        return ((source.strip(" \t"), target.strip(" \t")) for source, target in sides)
 
-    def _split(self, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-        """Yield the source and the target of each line."""
-        split = SideSplitter()
-        for number, (line,) in enumerate(rows, 1):
-            try:
-                source, target = split(line)
-            except ValueError as error:
-                self.bad(LineError(str(error), file=self.name, line=number))
-                source, target = "", ""
-            yield source.strip(" \t"), target.strip(" \t")
-
-    def _labelled(self, source: Labelled, target: str, number: int) -> Line:
-        options = self._options
-        least = 0.0 if options.tags.links else THRESHOLD
-        return LabelledLine(source, Pair(source.words, split_words(target), number), self._column, least)
-
-    def _annotated(self, source: str, target: str | None, number: int) -> Line:
-        try:
+    def _item(self, source: Any, target: Any, number: int) -> Line:
+        """Return a line; a ValueError says why its tags or labels cannot be read."""
+        tags, syntax = self._tags, self._options.syntax
+        if self._column:
+            pair = Pair(source.words, split_words(target), number)
+            return LabelledLine(source, pair, self._column, 0.0 if tags.links else THRESHOLD)
+        if syntax is None:
             return read_annotated(source, "" if self._options.one_side else target, number)
-        except ValueError as error:
-            raise LineError(str(error), file=self._shown[0], line=number) from None
-
-    def _tagged(self, source: str, target: str, number: int) -> Line:
-        """Return a line; one without words for a line that cannot be read, if the policy allows it."""
-        tags, syntax = self._options.tags, self._options.syntax
-        assert syntax
-        if self.page and not target.strip(" \t") and not tags.strip:
-            self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
         by_model = tags.links is None and not tags.strip
-        read = partial(read_tagged, syntax=syntax, as_words=by_model, split=tags.split, repair=tags.repair)
+        return read_tagged(source, target, syntax, number, as_words=by_model, split=tags.split, repair=tags.repair)
+
+    def _page(self, text: str, line: int = 1) -> Page:
+        """Return a text with tags, in segments."""
+        options = self._options.syntax or "html"
+        return Page(text, options, keep=self._tags.keep, translated=self._tags.attributes, line=line)
+
+    def _read_page(self) -> Page:
+        """Read a whole page."""
+        with open_lines(self._options.files[0]) as stream:
+            data = stream.read()
         try:
-            return read(source, target, number=number)
+            return self._page(data.decode())
+        except UnicodeDecodeError as error:
+            line, hint = data.count(b"\n", 0, error.start) + 1, "convert it with iconv"
+            raise LineError("the page is not UTF-8", file=self._shown[0], line=line, hint=hint) from None
         except ValueError as error:
-            self.bad(LineError(str(error), file=self._shown[0], line=number))
-            return read("", "", number=number)
-
-
-def _read_page(options: Options) -> Page:
-    """Read a whole page."""
-    name, shown = options.files[0], name_shown(options.files[0])
-    with open_lines(name) as stream:
-        data = stream.read()
-    try:
-        text = data.decode()
-        return Page(text, options.syntax or options.kind, keep=options.tags.keep, translated=options.tags.attributes)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise LineError("the page is not UTF-8", file=shown, line=line, hint="convert it with iconv") from None
-    except ValueError as error:
-        raise DataError(str(error), file=shown) from None
+            raise DataError(str(error), file=self._shown[0]) from None
 
 
 def check_input(options: Options) -> None:
@@ -462,37 +421,34 @@ def check_input(options: Options) -> None:
     else:
         with closing(text.lines()) as lines:
             check_first(item.pair for item, _ in lines)
-    if options.kind not in COLUMNS:
+    if options.tags.tags not in COLUMNS:
         check_lengths(names[bool(options.tags.html_file) :])
 
 
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
-    tags = options.tags
+    tags, request = options.tags, options.request
     if len(options.files) == 1 and is_document(options.files[0]):
-        transfer_document(
-            PROGRAM, options.request, options.files[0], tags.tags, (options.output, tags.report, tags.review)
-        )
+        outputs = options.output, tags.report, tags.review
+        transfer_document(PROGRAM, request, options.files[0], tags.tags, outputs)
         return
     check_input(options)
     text = TaggedText(options)
-    with closing(Progress(PROGRAM, options.request.run.quiet)) as progress, ExitStack() as stack:
+    with closing(Progress(PROGRAM, request.run.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
         results = Results(options, out, Reports(stack, tags.report, tags.review), progress)
         signature = ""
-        if tags.strip:
-            for item, _ in stack.enter_context(closing(text.lines())):
-                out.write(f"{item.plain}\n".encode())
-                results.count += 1
-                progress.add()
-        elif tags.links is not None:
+        if tags.strip or tags.links is not None:
             progress.begin()
             for item, scores in stack.enter_context(closing(text.lines())):
                 results.write(item, scores)
                 progress.add()
         else:
-            signature = _align(text, options, results, progress)
+            session = begin_session(request, load_aligner(PROGRAM, request), progress, options.words)
+            translate = options.syntax is not None and request.search is not None
+            (_translate if translate else _align)(text, options, session, results)
+            signature = session.signature()
         if text.page and not options.one_side:
             out.write(text.page.fill(results.texts).encode())
         text.bad.warn()
@@ -501,19 +457,21 @@ def transfer(options: Options) -> None:
         progress.write(signature)
 
 
-def _align(text: TaggedText, options: Options, results: Results, progress: Progress) -> str:
-    """Align or translate the input with the models, write it, and return the signature."""
-    session = begin_session(options.request, load_aligner(PROGRAM, options.request), progress, options.words)
-    if options.syntax and options.request.search:
-        from align.transfer.standins import translate_pages
+def _translate(text: TaggedText, options: Options, session: Session, results: Results) -> None:
+    """Translate the input, which has tags, and write it."""
+    from align.transfer.standins import translate_pages
 
-        with (
-            closing(text.pages()) as pages,
-            closing(translate_pages(session, pages, split=options.tags.split, file=text.name)) as translations,
-        ):
-            for number, translation in translations:
-                results.write_page(text, number, translation)
-        return session.signature()
+    split = options.tags.split
+    with (
+        closing(text.pages()) as pages,
+        closing(translate_pages(session, pages, split=split, file=text.name)) as translations,
+    ):
+        for number, translation in translations:
+            results.write_page(text, number, translation)
+
+
+def _align(text: TaggedText, options: Options, session: Session, results: Results) -> None:
+    """Align the input, and write it with the tags or labels of the sources."""
 
     def pairs_of(item: Line) -> list[Pair]:
         return [replace(item.pair, origin=Origin(text.name, item.pair.id))]
@@ -526,7 +484,6 @@ def _align(text: TaggedText, options: Options, results: Results, progress: Progr
                 results.write(*item.divided(alignment.pair, alignment.scores))
             else:
                 results.write(item, alignment.scores)
-    return session.signature()
 
 
 class Results:
@@ -544,7 +501,11 @@ class Results:
         self.texts: list[str] = []
 
     def write(self, item: Line, scores: Links) -> None:
-        """Write a target with the tags of its source."""
+        """Write a target with the tags of its source, or the source without its tags."""
+        if self._options.tags.strip:
+            self._out.write(f"{item.plain}\n".encode())
+            self.count += 1
+            return
         placed = item.place(scores)
         if self._options.tags.html_file:
             self.texts.append(placed.text)
