@@ -84,7 +84,7 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
     for entry in catalog:
         unit = bisect_left(lines, entry.linenum)
         first, *strings = messages[unit]
-        is_other = _OTHER_ESCAPE.search(text, first.start(), strings[-1].end())
+        is_other = not strings or _OTHER_ESCAPE.search(text, first.start(), strings[-1].end())
         if entry.fuzzy or not entry.msgid or is_other:
             continue
         entries[unit] = entry

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from align.core.errors import DataError, shorten, show_value
 from align.transfer.segments import Document, Segment, decode
+from align.transfer.tags import XML_TAG
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -37,13 +38,6 @@ _FIRST_BYTES = {
 """Encodings that a file shows without its declaration."""
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang", "lang"
-
-_TAG = re.compile(
-    r"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:]]>|\Z)|<\?.*?(?:\?>|\Z)|<!DOCTYPE(?:[^>["']|"[^"]*"|'[^']*')*\[?"""
-    r"""|<[^!?<>](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""",
-    re.DOTALL,
-)
-"""A tag of well-formed XML, or anything else that may have angle brackets."""
 
 
 def is_document(file: str) -> bool:
@@ -99,13 +93,13 @@ class _Xml:
         declared = _ENCODING.match(data)
         self.encoding = _FIRST_BYTES.get(data[:2]) or (declared[1].decode() if declared else "utf-8")
         self.text, self._file = decode(data, self.encoding, file), file
-        places = self._find_elements()
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
         try:
             self.root = etree.fromstring(self.text.encode(), parser)
         except etree.XMLSyntaxError as error:
             message = (error.msg or "no element").rpartition(", line")[0] or error.msg
             raise DataError(f"not well-formed XML: {message}", file=file, line=max(error.lineno or 1, 1)) from None
+        places = self._find_elements()
         name = etree.QName(self.root).localname
         if name not in ("xliff", "tmx"):
             raise DataError(f"an element {show_value(name)}, not xliff or tmx", file=file, line=1)
@@ -153,22 +147,21 @@ class _Xml:
         return segments
 
     def _find_elements(self) -> list[_Place]:
-        """Return the places of all elements, in the order of their start tags, if the file is well-formed."""
+        """Return the places of all elements, in the order of their start tags."""
         places: list[_Place] = []
         opened: list[int] = []
-        for match in _TAG.finditer(self.text):
-            tag, (start, end) = match[0], match.span()
-            if tag.startswith("<!DOCTYPE") and tag.endswith("["):
-                line = self.text.count("\n", 0, start) + 1
-                raise DataError("a document type with declarations, which are not read", file=self._file, line=line)
-            if tag[1] == "/":
-                if opened:
-                    n = opened.pop()
-                    places[n] = places[n]._replace(content_end=start, end=end)
-            elif tag[1] not in "!?":
-                if not tag.endswith("/>"):
+        for match in XML_TAG.finditer(self.text):
+            start, end = match.span()
+            if match["close"]:
+                n = opened.pop()
+                places[n] = places[n]._replace(content_end=start, end=end)
+            elif match["open"]:
+                if not match["empty"]:
                     opened.append(len(places))
                 places.append(_Place(start, end, end, end))
+            elif (match["type"] or "").endswith("["):
+                line = self.text.count("\n", 0, start) + 1
+                raise DataError("a document type with declarations, which are not read", file=self._file, line=line)
         return places
 
     def _content(self, element: Element) -> str:

@@ -18,6 +18,7 @@ from align.transfer.tags import (
     PLACEHOLDER,
     Syntax,
     Token,
+    attributes,
     check_size,
     halves,
     icu_messages,
@@ -53,7 +54,6 @@ _ENDED_BY = {
 
 _TAG = re.compile(r"""<[A-Za-z](?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _UNQUOTED = re.compile(r"""[^\s"'=<>`]+""")
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]{1,100})(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 
 _KEPT_TEXT = re.compile(
     r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"]+"  # addresses
@@ -66,15 +66,6 @@ _KEPT_TEXT = re.compile(
     r"|(?P<entity>&[A-Za-z_][\w.-]{0,80};)"
 )
 _AFTER = ".,;:!?)]}'»”’"  # marks that end a sentence or a bracket, not an address
-
-
-def attributes(tag: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the attributes of an opening tag: name in small letters, value, and where the value begins and ends."""
-    name = re.match(r"<[^\s/>]*", tag)
-    for match in _ATTRIBUTE.finditer(tag, name.end() if name else 0, len(tag.rstrip(">"))):
-        value, (start, end) = match[2] or "", match.span(2)
-        quotes = value[:1] in ("'", '"')
-        yield match[1].lower(), value[1:-1] if quotes else value, start + quotes, end - quotes
 
 
 def _is_kept(token: Token, names: frozenset[str]) -> bool:

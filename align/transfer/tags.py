@@ -1,7 +1,6 @@
 """Split a line into tags, placeholders and text; the tokens' texts joined are the line again.
 
-Python's own parsers find the tags, since they give the position of each in the line: tokens are slices of the line, so
-that attributes, quotes and entities come back as they were written.
+Tokens are slices of the line, so that attributes, quotes and entities come back as they were written.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape, unescape
-from html.parser import HTMLParser
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from align.core.text import find_spans, normalize
@@ -30,8 +28,6 @@ figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr h
 noframes ol optgroup option p pre search section summary table tbody td tfoot th thead title tr ul"""
 BLOCK = frozenset(_BLOCK.split())
 """Elements that contain sentences or stand between them, never within one; XML elements of these names count too."""
-
-_UNREAD = ("script", "style")  # HTML elements whose content is not text
 
 LETTER = (
     r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -73,6 +69,25 @@ _ICU_MARK = re.compile(r"''|'(?:[{}#|](?:[^']|'')*')?|[{}]")
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
 
+XML_TAG = re.compile(
+    r"<!--.*?-->|<\?.*?\?>|(?P<cdata><!\[CDATA\[.*?]]>)|<!(?P<type>DOCTYPE(?:[^>[\"']|\"[^\"]*\"|'[^']*')*\[?)"
+    r"|</(?P<close>[^\s>]+)\s*>|<(?P<open>[^\s/>]+)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?(?P<empty>/)?>",
+    re.DOTALL,
+)
+"""A tag of well-formed XML, or anything else that may have angle brackets."""
+
+_VALUE = r"""\s*=+\s*(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*)\s*"""
+_ATTRIBUTES = rf"""(?:(?:\s|/(?!>))*(?:(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE})?(?:\s|/(?!>))*)*)?\s*"""
+_HTML_TAG = re.compile(
+    r"(?P<point><!--.*?--\s*>|<!\[CDATA\[.*?]\s*]\s*>|<!(?!--|\[CDATA\[)[^>]*>|<\?[^>]*>|</(?!>|\s*[a-z])[^>]*>)"
+    r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*)[^>]*>"
+    rf"|(?P<tag><(?P<unread>script|style){_ATTRIBUTES}>).*?(?=</\s*(?P=unread)\s*>|\Z)"  # content that is not text
+    rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*){_ATTRIBUTES}(?P<empty>/)?>"
+    r"|<[!a-z][^>]*>",  # a comment or a tag without its end
+    re.DOTALL | re.IGNORECASE,
+)
+"""A tag of HTML, as browsers and Python's parser find it; text if no group has a name."""
+
 
 class Token(NamedTuple):
     """A part of a line: a tag or a placeholder, or the text between two of them.
@@ -97,7 +112,7 @@ class Token(NamedTuple):
 CDATA, BREAK = "cdata", "break"
 """Names of text tokens: a CDATA section of XML, with its marks; no text, but the end of a word."""
 
-Event = tuple[int, Kind, str]  # offset of a token's start, its kind and its name
+Event = tuple[int, Kind, str, str]  # offset of a token's start, its kind, name and key
 Span = tuple[int, int, str]  # start and end of a token, and its name
 
 _OPENING, _CLOSING, _LONE = ("bpt", "bx", "sc"), ("ept", "ex", "ec"), ("ph", "it", "ut")
@@ -108,140 +123,82 @@ CODES: dict[str, Kind] = {
 }
 """Inline elements of XLIFF and TMX whose content is code, not text, or that have none, and what they stand for."""
 
-_PAIRING = "rid", "startRef", "i", "id"
-_IDENTITY = "id", "mid", "i", "x", "rid", "startRef"
+_PAIRING = "rid", "startref", "i", "id"
+_IDENTITY = "id", "mid", "i", "x", "rid", "startref"
 """Attributes that identify an inline element and its other half, or the element itself; the first one counts."""
 
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]{1,100})(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
 
-def _identify(attributes: Mapping[str, str], names: Iterable[str]) -> str:
+
+def attributes(tag: str) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the attributes of an opening tag: name in small letters, value, and where the value begins and ends."""
+    name = re.match(r"<[^\s/>]*", tag)
+    for match in _ATTRIBUTE.finditer(tag, name.end() if name else 0, len(tag.rstrip(">"))):
+        value, (start, end) = match[2] or "", match.span(2)
+        quotes = value[:1] in ("'", '"')
+        yield match[1].lower(), value[1:-1] if quotes else value, start + quotes, end - quotes
+
+
+def _identify(values: Mapping[str, str], names: Iterable[str]) -> str:
     """Return the first of these attributes; "" without any."""
-    return next((attributes[name] for name in names if name in attributes), "")
+    return next((values[name] for name in names if name in values), "")
 
 
 def _cut(text: str, events: Iterable[Event]) -> list[Token]:
-    """Split a line where tokens start; anything before the first is text, and adjacent texts are one token."""
-    bounds: list[Event] = [(0, "text", "")]
-    for event in events:
-        if event[1] != "text" or bounds[-1][1] != "text":
-            bounds.append(event)
-    bounds.append((len(text), "text", ""))
-    return [Token(kind, text[start:end], name) for (start, kind, name), (end, *_) in pairwise(bounds) if end > start]
+    """Split a line where tokens start; anything before the first is text."""
+    bounds: list[Event] = [(0, "text", "", ""), *events, (len(text), "text", "", "")]
+    return [
+        Token(kind, text[start:end], name, key)
+        for (start, kind, name, key), (end, *_) in pairwise(bounds)
+        if end > start
+    ]
 
 
 def parse_xml(text: str) -> list[Token]:
     """Return the tokens of a line of XML, which must be well-formed but may have any entities."""
-    data = text.encode()
-    parser = expat.ParserCreate("utf-8")
-    events: list[tuple[int, Kind, str, str]] = []
-    depth = 0  # of elements within native code
-    in_cdata = False
-
-    def record(kind: Kind, name: str = "", key: str = "") -> None:
-        joined = kind == "text" and events[-1][1] == "text" and name == events[-1][2]
-        if not (depth or in_cdata or joined):
-            events.append((parser.CurrentByteIndex - len(_ROOT[0]), kind, name, key))
-
-    def begin_cdata() -> None:
-        nonlocal in_cdata
-        record("text", CDATA)
-        in_cdata = True
-
-    def end_cdata() -> None:
-        nonlocal in_cdata
-        in_cdata = False
-
-    def open_element(name: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        local = name.rpartition(":")[2]
-        identity = _identify(attributes, _IDENTITY)
-        key = f"{local} {identity}" if identity else ""
-        if depth or local in CODES:
-            kind = CODES.get(local, "point")
-            record(kind, f"#{_identify(attributes, _PAIRING)}" if kind != "point" else local, key)
-            depth += 1
-        else:
-            record("open", name, key)
-
-    def close_element(name: str) -> None:
-        nonlocal depth
-        if depth:
-            depth -= 1
-        else:
-            record("close", name)
-
-    def find(kind: Kind) -> Callable[..., None]:
-        return lambda *_: record(kind)
-
-    parser.StartElementHandler = open_element
-    parser.EndElementHandler = close_element
-    parser.CommentHandler = parser.ProcessingInstructionHandler = find("point")
-    parser.CharacterDataHandler = parser.SkippedEntityHandler = find("text")
-    parser.StartCdataSectionHandler, parser.EndCdataSectionHandler = begin_cdata, end_cdata
     try:
-        parser.Parse(data.join(_ROOT), True)
+        expat.ParserCreate("utf-8").Parse(text.encode().join(_ROOT), True)
     except expat.ExpatError as error:
         raise ValueError(f"not well-formed XML: {expat.ErrorString(error.code)}") from None
-    tokens: list[Token] = []
-    for (start, kind, name, key), (end, *_) in pairwise(events[1:]):
-        if kind == "close" and start == end and tokens[-1].kind == "open":
-            tokens[-1] = tokens[-1]._replace(kind="point")  # <x/>, whose end tag is not in the text
-        elif start < end:
-            tokens.append(Token(kind, data[start:end].decode(), name, key))
-    return tokens
-
-
-class _Html(HTMLParser):
-    """Records where each token starts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self.events: list[Event] = []
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        end = text.rfind(">") + 1  # no tag ends after it, and Python's parser searches for an end from each `<`
-        self.feed(text[:end])
-        self.close()
-        self.events.append((end, "point" if self.cdata_elem in _UNREAD else "text", ""))
-
-    def _add(self, kind: Kind, name: str = "") -> None:
-        line, column = self.getpos()
-        self.events.append((self._lines[line - 1] + column, kind, name))
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._add("point" if tag in VOID else "open", tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        self._add("point", tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("close", tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add("point" if self.cdata_elem in _UNREAD else "text")
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_comment(self, data: str) -> None:
-        self._add("point")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("point")
-
-    handle_charref = handle_entityref
-    handle_pi = unknown_decl = handle_comment
-
-    def parse_html_declaration(self, i: int) -> int:
-        if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
-            return self.parse_bogus_comment(i)
-        return super().parse_html_declaration(i)
+    events: list[Event] = []
+    depth = 0  # of elements within native code
+    for match in XML_TAG.finditer(text):
+        name = match["open"] or ""
+        local = name.rpartition(":")[2]
+        if not depth:
+            values = {key: unescape(value) for key, value, *_ in attributes(match[0])} if name else {}
+            identity = _identify(values, _IDENTITY)
+            key = f"{local} {identity}" if identity else ""
+            kind: Kind = "close" if match["close"] else "open" if name and not match["empty"] else "point"
+            if local in CODES:
+                kind = CODES[local]
+                name = f"#{_identify(values, _PAIRING)}" if kind != "point" else local
+            elif match["cdata"]:
+                kind, name = "text", CDATA
+            events.append((match.start(), kind, match["close"] or name, key))
+        if depth or local in CODES:
+            depth += bool(match["open"] and not match["empty"]) - bool(match["close"])
+        if not depth:
+            events.append((match.end(), "text", "", ""))
+    return _cut(text, events)
 
 
 def parse_html(text: str) -> list[Token]:
     """Return the tokens of a line of HTML, which may be anything."""
-    try:
-        return _cut(text, _Html(text).events)
-    except AssertionError as error:
-        raise ValueError(f"HTML that cannot be read: {error}") from None
+    events: list[Event] = []
+    last = text.rfind(">") + 1  # no tag ends after it, and each `<` would look for one
+    for match in _HTML_TAG.finditer(text, 0, last):
+        name = (match["unread"] or match["open"] or match["close"] or "").lower()
+        if match["unread"]:
+            events.append((match.start(), "open", name, ""))
+            if match.end() < last:
+                events.append((match.end("tag"), "point", "", ""))
+        elif match["open"]:
+            is_point = match["empty"] or name in VOID
+            events += (match.start(), "point" if is_point else "open", name, ""), (match.end(), "text", "", "")
+        elif match["close"] or match["point"]:
+            events += (match.start(), "close" if name else "point", name, ""), (match.end(), "text", "", "")
+    return _cut(text, events)
 
 
 def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
@@ -286,7 +243,10 @@ def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str
         matches = [(match.start(), match.end(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
         spans += _apart(matches, sorted(spans + addresses))
     spans.sort()
-    return _cut(text, [event for start, end, name in spans for event in ((start, "point", name), (end, "text", ""))])
+    events: list[Event] = []
+    for start, end, name in spans:
+        events += (start, "point", name, ""), (end, "text", "", "")
+    return _cut(text, events)
 
 
 def _apart(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
@@ -367,12 +327,11 @@ class Syntax:
         parse_tags = parse_tags or (parse_xml if self.tags == "xml" else parse_html)
         if not self.has_placeholders:
             return parse_tags(text)
-        masked, at = list[str](), 0
+        masked = list(text)
         for start, end, _ in icu_messages(text) if self.placeholders else ():  # these may have tags inside
-            masked += text[at:start], MASK * (end - start)
-            at = end
+            masked[start:end] = MASK * (end - start)
         tokens: list[Token] = []
-        at, masked = 0, [*masked, text[at:]]
+        at = 0
         for token in parse_tags("".join(masked)):
             content = text[at : at + len(token.text)]
             at += len(token.text)
@@ -408,7 +367,6 @@ def halves(tokens: Sequence[Token]) -> dict[int, int]:
     return pairs
 
 
-_ATTRIBUTE = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
 _CHANGED = frozenset(["alt", "dir", "hreflang", "label", "lang", "placeholder", "rel", "summary", "title", "xml:lang"])
 _ADDRESSES = frozenset(("href", "url", "xlink:href"))
 """Attributes that translators change: texts and languages, and addresses of links."""
@@ -454,8 +412,8 @@ def _shape(token: Token) -> str:
     """Return the name of an element and the attributes that translators do not change."""
     name = token.name.lower()
     values = []
-    for match in _ATTRIBUTE.finditer(token.text, 1 + len(token.name)):
-        attribute, value = match[1].lower(), unescape((match[2] or "").strip("\"'"))
+    for attribute, value, *_ in attributes(token.text):
+        value = unescape(value)
         is_link = attribute in _ADDRESSES and ("://" in value or (name == "a" and not value.startswith("#")))
         is_label = attribute == "value" and name in ("input", "button")
         is_label |= attribute == "target" and name == "a"
@@ -559,6 +517,7 @@ def is_break(token: Token) -> bool:
 
 _WORD = re.compile(r"[^ \t]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
+_ENTITY_OR_CHARACTER = re.compile(rf"{_ENTITY.pattern}|.", re.DOTALL)
 _SPACE = re.compile(r"[ \t\n]")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\f]")
 _SPACES = re.compile(
@@ -685,21 +644,20 @@ def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int
     """
     if not (escaped and "&" in text):
         return find_spans(words, text)
-    characters: list[str] = []
-    places: list[tuple[int, int]] = []
+    shown, places = "", list[tuple[int, int]]()  # the text as a model reads it, and where its characters are written
     for start, end in words_in(text):
         word = text[start:end]
-        (shown,) = readable([word], escaped)
-        at = 0
-        for entity in _ENTITY.finditer(word) if shown != word else ():
-            places += [(start + n, start + n + 1) for n in range(at, entity.start())]
-            at = entity.end() if len(_character(entity)) == 1 else entity.start()
-            if at == entity.end():
-                places.append((start + entity.start(), start + at))
-        places += [(start + n, start + n + 1) for n in range(at, end - start)]
+        (plain,) = readable([word], escaped)
+        shown += f"{plain} "
+        for match in _ENTITY_OR_CHARACTER.finditer(word):
+            first, after = match.span()
+            is_one = plain != word and len(_character(match)) == 1
+            ends = [after] if is_one else range(first + 1, after + 1)
+            for end_of_one in ends:
+                places.append((start + first, start + end_of_one))
+                first = end_of_one
         places.append((end, end))
-        characters += shown, " "
-    return [(places[first][0], places[last - 1][1]) for first, last in find_spans(words, "".join(characters))]
+    return [(places[first][0], places[last - 1][1]) for first, last in find_spans(words, shown)]
 
 
 def words_in(text: str) -> list[tuple[int, int]]:
