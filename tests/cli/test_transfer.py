@@ -27,10 +27,9 @@ LINKS = "0-0:0.9 1-1 2-2 3-3\n\n0-1 1-0\n"
 EXPECTED = '<p>The <b class="a  b">house</b>, is <x/> old.</p>', "", "<i>yes</i> R&amp;D"
 
 
-@pytest.mark.parametrize("tags", ["xml", "html"])
-def test_links_from_a_file(run: Run, write: Write, tmp_path: Path, tags: str) -> None:
+def test_links_from_a_file(run: Run, write: Write, tmp_path: Path) -> None:
     write(s=SOURCE, t=TARGET, l=LINKS)
-    printed(run("-q", "--tags", tags, "-s", "s", "-t", "t", "--links", "l", "--report", "r"), *EXPECTED)
+    printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l", "--report", "r"), *EXPECTED)
     lines = [json.loads(line) for line in (tmp_path / "r").read_text(encoding="utf-8").splitlines()]
     assert [(line["id"], [tag["tag"] for tag in line["tags"]]) for line in lines] == [
         *((1, ["<p>", '<b class="a  b">', "<x/>"]), (2, []), (3, ["<i>"]))
@@ -38,8 +37,8 @@ def test_links_from_a_file(run: Run, write: Write, tmp_path: Path, tags: str) ->
     tag = {"tag": "<i>", "source": [1, 2], "target": [[0, 1]], "confidence": 1.0, "remarks": []}
     assert lines[2]["tags"] == [tag]
     both = "".join(f"{a} ||| {b}\n" for a, b in zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
-    printed(run("-q", "--tags", tags, "--links", "l", stdin=both), *EXPECTED)
-    result = run("--tags", tags, "--links", "l", stdin=both.encode())
+    result = run("--tags", "html", "--links", "l", stdin=both)
+    assert result.out.decode() == "".join(f"{line}\n" for line in EXPECTED)
     assert result.err.startswith("extract-align transfer: 3 lines, 4 tags, ")
 
 
@@ -57,49 +56,27 @@ def test_a_model_aligns(run: Run) -> None:
     assert "|scorer:" not in result.err  # all soft scores are needed
 
 
-BIO = "EU\tB-ORG\nist\tO\nalt\tO\n\nHaus\tO\n"
-
-
-def test_labels_in_columns(run: Run, write: Write) -> None:
-    write(s=BIO, t="old is the EU\nhouse\n", l="0-3 1-1 2-0\n0-0\n")
-    result = run("-q", "--tags", "bio", "-s", "s", "-t", "t", "--links", "l")
-    printed(result, "old\tO", "is\tO", "the\tO", "EU\tB-ORG", "", "house\tO", "")
-    blank = "\t_" * 7
-    write(s=f"# a\n1\tEU{blank}\tNER=B-ORG\n2\tist{blank}\t_\n\n", t="is EU\n", l="0-1 1-0\n")
-    result = run("-q", "--tags", "conll", "-s", "s", "-t", "t", "--links", "l")
-    printed(result, "# a", f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
-
-
 TREE = """\
 # sent_id = 1
-# text = EU ist
-1\tEU\t_\tPROPN\t_\t_\t_\t_\t_\t_
+1\tEU\t_\tPROPN\t_\t_\t_\t_\t_\tNER=B-ORG
 2\tist\t_\tAUX\t_\t_\t_\t_\t_\t_
 
-# sent_id = 2
-1\tja\t_\tINTJ\t_\t_\t_\t_\t_\t_
 """
 
 
-def test_a_label_of_each_word(run: Run, write: Write, tmp_path: Path) -> None:
-    write(s=TREE, t="the EU is\nwell yes\n", l="0-0 0-1 1-2\n0-1\n", b="EU\tPROPN\nist\tAUX\n\nja\tINTJ\n")
-    rows = (("the", "PROPN"), ("EU", "PROPN"), ("is", "AUX")), (("well", "_"), ("yes", "INTJ"))
+def test_labels_of_words(run: Run, write: Write, tmp_path: Path) -> None:
+    write(s=TREE, t="the EU is\n", l="0-0 0-1 1-2\n", b="EU\tPROPN\n")
+    options = "-q", "--tags", "conll", "-s", "s", "-t", "t", "--links", "l"
     rest = "\t_" * 6
-    first, second = ([f"{n}\t{w}\t_\t{label}{rest}" for n, (w, label) in enumerate(words, 1)] for words in rows)
-    result = run(*("-q", "--tags", "conll", "--column", "upos", "-s", "s", "-t", "t", "--links", "l", "--report", "r"))
-    comments = ["# sent_id = 1", "# text = the EU is", "# source_text = EU ist"]
-    printed(result, *comments, *first, "", "# sent_id = 2", *second, "")
-    tags = [line["tags"] for line in map(json.loads, (tmp_path / "r").read_text().splitlines())]
-    assert tags[0][0] == {
-        "tag": "PROPN",
-        "source": [0, 1],
-        "target": [[0, 1], [1, 2]],
-        "confidence": 1.0,
-        "remarks": [],
-    }
-    assert [len(labels) for labels in tags] == [2, 1]
-    result = run("-q", "--tags", "words", "-s", "b", "-t", "t", "--links", "l")
-    printed(result, *(f"{w}\t{label}" for w, label in rows[0]), "", *(f"{w}\t{label}" for w, label in rows[1]), "")
+    words = ["1\tthe\t_\tPROPN", "2\tEU\t_\tPROPN", "3\tis\t_\tAUX"]
+    result = run(*options, "--column", "upos", "--report", "r")
+    printed(result, "# sent_id = 1", *(f"{word}{rest}" for word in words), "")
+    tags = json.loads((tmp_path / "r").read_text())["tags"]
+    where = {"source": [0, 1], "target": [[0, 1], [1, 2]]}
+    assert tags[0] == {"tag": "PROPN", **where, "confidence": 1.0, "remarks": []}
+    blank = "\t_" * 7
+    expected = f"1\tthe{blank}\tNER=B-ORG", f"2\tEU{blank}\tNER=I-ORG", f"3\tis{blank}\t_", ""
+    printed(run(*options), "# sent_id = 1", *expected)
     failed(run("-q", "--tags", "bio", "-s", "b", "-t", "t", "--links", "l"), "'PROPN'", "use --tags words")
 
 
@@ -124,14 +101,10 @@ def test_labels_of_characters(run: Run, write: Write, tmp_path: Path) -> None:
         [("ORG", [[3, 4]], []), ("X", [[0, 2]], [])], [], [("Y", [], ["no link"])],
     ]  # fmt: skip
     printed(run("-q", "--tags", "spans", "--strip", "s"), "EU ist alt, ja", "", "Haus")
-
-
-def test_labels_of_characters_in_what_a_model_translates(run: Run) -> None:
     line = '{"text": "Das Haus ist alt.", "label": [[4, 8, "X"]]}\n'
-    result = run("-q", "--tags", "spans", "--translate", "--device", "cpu", "--threads", "1", stdin=line)
-    found = json.loads(result.out)
-    (label,) = found["label"]
-    assert found["text"][slice(*label[:2])] == "house"
+    translated = json.loads(run("-q", "--tags", "spans", "--translate", "--threads", "1", stdin=line).out)
+    ((begin, end, _),) = translated["label"]
+    assert translated["text"][begin:end] == "house"
 
 
 @pytest.mark.parametrize(

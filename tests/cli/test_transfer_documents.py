@@ -76,22 +76,6 @@ def test_translation(run: Run, tmp_path: Path) -> None:
     assert [*lines[:7], *lines[8:]] == COMPLETED.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "old", "new"),
-    [
-        ("a.po", PO, "Das Haus ist", "Das <b>Haus</b> ist"),
-        ("a.tmx", TMX, "Das Haus ist", 'Das <hi x="1">Haus</hi> ist'),
-    ],
-)
-def test_english_to_german(run: Run, tmp_path: Path, name: str, text: str, old: str, new: str) -> None:
-    path = tmp_path / name
-    path.write_text(text.replace("La maison", "Das Haus") if name == "a.po" else text, encoding="utf-8")
-    languages = ("--source-lang", "en", "--target-lang", "de") if name == "a.tmx" else ()
-    result = run("-q", "-m", "en-de", *languages, path)
-    assert (result.code, result.err) == (0, "")
-    assert result.out.decode() == text.replace(old, new)
-
-
 MESSAGES = r"""msgid ""
 msgstr ""
 "Language: de\n"
