@@ -10,7 +10,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape, unescape
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -580,21 +580,13 @@ class Markup:
     root: Element
     syntax: Syntax
 
-    @property
-    def escaped(self) -> bool:
-        """Whether its text has entities."""
-        return self.syntax.escaped
-
     def readable(self) -> tuple[str, ...]:
         """Return the words as a model reads them: without entities."""
-        return readable((self.plain[start:end] for start, end in self.words), self.escaped)
+        return readable((self.plain[start:end] for start, end in self.words), self.syntax.escaped)
 
     def with_words(self, words: Sequence[tuple[int, int]]) -> Markup:
         """Return the line with other words, given by their starts and ends in the plain text."""
-        plain, root = _tree(self.tokens)
-        _find_words(root, plain, words)
-        root.words = (0, len(words))
-        return replace(self, words=words, root=root)
+        return _with_words(self.tokens, self.syntax, words)
 
     def edges(self, element: Element) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return where an element starts in its first word, and that word; where it ends in its last word, and that."""
@@ -650,12 +642,9 @@ def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int
         (plain,) = readable([word], escaped)
         shown += f"{plain} "
         for match in _ENTITY_OR_CHARACTER.finditer(word):
-            first, after = match.span()
-            is_one = plain != word and len(_character(match)) == 1
-            ends = [after] if is_one else range(first + 1, after + 1)
-            for end_of_one in ends:
-                places.append((start + first, start + end_of_one))
-                first = end_of_one
+            one = plain != word and len(_character(match)) == 1
+            step = len(match[0]) if one else 1
+            places += [(n, n + step) for n in range(start + match.start(), start + match.end(), step)]
         places.append((end, end))
     return [(places[first][0], places[last - 1][1]) for first, last in find_spans(words, shown)]
 
@@ -668,16 +657,6 @@ def words_in(text: str) -> list[tuple[int, int]]:
 def has_letters(text: str) -> bool:
     """Check whether a text has a letter, a digit or anything else that is not punctuation."""
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
-
-
-def read_markup(text: str, tags: str | Syntax) -> Markup:
-    """Read a line with tags.
-
-    Raises:
-        ValueError: the kind is unknown, or the line cannot be parsed.
-    """
-    syntax = Syntax.of(tags)
-    return markup_of(syntax.parse(text), syntax)
 
 
 def check_size(tokens: Sequence[Token], target: str) -> None:
@@ -707,8 +686,13 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, *, spaces: bool = True) -
                 text = escape(text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
             written.append(token._replace(text=pattern.sub(" ", text) if token.kind == "text" else text))
         tokens = written
+    return _with_words(tokens, syntax)
+
+
+def _with_words(tokens: Sequence[Token], syntax: Syntax, words: Sequence[tuple[int, int]] | None = None) -> Markup:
+    """Return a line with these words, by default those between spaces."""
     plain, root = _tree(tokens)
-    words = words_in(plain)
+    words = words_in(plain) if words is None else words
     _find_words(root, plain, words)
     root.words = (0, len(words))
     return Markup(tokens, plain, words, root, syntax)
@@ -722,10 +706,10 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
     inside, parts, at, parted = [root], list[str](), 0, False
     last = -1  # the tag before, if there is no text between
     for n, token in enumerate(tokens):
-        if token.kind == "text" and not token.text:
-            parted = parted or token.name == BREAK
-            continue
         if token.kind == "text":
+            if not token.text:
+                parted = parted or token.name == BREAK
+                continue
             if parted and parts and parts[-1][-1] not in " \t" and token.text[0] not in " \t":
                 parts.append(" ")
                 at += 1

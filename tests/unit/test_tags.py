@@ -13,17 +13,24 @@ from align import parse_pharaoh
 from align.transfer.inline import Inline
 from align.transfer.tags import (
     KINDS,
+    Markup,
+    Syntax,
     count_lookalikes,
     find_words,
     halves,
+    markup_of,
     parse,
     parse_html,
     parse_placeholders,
     parse_xml,
-    read_markup,
     readable,
     words_in,
 )
+
+
+def read_markup(text: str, tags: str) -> Markup:
+    return markup_of(parse(text, tags), Syntax.of(tags))
+
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
 PIECES = st.sampled_from([*TAGS.split(" "), "<i a='>'>", "a", " ", "\t", "\n", "é", "\u2028"])
