@@ -37,6 +37,7 @@ from align.core.formats import FORMATS, WITH_WORDS
 from align.core.symmetrize import SOFT
 from align.core.types import FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
+from align.io.output import parts_of, record_of
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
 from align.io.shards import BUFFERS, Shards, stamp
@@ -145,6 +146,10 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
         parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
     if output.resume and name and os.path.exists(name) and not os.path.isfile(name):
         parser.error(f"--resume needs an ordinary file, and {name} is not one")
+    own = [os.path.realpath(path(name)) for path in (record_of, parts_of)] if output.resume and name else []
+    for file in (*text.files, *filter(None, [output.bad_lines_file])):
+        if any(os.path.realpath(file) == path or os.path.realpath(file).startswith(f"{path}/") for path in own):
+            parser.error(f"--resume writes {file} itself: name another file")
 
 
 UNLINKED = "without a link"
@@ -237,7 +242,7 @@ class Extraction:
 
         def save() -> None:
             self._out.flush()  # for a reader that waits for it
-            if shards and progress.lines % shards.size == 0 and progress.lines > shards.lines:
+            if shards:
                 shards.save(session.counts, session.choices)
                 self._out, self._listing = shards.out, shards.listing
 

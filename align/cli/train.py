@@ -25,7 +25,7 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Parser
-from align.io.manifest import locked_folder
+from align.io.output import locked_folder
 from align.training.compat import check_installed
 from align.training.folder import is_current, move_model, refuse_files
 from align.training.prepare import Bitext, Prepared, prepare

@@ -1,16 +1,15 @@
-"""Records of runs: their content, how two of them differ, digests of files, and the lock of a folder."""
+"""Records of runs: their content, how two of them differ, and digests of files."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from align.core.errors import printable, shorten
+from align.core.errors import DataError, printable, shorten
 
 BLOCK = 1 << 20
 """Bytes that are hashed at a time."""
@@ -35,22 +34,17 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
     return str(digest.hexdigest())
 
 
-@contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder until this one has ended."""
-    from filelock import FileLock, Timeout
-
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise ValueError(f"{folder}: another run is already writing this") from None
-
-
 def dump_json(content: Any) -> bytes:
     """Return the bytes of a JSON file."""
     return json.dumps(content, indent=1).encode() + b"\n"
+
+
+def load_json(content: bytes, file: str) -> dict[str, Any]:
+    """Read a record of this package, which is trusted to be one if it is a JSON object."""
+    try:
+        return dict(json.loads(content))
+    except (ValueError, TypeError):
+        raise DataError("is not a record of extract-align", file=file, hint="remove it") from None
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

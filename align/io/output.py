@@ -1,20 +1,23 @@
-"""Write files atomically: under a temporary name, locked, until they are complete."""
+"""Write files atomically, under a temporary name until they are complete, and keep other runs from them."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import io
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from align.io.compression import PACKERS
+from align.core.errors import DataError
+from align.io.compression import PACKERS, suffix_of
 from align.io.process import unfinished
+
+NOT_OURS = "exists, and this program did not create it: remove it"
 
 
 class NamedFile(io.FileIO):
@@ -92,63 +95,54 @@ def record_of(path: str) -> str:
     return f"{link_target(path)}.run.json"
 
 
-def open_locked(part: str, shown: str) -> int:
-    """Open and lock a file to write a result to; it may contain the output of an interrupted run.
+@contextmanager
+def locked(path: str, shown: str, wait: float = 0.0) -> Iterator[None]:
+    """Keep other runs from what a lock file stands for; a file system without locks is taken as it is.
 
-    It stays locked for as long as it is open in this process or in one that inherits it; file systems without locks
-    are taken as they are. `shown` is the name of the result in errors.
+    Args:
+        path: the lock file, which is removed at the end.
+        shown: what is locked, for the error.
+        wait: seconds to wait for another run; -1 without limit.
     """
-    while True:
-        try:
-            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EISDIR):
-                raise OSError(errno.EEXIST, "exists, and this program did not create it: remove it", part) from None
-            raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
-        status, refusal = os.fstat(descriptor), None
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
-            refusal = OSError(errno.EEXIST, "exists, and this program did not create it: remove it", part)
-        else:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                refusal = OSError(errno.EBUSY, "another run is already writing this", shown)
-            except OSError:
-                pass
-        if not refusal and _is_file(descriptor, part):
-            return descriptor
-        os.close(descriptor)
-        if refusal:
-            raise refusal
+    from filelock import FileLock, Timeout  # which takes longer to import than some commands run
 
-
-def _is_file(descriptor: int, part: str) -> bool:
-    """Check that an open file still has its name, which another run may have renamed or removed."""
+    lock = FileLock(path)
     try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(part))
-    except FileNotFoundError:
-        return False
+        if os.path.isdir(os.path.dirname(path) or "."):  # which would be made
+            lock.acquire(timeout=wait)
+    except Timeout:
+        raise DataError("another run is already writing this", file=shown) from None
+    except OSError:
+        pass
+    if not lock.is_locked:  # if nothing can be written there, the file that is written next says so
+        yield
+        return
+    unfinished.add(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # while it is locked: whoever waits for it makes a new one
+            os.unlink(path)
+        unfinished.discard(path)
+        lock.release()
+
+
+@contextmanager
+def locked_folder(folder: str | Path) -> Iterator[None]:
+    """Keep other runs out of a folder, which is made if there is none."""
+    os.makedirs(folder, exist_ok=True)
+    with locked(os.path.join(folder, ".lock"), str(folder)):
+        yield
 
 
 @contextmanager
 def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
     """Open a stream that writes into another one, compressed if the file's name ends in .gz, .xz or .zst."""
-    pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
-    if pack is None:
+    if suffix := suffix_of(path):
+        with io.BufferedWriter(PACKERS[suffix](raw)) as out:  # whose flush() makes the packer begin no new block
+            yield out
+    else:
         yield raw
-        return
-    with io.BufferedWriter(pack(raw)) as out:  # whose flush() does not make the packer begin a new block
-        yield out
-
-
-def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
-    """Give a complete file its final name, and the permissions of the file it replaces, or those of any new file."""
-    mask = os.umask(0)
-    os.umask(mask)
-    with cannot_write(file.shown):
-        os.fsync(file.fileno())
-        os.fchmod(file.fileno(), 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
-        os.replace(part, target)
 
 
 @contextmanager
@@ -191,20 +185,37 @@ def replace_file(target: str, shown: str | None = None, mode: int | None = None)
         mode: see `existing_mode`.
     """
     part, shown = temporary_name(target), shown or target
-    file = NamedFile(open_locked(part, shown), shown)
-    unfinished.add(part)
-    try:
-        with io.BufferedWriter(file) as raw:
-            try:
-                file.truncate(0)
-                with packed(shown, raw) as out:
-                    yield out
-                raw.flush()
-                put_in_place(file, part, target, mode)
-            except BaseException:
-                file.drop()
-                if _is_file(file.fileno(), part):  # which is locked, and not the result or another run's file
-                    os.unlink(part)
-                raise
-    finally:
-        unfinished.discard(part)
+    with locked(f"{part}.lock", shown):
+        try:
+            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR):
+                raise OSError(errno.EEXIST, NOT_OURS, part) from None
+            raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+            os.close(descriptor)
+            raise OSError(errno.EEXIST, NOT_OURS, part)
+        file = NamedFile(descriptor, shown)
+        unfinished.add(part)
+        try:
+            with io.BufferedWriter(file) as raw:
+                try:
+                    file.truncate(0)
+                    with packed(shown, raw) as out:
+                        yield out
+                    raw.flush()
+                    mask = os.umask(0)
+                    os.umask(mask)
+                    with cannot_write(shown):
+                        os.fsync(descriptor)
+                        # permissions of the file it replaces, or those of any new file
+                        os.fchmod(descriptor, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
+                        os.replace(part, target)
+                except BaseException:
+                    file.drop()
+                    with suppress(FileNotFoundError):
+                        os.unlink(part)
+                    raise
+        finally:
+            unfinished.discard(part)

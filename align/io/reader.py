@@ -22,7 +22,7 @@ from align.core.errors import DataError, LineError, plural, printable
 from align.core.stream import BLANK
 from align.core.text import MakePair, make_pair
 from align.core.types import Origin, Pair, TextWarning
-from align.io.compression import DAMAGED, OPENERS
+from align.io.compression import DAMAGED, OPENERS, suffix_of
 
 MAGIC = {
     b"\x1f\x8b": "compressed data",
@@ -120,8 +120,7 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
     with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as raw:
         if on_open:
             on_open(raw)
-        opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
-        with opener(raw) if opener else nullcontext(raw) as stream:
+        with OPENERS.get(suffix_of(name), nullcontext)(raw) as stream:
             yield stream
 
 
@@ -154,29 +153,34 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
 
 
 class SideSplitter:
-    """Splits the lines of one file into source and target, all at the separator of the first line that has one."""
+    """Splits the lines of one file into source and target, all at the separator of the first line that has one.
 
-    def __init__(self) -> None:
-        self._separator = ""
+    Args:
+        hint: advice for a file whose first lines have no separator.
+    """
+
+    def __init__(self, hint: str = "") -> None:
+        self._separator, self._hint = "", hint
 
     def __call__(self, line: str) -> tuple[str, str]:
         """Split a line; a line of spaces has two blank sides."""
         if not line.strip(" \t"):
             return "", ""
         if "||||" in line:
-            raise ValueError("more than three bars in a row, where ||| is between source and target")
+            raise LineError("more than three bars in a row, where ||| is between source and target")
         by_bars = line.split("|||")
         if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
-            raise ValueError("both ||| and TAB, of which one has to be the separator")
+            raise LineError("both ||| and TAB, of which one has to be the separator")
         separator = "|||" if len(by_bars) > 1 else "\t"
         sides = line.split(separator)
         label, expected = ("TAB" if mark == "\t" else mark for mark in (separator, self._separator))
         if len(sides) == 1:
-            raise ValueError("no ||| and no TAB between source and target")
+            hint = "" if self._separator else self._hint
+            raise LineError("no ||| and no TAB between source and target", hint=hint)
         if self._separator and separator != self._separator:
-            raise ValueError(f"expected {expected} between source and target, as in the lines before; got {label}")
+            raise LineError(f"expected {expected} between source and target, as in the lines before; got {label}")
         if len(sides) != 2:
-            raise ValueError(f"expected two fields between {label}; got {len(sides)}")
+            raise LineError(f"expected two fields between {label}; got {len(sides)}")
         self._separator = separator
         return sides[0], sides[1]
 
@@ -187,21 +191,22 @@ def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
         return ("",) * len(columns)
     fields = line.split("\t")
     if len(fields) < max(columns):
-        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+        raise LineError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
     return tuple(fields[column - 1] for column in columns)
 
 
-Split: TypeAlias = Callable[[str], tuple[str, ...]]
-
-
-def _split(line: str, split: Split, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
-    """Return the fields of a line; two blank ones if they are missing and the handler permits it."""
-    try:
-        return split(line)
-    except ValueError as error:
-        message = str(error)
-    on_bad(LineError(message, "wrong fields", file=name, line=number))
-    return "", ""
+def split_lines(
+    lines: Iterable[str], name: str, split: Callable[[str], tuple[str, ...]], on_bad: OnBad
+) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of each line; two blank ones if it cannot be split and the handler permits that."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield split(line)
+            continue
+        except LineError as error:
+            bad = error.in_file(name, number)
+        on_bad(bad)
+        yield "", ""
 
 
 def read_bitext(
@@ -210,6 +215,7 @@ def read_bitext(
     columns: Sequence[int] | None = None,
     on_bad: OnBad = stop_at,
     make: MakePair = make_pair,
+    hint: str = "",
 ) -> Iterator[Pair]:
     """Read pairs from lines `source ||| target` or `source TAB target`, or from two of several columns.
 
@@ -217,11 +223,14 @@ def read_bitext(
 
     Args:
         columns: columns of source and target, from 1, between TABs; None for lines that hold only these two.
+        hint: advice for a file whose first lines have no separator.
     """
-    split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
-    rows = ((line,) for line in lines)
-    for number, (line,) in enumerate(rows if columns else refuse_numbers(rows, (name,)), 1):
-        source, target = _split(line, split, name, number, on_bad)
+    if columns:
+        sides = split_lines(lines, name, partial(parse_columns, columns=columns), on_bad)
+    else:
+        unnumbered = (line for (line,) in refuse_numbers(zip(lines, strict=True), (name,)))
+        sides = split_lines(unnumbered, name, SideSplitter(hint), on_bad)
+    for number, (source, target) in enumerate(sides, 1):
         yield make(source, target, number)
 
 
@@ -305,10 +314,11 @@ def read_sources(
         column: the column to read, from 1, between TABs; None for whole lines.
     """
     warned = has_text = False
-    split = partial(parse_columns, columns=(column,)) if column else None
-    rows = ((line,) for line in lines)
-    for number, (line,) in enumerate(rows if column else refuse_numbers(rows, (name,)), 1):
-        text = _split(line, split, name, number, on_bad)[0] if split else line
+    if column:
+        rows = split_lines(lines, name, partial(parse_columns, columns=(column,)), on_bad)
+    else:
+        rows = refuse_numbers(zip(lines, strict=True), (name,))
+    for number, (text, *_) in enumerate(rows, 1):
         separator = "|||" if "|||" in text else ""
         if not has_text and not separator and len([side for side in text.split("\t") if side.strip()]) == 2:
             separator = "a TAB"  # in the first line, as in that of bitext
@@ -369,6 +379,9 @@ class Text(Iterator[Pair]):
         self._input = source
         self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]
+        sides = self._names if len(self._texts) == 2 else ["FILE", "FILE"]
+        hint = f'is each file one side of the text? ‹source="{sides[0]}"› ‹target="{sides[1]}"›'
+        self._hint = hint if len(self._texts) < 3 else ""
         self._files_begun = 0
         for name in source.files:
             if name != "-" and not stat.S_ISFIFO(os.stat(name).st_mode):  # which opening would affect
@@ -403,26 +416,19 @@ class Text(Iterator[Pair]):
                 stack.callback(setattr, self, "_raw", None)
                 names = list(map(name_shown, files))
                 lines = [
-                    read_lines(stack.enter_context(open_lines(file, self._opened)), label, self._refuse)
+                    read_lines(stack.enter_context(open_lines(file, self._opened)), label, self.bad)
                     for file, label in zip(files, names, strict=True)
                 ]
                 pairs: Iterator[Pair]
                 if source.parallel:
                     pairs = read_parallel(lines[0], lines[1], (names[0], names[1]), source.make)
                 elif source.one_side:
-                    pairs = read_sources(lines[0], name, next(iter(source.columns), None), self._refuse, source.make)
+                    pairs = read_sources(lines[0], name, next(iter(source.columns), None), self.bad, source.make)
                 else:
-                    pairs = read_bitext(lines[0], name, source.columns, self._refuse, source.make)
+                    pairs = read_bitext(lines[0], name, source.columns, self.bad, source.make, self._hint)
                 for number, pair in enumerate(pairs, 1):
                     self.lines += 1
                     yield replace(pair, id=self.lines, origin=Origin(name, number, self.bad.take()))
 
     def _opened(self, raw: BinaryIO) -> None:
         self._raw = self._raw or raw
-
-    def _refuse(self, error: LineError) -> None:
-        if error.what.startswith("no |||") and error.line == 1 and not error.hint:
-            files = self._names if len(self._texts) == 2 else ["FILE", "FILE"]
-            if len(self._texts) < 3:
-                error.hint = f'is each file one side of the text? ‹source="{files[0]}"› ‹target="{files[1]}"›'
-        self.bad(error)

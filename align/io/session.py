@@ -73,7 +73,9 @@ class Session:
         self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]
     ) -> Generator[tuple[T, list[Alignment]], None, None]:
         """Yield each item with the alignments of its pairs, in order; it is done when the next one is asked for."""
-        with closing(self._aligned(items, pairs_of)) as results:
+        on_batch = self._observer.batch if self._observer else None
+        aligned = align_items(items, pairs_of, lambda pairs: self.align(pairs, self._choose, on_batch))
+        with closing(aligned) as results:  # at once, since worker processes end with it
             for result in results:
                 yield result
                 if self._observer:
@@ -87,21 +89,12 @@ class Session:
         Args:
             save: is called after each `every` pairs, and after the last one.
         """
-        with closing(self._aligned(pairs, lambda pair: [pair])) as results:
+        with closing(self.results(pairs, lambda pair: [pair])) as results:
             for number, (_, (alignment,)) in enumerate(results, 1):
                 self.counts[write(alignment)] += 1
-                if self._observer:
-                    self._observer.add()
                 if number % every == 0:
                     save()
         save()
-
-    def _aligned(
-        self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]
-    ) -> Generator[tuple[T, list[Alignment]], None, None]:
-        # Callers close it at once, since worker processes end with it.
-        on_batch = self._observer.batch if self._observer else None
-        return align_items(items, pairs_of, lambda pairs: self.align(pairs, self._choose, on_batch))
 
     def signature(self, after: Parts | None = None) -> str:
         """Return the signature of the results; `after` are parts that follow the version."""

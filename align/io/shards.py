@@ -7,7 +7,6 @@ next to a complete result: by it the same command finds nothing left to do.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -18,14 +17,14 @@ from typing import Any, BinaryIO
 
 from align.core.errors import DataError
 from align.core.types import Choice
-from align.io.manifest import differences, dump_json
-from align.io.output import open_output, parts_of, record_of, replace_file
+from align.io.manifest import differences, dump_json, load_json
+from align.io.output import locked, open_output, parts_of, record_of, replace_file
 from align.io.signature import read_choice
 
 BUFFERS = 5
 """Buffers in a shard."""
 
-RUN, LOCK = "run.json", "lock"
+RUN = "run.json"
 
 
 class Shards:
@@ -47,23 +46,13 @@ class Shards:
     """
 
     def __init__(self, path: str, listing: str | None = None) -> None:
-        from filelock import FileLock, Timeout  # which options do without, where nothing is installed
-
         self.folder, self.size, self.lines, self.complete = parts_of(path), 0, 0, False
         self.counts: Counter[str] = Counter()
         self.choices: tuple[Choice, ...] = ()
         self.listing: BinaryIO | None = None
         self._files = [path, *filter(None, [listing])]
         self._run: Mapping[str, Any] = {}
-        self._open = ExitStack()
-        if os.path.exists(path) and not os.path.exists(record_of(path)):
-            raise DataError("exists, but has no record of its run", file=path, hint="remove it, or write elsewhere")
-        os.makedirs(self.folder, exist_ok=True)
-        self._lock = FileLock(os.path.join(self.folder, LOCK))
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise DataError("another run is already writing this", file=path) from None
+        self._held, self._open = ExitStack(), ExitStack()  # the lock, and the files of the current shard
 
     def begin(self, run: Mapping[str, Any], size: int) -> None:
         """Find the finished shards, and open the next one, unless the result is complete.
@@ -92,12 +81,14 @@ class Shards:
         self._start()
 
     def save(self, counts: Mapping[str, int], choices: Sequence[Choice]) -> None:
-        """Finish the current shard, all of whose lines are written, and start the next one.
+        """Finish the current shard if all of its lines are written, and start the next one.
 
         Args:
             counts: the lines of this run, by what the writer counts.
             choices: layer and head of each direction, if they are known.
         """
+        if sum(counts.values()) < self.lines + self.size:
+            return
         self._open.close()
         before, self.counts = self.counts, Counter(counts)
         self.choices = tuple(choices) or self.choices
@@ -107,18 +98,21 @@ class Shards:
         self._start()
 
     def __enter__(self) -> Shards:
+        path = self._files[0]
+        if os.path.exists(path) and not os.path.exists(record_of(path)):
+            raise DataError("exists, but has no record of its run", file=path, hint="remove it, or write elsewhere")
+        os.makedirs(self.folder, exist_ok=True)
+        self._held.enter_context(locked(self._path(".lock"), path))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._open.__exit__(kind, error, trace)
-        try:
+        with self._held:
+            self._open.__exit__(kind, error, trace)
             if self.size and not error and not self.complete:
                 self._join()
                 self.complete = True
             if self.complete or not self._has_shards():
                 shutil.rmtree(self.folder, ignore_errors=True)
-        finally:
-            self._lock.release()
 
     def _has_shards(self) -> bool:
         return os.path.exists(self._path("00001.json"))
@@ -167,12 +161,8 @@ def anew(made: str) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """Read a record of this package; it is trusted to be one if it is a JSON object."""
-    try:
-        with open(path, "rb") as file:
-            return dict(json.loads(file.read()))
-    except (ValueError, TypeError):
-        raise DataError("is not a record of extract-align", file=path, hint="remove it") from None
+    with open(path, "rb") as file:
+        return load_json(file.read(), path)
 
 
 def _write(path: str, content: Any) -> None:

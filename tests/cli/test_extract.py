@@ -22,12 +22,10 @@ import pytest
 import align
 from align.cli import common, extract
 from align.cli.loading import read_request
-from align.io.compression import import_zstd
+from align.io.compression import zstd
 from tests.cli.conftest import Run, failed
 from tests.conftest import EXAMPLES, ROOT
 from tests.golden_files import assert_same_but_for_rounding
-
-zstd = import_zstd()
 
 GOLDEN = ROOT / "tests" / "golden"
 TOY = ("-m", GOLDEN / "models" / "de-en", GOLDEN / "text")

@@ -194,3 +194,13 @@ def test_files_of_others_are_left_alone(run: Run, tmp_path: Path) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     (tmp_path / "links.run.json").write_bytes(b"[1]")
     failed(run("-q", "text", "-o", "links", "--resume"), "links.run.json: is not a record of extract-align: remove it")
+
+
+def test_its_own_files_are_no_input_and_no_list(run: Run) -> None:
+    stop(run, 37, "text", "-o", "links")
+    for own, arguments in (
+        ("links.parts/00001", ("links.parts/00001",)),
+        ("./links.run.json", ("text", "--bad-lines", "blank", "--bad-lines-file", "./links.run.json")),
+    ):
+        result = run("-q", *arguments, "-o", "links", "--resume")
+        assert (result.code, f"--resume writes {own} itself: name another file\n" in result.err) == (2, True)

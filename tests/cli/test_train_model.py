@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from align import load
 from align.cli.train import main
-from align.io.manifest import locked_folder
+from align.io.output import locked_folder
 from align.io.process import module
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests.cli.conftest import Run, failed

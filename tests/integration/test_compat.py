@@ -19,11 +19,9 @@ import align
 from align import Aligner, load, two_way
 from align.compat import eflomal, models
 from align.compat.simalign import SentenceAligner
-from align.io.compression import import_zstd
+from align.io.compression import zstd
 from tests import naive
 from tests.conftest import example_pairs
-
-zstd = import_zstd()
 
 LINES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs()]
 

@@ -37,9 +37,7 @@ def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
 
 def tree(folder: str | Path) -> dict[str, bytes]:
     """All complete files of a folder's own, by name."""
-    return {
-        path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file() and path.suffix != ".part"
-    }
+    return {path.name: path.read_bytes() for path in Path(folder).glob("[!.]*") if path.is_file()}
 
 
 def drive(*arguments: object, before: Callable[[], object] | None = None) -> int | None:

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
-from align.io.compression import import_zstd
+from align.io.compression import zstd
 from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel
-
-zstd = import_zstd()
 
 
 def test_lines_end_at_newline_only_and_lose_carriage_return_and_bom() -> None:

@@ -15,8 +15,8 @@ from align.analysis.bert.settings import Settings
 from align.cli.common import run, say
 from align.cli.options import add_group, new_parser, read_group, whole_number
 from align.cli.parser import Parser
-from align.io.manifest import differences, dump_json, locked_folder
-from align.io.output import open_output
+from align.io.manifest import differences, dump_json
+from align.io.output import locked_folder, open_output
 from align.io.process import keep_freed_memory
 from align.io.reader import open_lines, read_lines
 from align.models.recorder import fingerprint
