@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -22,9 +22,9 @@ from align.io.signature import read_choice, sign
 
 if TYPE_CHECKING:
     from align.jobs.files import InputFile
+    from align.jobs.formats import Columns
     from align.jobs.job import Job
-    from align.jobs.local import Event
-    from align.jobs.readers import Columns
+    from align.jobs.local import Outcome
 
 PROGRAM = "extract-align jobs"
 
@@ -132,12 +132,12 @@ def build_parser() -> Parser:
 def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
     """Refuse files of other types, without columns, of one name, or that would be overwritten, with exit code 2."""
     from align.jobs.files import is_local, join, locate
-    from align.jobs.readers import READERS, kind_of
+    from align.jobs.formats import FORMATS, kind_of
 
     for file in files:
         kind = kind_of(file.name)
         if not kind:
-            parser.error(f"{file.place} ends in none of {', '.join(READERS)}; .gz, .xz or .zst may follow")
+            parser.error(f"{file.place} ends in none of {', '.join(FORMATS)}; .gz, .xz or .zst may follow")
         if kind in (".parquet", ".jsonl") and columns.source is None:
             parser.error(f"{file.place} needs --columns, such as --columns de,en")
         if kind in (".tsv", ".txt"):
@@ -166,8 +166,7 @@ class JobRun:
     ) -> None:
         self._args, self._request, self._files, self._columns, self._workers = args, request, files, columns, workers
         self._progress = Progress(PROGRAM, request.run.quiet, self._expected, lambda: f"{self._completed()}, ")
-        self._sizes = {file.place: file.size for file in files}
-        self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
+        self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and how many of its bytes they are
         self._done_bytes = self._bytes = 0
         self._complete = self._before = self._all = 0
         self._counts: Counter[str] = Counter()
@@ -192,13 +191,12 @@ class JobRun:
             "columns": ",".join(args.columns) or None,
             "links": args.links,
         }
-        names = [file.name for file in self._files]
         record = open_run(
             args.output,
             settings,
             lambda: choose(loaded, sample(self._files, columns)),
             lambda choices: sign(loaded, choices),
-            names,
+            [file.name for file in self._files],
         )
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
@@ -207,8 +205,9 @@ class JobRun:
         job = Job(aligner, record["signature"], args.output, columns, args.links, args.bad_lines == "blank")
         progress.start()
         try:
-            with closing(begin(job, files, args.engine, self._workers)) as events:
-                self._follow(events)
+            with closing(self._outcomes(job, files)) as outcomes:
+                for file, outcome in outcomes:
+                    self._finish(file, outcome)
         finally:
             progress.close()
         counts = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
@@ -220,40 +219,54 @@ class JobRun:
             names = self._failed[:MAX_NAMED] + ["…"] * bool(self._failed[MAX_NAMED:])
             raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {', '.join(names)}")
 
-    def _follow(self, events: Iterator[Event]) -> None:
-        """Count what is done, and report what fails."""
-        from align.jobs.local import Failed
-        from align.jobs.local import Progress as FileProgress
+    def _outcomes(self, job: Job, files: Sequence[InputFile]) -> Generator[tuple[InputFile, Outcome], None, None]:
+        """Yield each file and its outcome from the requested engine."""
+        if self._args.engine == "ray":
+            from align.io.process import announced_end
+            from align.jobs.ray import run_ray
 
-        for event in events:
-            file = event.file
-            before = self._rows.pop(file.place, (0, 0.0))[0]
-            if isinstance(event, FileProgress):
-                self._rows[file.place] = event.rows, event.share
-                self._progress.add(event.rows - before)
-                continue
+            # Ray ends this process at once if one of its daemons has died.
+            with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
+                yield from run_ray(job, files, self._workers)
+            return
+        import torch
+
+        from align.jobs.local import run_local
+
+        on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
+        workers = self._workers or (torch.get_num_threads() if on_cpu else 1)
+        yield from run_local(job, files, workers, self._add_rows)
+
+    def _add_rows(self, file: InputFile, rows: int, share: float) -> None:
+        """Count the rows of a file at work."""
+        before, _ = self._rows.get(file.place, (0, 0.0))
+        self._rows[file.place] = rows, share * file.size
+        self._progress.add(rows - before)
+
+    def _finish(self, file: InputFile, outcome: Outcome) -> None:
+        """Count a file that is done, or report why it is not."""
+        rows, _ = self._rows.pop(file.place, (0, 0.0))
+        if isinstance(outcome, Exception):
             self._done_bytes += file.size
-            if isinstance(event, Failed):
-                self._failed.append(file.name)
-                self._progress.add(-before)
-                error = event.error
-                message = message_of(error, BATCH_ADVICE) or f"{type(error).__name__}: {one_line(error)}"
-                named = isinstance(error, DataError) or getattr(error, "filename", None)
-                say_error(PROGRAM, message if named else f"{file.place}: {message}")
-                continue
-            self._complete += 1
-            if event.before:
-                self._before += 1
-                self._bytes -= file.size
-                self._done_bytes -= file.size
-            else:
-                self._progress.add(event.marker["rows"] - before)
-                self._counts.update(event.marker["counts"])
+            self._failed.append(file.name)
+            self._progress.add(-rows)
+            message = message_of(outcome, BATCH_ADVICE) or f"{type(outcome).__name__}: {one_line(outcome)}"
+            named = isinstance(outcome, DataError) or getattr(outcome, "filename", None)
+            say_error(PROGRAM, message if named else f"{file.place}: {message}")
+            return
+        marker, done_before = outcome
+        self._complete += 1
+        if done_before:
+            self._before += 1
+            self._bytes -= file.size
+        else:
+            self._done_bytes += file.size
+            self._progress.add(marker["rows"] - rows)
+            self._counts.update(marker["counts"])
 
     def _expected(self) -> int | None:
         """Estimate the number of rows from the bytes of the rows done so far."""
-        shares = sum(share * self._sizes[place] for place, (_, share) in self._rows.items())
-        done = self._done_bytes + shares
+        done = self._done_bytes + sum(size for _, size in self._rows.values())
         return round(self._progress.lines * self._bytes / done) if done else None
 
     def _completed(self) -> str:
@@ -266,34 +279,13 @@ class JobRun:
         return f" after {self._completed()}; the same command goes on"
 
 
-def begin(job: Job, files: Sequence[InputFile], engine: str, workers: int | None) -> Generator[Event, None, None]:
-    """Start the requested engine on the files."""
-    if engine == "ray":
-        from align.io.process import announced_end
-        from align.jobs.ray import run_ray
-
-        # Ray ends this process at once if one of its daemons has died.
-        with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
-            yield from run_ray(job, files, workers)
-        return
-    import torch
-
-    from align.jobs.local import run_local
-
-    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
-    yield from run_local(job, files, workers or (torch.get_num_threads() if on_cpu else 1))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of `extract-align jobs`.
-
-    As many workers as asked for, or as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
-    """
+    """Entry point of `extract-align jobs`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
     try:
         from align.jobs.files import find
-        from align.jobs.readers import Columns
+        from align.jobs.formats import Columns
     except ModuleNotFoundError as error:
         say_error(PROGRAM, f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", error)
         return FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import fsspec
 
 from align.core.errors import DataError, one_line
-from align.io.manifest import dump_json
+from align.io.manifest import dump_json, load_json
 from align.io.output import cannot_write, packed, replace_file
 
 RUN = "_run"
@@ -158,10 +157,7 @@ def read_record(place: str) -> dict[str, Any] | None:
         return None
     with open_file(place) as stream, cannot_read(place):
         content = stream.read()
-    try:
-        return dict(json.loads(content))
-    except ValueError as error:
-        raise DataError(f"not a record of a job: {error}", file=place) from None
+    return load_json(content, place)
 
 
 def write_record(place: str, content: Any) -> None:

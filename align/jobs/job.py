@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, TypeAlias
-
-from filelock import FileLock, Timeout
 
 from align.core.aligner import Aligner
 from align.core.consistency import CHOOSING_PAIRS
@@ -20,6 +17,7 @@ from align.core.formats import to_json
 from align.core.stream import BUFFER, chunks
 from align.core.types import Choice, Pair, TextWarning
 from align.io.manifest import differences
+from align.io.output import locked
 from align.io.session import Session
 from align.jobs.arrow import status_of
 from align.jobs.files import (
@@ -35,8 +33,7 @@ from align.jobs.files import (
     whole_file,
     write_record,
 )
-from align.jobs.readers import Columns, kind_of, open_rows
-from align.jobs.writers import WRITERS, Result
+from align.jobs.formats import FORMATS, Columns, Result, kind_of, open_rows
 
 OnRows: TypeAlias = Callable[[int, float], None]
 """Callback that receives the number of finished rows of a file, and their share of it."""
@@ -103,26 +100,16 @@ def open_run(
         return run
 
 
-@contextmanager
-def claimed(folder: str, name: str, wait: float | None = None) -> Iterator[None]:
+def claimed(folder: str, name: str, wait: float | None = None) -> AbstractContextManager[None]:
     """Keep other workers from a file of a job until the context ends; a remote store has no locks.
 
     Args:
         wait: seconds to wait for another worker; None for PATIENCE, -1 without limit.
     """
     if not is_local(folder):
-        yield
-        return
-    path = locate(join(folder, RUN, f"{name}.lock"))[1]
-    try:
-        with FileLock(path, timeout=PATIENCE if wait is None else wait):
-            try:
-                yield
-            finally:
-                with suppress(OSError):  # a worker that waits for it will find the file done
-                    os.unlink(path)
-    except Timeout:
-        raise DataError("another run is already writing this", file=join(folder, name)) from None
+        return nullcontext()
+    lock = locate(join(folder, RUN, f"{name}.lock"))[1]
+    return locked(lock, join(folder, name), PATIENCE if wait is None else wait)
 
 
 def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tuple[dict[str, Any], bool]:
@@ -167,7 +154,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
 
             rows.bad.on_blank = reject
             about = {"signature": job.signature, "input": file.place, "input-size": str(file.size)}
-            WRITERS[kind_of(file.name)](results(), out, job.links, rows.id_field, about)
+            FORMATS[kind_of(file.name)][1](results(), out, job.links, rows.id_field, about)
             if stat(file.place) != file:
                 raise DataError("changed while it was read; it is not done", file=file.place)
         if not rows.bad.count:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from align.core.types import TextWarning
 from align.io.pool import Workers
@@ -18,61 +17,37 @@ ATTEMPTS = 3
 """Attempts per file after worker crashes."""
 
 
-class Progress(NamedTuple):
-    """Progress of a file: finished rows, and their share of the file."""
-
-    file: InputFile
-    rows: int
-    share: float
+Outcome: TypeAlias = tuple[dict[str, Any], bool] | Exception
+"""What `align_file` returns for a file, or why it could not be finished."""
 
 
-class Done(NamedTuple):
-    """A finished file, its marker, and whether it was finished before."""
+def run_local(
+    job: Job, files: Sequence[InputFile], workers: int, on_rows: Callable[[InputFile, int, float], None]
+) -> Generator[tuple[InputFile, Outcome], None, None]:
+    """Align files in worker processes, the largest first; if a worker dies, another one repeats its file.
 
-    file: InputFile
-    marker: dict[str, Any]
-    before: bool
-
-
-class Failed(NamedTuple):
-    """A file that could not be finished, and why."""
-
-    file: InputFile
-    error: Exception
-
-
-Event: TypeAlias = Progress | Done | Failed
-
-
-def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[Event, None, None]:
-    """Align files in worker processes, the largest first; if a worker dies, another one repeats its file."""
-    progress: deque[Event] = deque()
-    tasks = {"align": partial(align_in_worker, job)}
+    Args:
+        on_rows: callback that receives a file, the number of its finished rows, and their share of it.
+    """
     on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     # The state of a GPU cannot be forked, nor the threads of a client of a remote store.
     method = None if on_cpu and all(map(is_local, (job.output, *(file.place for file in files)))) else "spawn"
-    with Workers(workers, tasks, progress.append, at_once=1, attempts=ATTEMPTS, method=method) as pool:
+    tasks = {"align": partial(align_in_worker, job)}
+    with Workers(workers, tasks, lambda rows: on_rows(*rows), at_once=1, attempts=ATTEMPTS, method=method) as pool:
         pool.share(least=1)
         waiting = {pool.submit("align", file): file for file in largest_first(files)}
         while waiting:
-            done = pool.hear()
-            while progress:
-                yield progress.popleft()
-            for task in done:
-                file = waiting.pop(task)
-                yield Failed(file, task.error) if task.error else Done(file, *task.outcomes)
+            for task in pool.hear():
+                yield waiting.pop(task), task.error or (task.outcomes[0], task.outcomes[1])
 
 
-def align_in_worker(job: Job, file: InputFile, on_progress: Callable[[Progress], None] | None = None) -> list[Any]:
+def align_in_worker(
+    job: Job, file: InputFile, on_rows: Callable[[tuple[InputFile, int, float]], None] | None = None
+) -> list[Any]:
     """Align a file in a worker; return its marker and whether it was finished before."""
     keep_freed_memory()  # a spawned process does not inherit that
     warnings.simplefilter("ignore", TextWarning)  # the parent has shown the warnings of the text as a whole
-
-    def report(rows: int, share: float) -> None:
-        if on_progress:
-            on_progress(Progress(file, rows, share))
-
-    return [*align_file(job, file, report)]
+    return [*align_file(job, file, on_rows and (lambda rows, share: on_rows((file, rows, share))))]
 
 
 def largest_first(files: Sequence[InputFile]) -> list[InputFile]:

@@ -19,7 +19,7 @@ from align.core.errors import one_line
 from align.io.pool import SIGNALS, sendable
 from align.jobs.files import InputFile
 from align.jobs.job import Job
-from align.jobs.local import ATTEMPTS, Done, Event, Failed, align_in_worker, largest_first
+from align.jobs.local import ATTEMPTS, Outcome, align_in_worker, largest_first
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # these two are read when Ray is imported
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -28,7 +28,9 @@ with warnings.catch_warnings():  # Ray shows its own deprecations in spite of th
     import ray
 
 
-def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Generator[Event, None, None]:
+def run_ray(
+    job: Job, files: Sequence[InputFile], workers: int | None
+) -> Generator[tuple[InputFile, Outcome], None, None]:
     """Align files on a Ray cluster, the largest first; work lost with a worker or a node is repeated.
 
     The cluster is the one that this process is connected to, else the one of `RAY_ADDRESS`, else one that was started
@@ -60,7 +62,7 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
                     outcome = ray.get(done[0])
                 except ray.exceptions.WorkerCrashedError:
                     outcome = ChildProcessError(f"{ATTEMPTS} workers crashed on this file")
-                yield Failed(file, outcome) if isinstance(outcome, Exception) else Done(file, *outcome)
+                yield file, outcome
         except Exception as error:  # most are a RayError, but not all
             raise ChildProcessError(f"Ray has stopped: {one_line(error) or type(error).__name__}") from None
 

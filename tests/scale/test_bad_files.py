@@ -158,6 +158,15 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
     assert status == ["", *REASONS[name], ""]
 
 
+@pytest.mark.parametrize("columns", ["de,none", "de,en,none"])
+def test_a_field_that_no_object_has_is_an_error(run: Callable[..., Result], columns: str) -> None:
+    Path("in/a.jsonl").write_bytes(ROWS["rows.jsonl"][0] * 2)
+    result = run("jobs", "-q", "in/a.jsonl", "--columns", columns, "--output", "out", "--bad-lines", "blank")
+    message = "no row has all of these fields; in the last: no field 'none': the object has 'de', 'en'"
+    assert (result.code, f"in/a.jsonl: {message}: name them with --columns\n" in result.err) == (1, True)
+    assert tree("out") == {}
+
+
 def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:
     Path("in/folder.tsv").mkdir()
     Path("in/good.tsv").write_bytes(GOOD)

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import pytest
 
-from align.jobs.writers import WRITERS
-from align.jobs.writers import Result as Row
+from align.jobs.formats import FORMATS
+from align.jobs.formats import Result as Row
 from tests import toy
 from tests.cli.conftest import Result
 from tests.scale.jobs import drive, lines, sentences, tree
@@ -64,7 +64,7 @@ def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result], done: d
 def test_a_file_that_changes_as_it_is_read_is_not_done(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_text = WRITERS[".tsv"]
+    read_text, write_text = FORMATS[".tsv"]
 
     def grow(results: Iterator[Row], out: BinaryIO, links: str, id_field: None, about: Mapping[str, str]) -> None:
         with open(about["input"], "ab") as file:
@@ -72,7 +72,7 @@ def test_a_file_that_changes_as_it_is_read_is_not_done(
         write_text(results, out, links, id_field, about)
 
     Path("in/a.tsv").write_bytes(lines(sentences(5, 1)))
-    monkeypatch.setitem(WRITERS, ".tsv", grow)
+    monkeypatch.setitem(FORMATS, ".tsv", (read_text, grow))
     result = run(*JOB)
     assert (result.code, "in/a.tsv: changed while it was read; it is not done" in result.err) == (1, True)
     assert (tree("out"), os.path.exists("out/_run/a.tsv.json")) == ({}, False)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from align.jobs.readers import EXTENSION_TYPES
+from align.jobs.formats import EXTENSION_TYPES
 from tests.conftest import ROOT
 
 pytest.importorskip("ray.data", reason="needs ray[data]")
@@ -20,7 +20,7 @@ pytest.importorskip("ray.data", reason="needs ray[data]")
 OPEN = """
 import sys, ray.data, pyarrow.parquet as pq
 from align.jobs.files import InputFile
-from align.jobs.readers import Columns, open_rows
+from align.jobs.formats import Columns, open_rows
 for file in sys.argv[2:]:
     if sys.argv[1] == "ours":
         with open_rows(InputFile(file, 0), Columns("de", "en", "id"), False) as (rows, pairs):

@@ -14,8 +14,8 @@ import pytest
 
 from align.jobs import job, local
 from align.jobs.files import InputFile, write_record
+from align.jobs.formats import FORMATS, Result
 from align.jobs.job import align_file
-from align.jobs.writers import WRITERS, Result
 from tests.cli.conftest import Result as Printed
 from tests.scale.jobs import drive, lines, sentences, tree
 
@@ -90,7 +90,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
             os.kill(os.getppid(), signal_number)
             time.sleep(1 if signal_number == signal.SIGKILL else 30)  # the worker's end comes sooner
 
-    write_text = WRITERS[".tsv"]
+    read_text, write_text = FORMATS[".tsv"]
 
     def in_the_middle(
         results: Iterator[Result], out: BinaryIO, links: str, id_field: None, about: Mapping[str, str]
@@ -110,7 +110,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
         write_record(place, marker)
 
     if moment == "in the middle":
-        monkeypatch.setitem(WRITERS, ".tsv", in_the_middle)
+        monkeypatch.setitem(FORMATS, ".tsv", (read_text, in_the_middle))
     else:
         monkeypatch.setattr(job, "write_record", at_the_marker)
 

@@ -1,26 +1,26 @@
-"""Read rows of a file as sentence pairs: lines of bitext, JSON lines, and Parquet."""
+"""Read rows of a file as sentence pairs, and write their links in its format: lines, JSON lines, or Parquet."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from align.core.errors import DataError, LineError, one_line, shorten
-from align.core.formats import to_json
-from align.core.stream import BUFFER
+from align.core.formats import format_pharaoh, to_json
+from align.core.stream import BUFFER, chunks
 from align.core.text import split_words
-from align.core.types import Origin, Pair
-from align.io.compression import OPENERS
+from align.core.types import Alignment, Origin, Pair
+from align.io.compression import OPENERS, suffix_of
 from align.io.reader import BadLines, read_bitext, read_lines
-from align.jobs.arrow import check_columns, read_sides, rows_of
+from align.jobs.arrow import batch_of, check_columns, read_sides, rows_of, schema_of, status_of
 from align.jobs.files import InputFile, cannot_read, open_file
 
 
@@ -45,10 +45,10 @@ class Rows:
 
     def lines(self, raw: Any) -> Iterator[str]:
         """Yield the decompressed and decoded lines of the file."""
-        opener = next((opener for end, opener in OPENERS.items() if self.file.name.endswith(end)), io.BufferedReader)
+        unpacked = OPENERS.get(suffix_of(self.file.name), io.BufferedReader)(raw)
 
         def lines() -> Iterator[bytes]:
-            for number, self._last in enumerate(opener(raw)):
+            for number, self._last in enumerate(unpacked):
                 if number % BUFFER == 0:
                     self.share = min(1.0, raw.tell() / max(1, self.file.size))
                 yield self._last
@@ -74,9 +74,9 @@ class Rows:
 
 
 def kind_of(name: str) -> str:
-    """Return the type of a file by its name: a key of `READERS`, or ""."""
-    plain = next((name.removesuffix(end) for end in OPENERS if name.endswith(end)), name)
-    kind = next((kind for kind in READERS if plain.endswith(kind)), "")
+    """Return the type of a file by its name: a key of `FORMATS`, or ""."""
+    plain = name.removesuffix(suffix_of(name))
+    kind = next((kind for kind in FORMATS if plain.endswith(kind)), "")
     return "" if kind == ".parquet" and plain != name else kind
 
 
@@ -85,13 +85,13 @@ def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[
     """Open the rows of a file, and an iterator over their pairs, which reads them one by one.
 
     Args:
-        file: of a type in `READERS`.
+        file: of a type in `FORMATS`.
         columns: columns of source, target and id.
         blank: whether an unreadable row becomes a blank one.
     """
     rows = Rows(file, columns, blank)
     with open_file(file.place) as stream:
-        yield rows, rows.pairs(READERS[kind_of(file.name)](stream, rows))
+        yield rows, rows.pairs(FORMATS[kind_of(file.name)][0](stream, rows))
 
 
 def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
@@ -103,67 +103,72 @@ def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Read lines of JSON objects; a blank line is a blank row."""
-    source, target, id_name = rows.columns
-    objects = without = 0
+    *names, id_name = rows.columns
+    objects = incomplete = 0
     for number, line in enumerate(rows.lines(stream), 1):
-        sides, id = ["", ""], None
+        source, target, id = "", "", None
         if line.strip(" \t"):
             objects += 1
             try:
-                try:
-                    record = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
-                if not isinstance(record, dict):
-                    raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
-                id = _finite(record, id_name) if id_name is not None else None
-                sides = [_text(record, str(name)) for name in (source, target)]
-            except ValueError as error:
-                reason, message = error.args
-                without += message.startswith("no field")
-                rows.on_bad_line(LineError(message, reason, file=rows.file.place, line=number))
-        yield Pair(split_words(sides[0]), split_words(sides[1]), number, origin=Origin(item=id))
-    if without and without == objects:
-        hint = "name them with ‹columns›"
-        raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, hint=hint)
+                record = _object(line)
+                id = None if id_name is None else _id(record, id_name)
+                source, target = (_text(record, str(name)) for name in names)
+            except LineError as error:
+                last = error.in_file(rows.file.place, number)
+                incomplete += isinstance(error, NoFieldError)
+                rows.on_bad_line(last)
+        yield Pair(split_words(source), split_words(target), number, origin=Origin(item=id))
+    if incomplete and incomplete == objects:
+        message = f"no row has all of these fields; in the last: {last.what}"
+        raise DataError(message, file=rows.file.place, hint="name them with ‹columns›")
+
+
+class NoFieldError(LineError):
+    """An object does not have a field."""
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise LineError(f"not JSON ({one_line(error)})", "not JSON") from None
+    if not isinstance(record, dict):
+        raise LineError(f"not a JSON object: {shorten(line)}")
+    return record
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
-    """Return the value of a field; `a.b` is the field b of an object a, and null where a is.
-
-    The errors of this and of the next functions have two arguments: the reason in two words, and the message.
-    """
+    """Return the value of a field; `a.b` is the field b of an object a, and null where a is."""
     value: Any = record
     for key in [name] if name in record else name.split("."):
         if value is None:
             return None
         if not isinstance(value, dict) or key not in value:
             there = shorten(", ".join(map(repr, islice(record, 80)))) or "none"
-            raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
+            raise NoFieldError(f"no field {name!r}: the object has {there}")
         value = value[key]
     return value
 
 
-def _finite(record: dict[str, Any], name: str) -> Any:
+def _id(record: dict[str, Any], name: str) -> Any:
     value = _value(record, name)
     try:
         to_json(value)
     except ValueError:
-        message = f"{name!r} has a number that is NaN or infinite, which JSON has no form for"
-        raise ValueError("wrong fields", message) from None
+        raise LineError(f"{name!r} has a number that is NaN or infinite, which JSON has no form for") from None
     return value
 
 
 def _text(record: dict[str, Any], name: str) -> str:
     value = _value(record, name)
     if value is None:
-        raise ValueError("null", f"{name!r} is null")
+        raise LineError(f"{name!r} is null", "null")
     if not isinstance(value, str):
-        raise ValueError("not text", f"{name!r} is of type {type(value).__name__}, not a string")
+        raise LineError(f"{name!r} is of type {type(value).__name__}, not a string", "not text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("not UTF-8", f"{name!r} has half a surrogate pair") from None
+        raise LineError(f"{name!r} has half a surrogate pair", "not UTF-8") from None
     return value
 
 
@@ -220,10 +225,58 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     return pairs()
 
 
-READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {
-    ".parquet": read_parquet,
-    ".jsonl": read_json,
-    ".tsv": read_text,
-    ".txt": read_text,
+GROUP = 10_000
+"""Rows per row group of Parquet."""
+
+Result: TypeAlias = tuple[Alignment, Any]
+"""The alignment of a row, and its id: its number, from 1, or the value of its id column, in Parquet an array of one."""
+
+Write: TypeAlias = Callable[[Iterable[Result], BinaryIO, str, Any, Mapping[str, str]], None]
+"""Writes results to a file, given the form of links, the Arrow field of the ids if there is one, and metadata."""
+
+
+def write_text(results: Iterable[Result], out: BinaryIO, *_: Any) -> None:
+    """Write a Pharaoh line for each result."""
+    for alignment, _id in results:
+        out.write(format_pharaoh(alignment).encode() + b"\n")
+
+
+def write_json(results: Iterable[Result], out: BinaryIO, links: str, *_: Any) -> None:
+    """Write an object for each result: `id`, `links`, `scores`, `agreement` and `status`, as `Alignment.to_dict` does.
+
+    Words are omitted: they are in the input, which may be very large.
+    """
+    for alignment, id in results:
+        record: dict[str, Any] = {"id": id}
+        if links == "pharaoh":
+            record["links"] = format_pharaoh(alignment)
+        else:
+            content = alignment.to_dict()
+            record |= {name: content[name] for name in ("links", "scores", "agreement") if name in content}
+        out.write(to_json({**record, "status": status_of(alignment)}).encode() + b"\n")
+
+
+def write_parquet(
+    results: Iterable[Result], out: BinaryIO, links: str, id_field: Any, about: Mapping[str, str]
+) -> None:
+    """Write a row for each result: the id, if the file has one, `links`, `agreement` and `status`."""
+    result_schema = schema_of(links)
+    ids = [] if id_field is None else [id_field]
+    schema = pa.schema([*ids, *result_schema], metadata=dict(about))
+    with pq.ParquetWriter(out, schema) as writer:
+        for group in chunks(results, GROUP, lambda result: result[0].pair.memory()):
+            batch = batch_of([alignment for alignment, _ in group], result_schema)
+            columns = [pa.concat_arrays([id for _, id in group]) for _ in ids]
+            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
+
+
+Read: TypeAlias = Callable[[Any, Rows], Iterator[Pair]]
+"""Reads the rows of an open file as pairs."""
+
+FORMATS: dict[str, tuple[Read, Write]] = {
+    ".parquet": (read_parquet, write_parquet),
+    ".jsonl": (read_json, write_json),
+    ".tsv": (read_text, write_text),
+    ".txt": (read_text, write_text),
 }
-"""Readers by the suffix of the file's name, without that of its compression."""
+"""Readers and writers by the suffix of the file's name, without that of its compression."""
