@@ -15,14 +15,22 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import align
 from align.core.formats import to_json
 from align.io.session import Session
 from align.service import messages
 from align.service.gate import CLIENT_LEFT, Gate, Metrics, refusal
-from align.service.messages import EXAMPLES, Read, read_pair
+from align.service.messages import (
+    EXAMPLES,
+    AlignedPair,
+    Reply,
+    SentencePair,
+    TransferredPair,
+    TranslatedPair,
+    read_pair,
+)
 from align.service.rounds import Rounds
 from align.service.work import Item, Work, read_links, read_page, read_sentence, read_tagged
 
@@ -34,6 +42,14 @@ TRANSLATION = 40
 """Characters that each character of a sentence to translate counts for in a batch: translating takes far longer."""
 
 _log = logging.getLogger("align.service")
+
+
+class PrintableJSON(JSONResponse):
+    """An answer in which all control characters of a terminal are escaped."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return to_json(content, separators=(",", ":")).encode()
 
 
 class Service:
@@ -54,28 +70,28 @@ class Service:
         self._running.cancel()
         self._tags.shutdown(wait=False, cancel_futures=True)
 
-    async def health(self) -> Response:
+    async def health(self, response: Response) -> dict[str, Any]:
         """Tell whether pairs are accepted, and by which models; needs no token."""
         ready = self._running is not None and not self._running.done()
-        about = {"ready": ready, "models": [*self._work.models], "signature": self._work.signature}
-        return reply(about, 200 if ready else 503)
+        response.status_code = 200 if ready else 503
+        return {"ready": ready, "models": [*self._work.models], "signature": self._work.signature}
 
     async def metrics(self) -> Response:
         """Return counts since the start, for Prometheus."""
         self._metrics.queued.set(self._rounds.queued)
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def align(self, request: Request, body: messages.AlignRequest) -> Response:
+    async def align(self, request: Request, body: messages.AlignRequest) -> Any:
         """Return the links of each pair, which depend only on the pair."""
         read = partial(read_links, format=body.format, scores=body.scores)
         return await self._answer(request, body.pairs, read, self._work.links)
 
-    async def transfer(self, request: Request, body: messages.TransferRequest) -> Response:
+    async def transfer(self, request: Request, body: messages.TransferRequest) -> Any:
         """Return each target with the tags of its source, and the positions of the tags."""
         read = partial(read_tagged, tags=body.tags, split=body.split)
         return await self._answer(request, body.pairs, read, self._work.tags, tags=True)
 
-    async def translate(self, request: Request, body: messages.TranslateRequest) -> Response:
+    async def translate(self, request: Request, body: messages.TranslateRequest) -> Any:
         """Return the translation of each sentence, with its links or with the tags of the sentence."""
         if self._translators is None:
             self._translators = await self._rounds.call(self._load_translators)
@@ -98,12 +114,12 @@ class Service:
         self,
         request: Request,
         contents: Sequence[Any],
-        read: Callable[[Read, int], Item],
+        read: Callable[[SentencePair, int], Item],
         session: Session,
         *,
         tags: bool = False,
         cost: int = 1,
-    ) -> Response:
+    ) -> Any:
         """Align the pairs of a request in turn with those of others, and write the result of each."""
         if len(contents) > self._request_pairs:
             raise HTTPException(413, f"{len(contents):,} pairs, and a request has {self._request_pairs:,} at most")
@@ -112,15 +128,14 @@ class Service:
         async def call(function: Callable[..., Any], *arguments: Any) -> Any:
             return await loop.run_in_executor(self._tags, function, *arguments) if tags else function(*arguments)
 
-        async def answer() -> Response:
+        async def answer() -> dict[str, Any]:
             pairs = [read_pair(content, request.url.path) for content in contents]
-            items = [await call(read, pair, number) for number, pair in enumerate(pairs, 1)]
+            items = [await call(read, pair, number) for number, (pair, _) in enumerate(pairs, 1)]
             results = await self._rounds.align(session, [item.pairs for item in items], cost)
             replies = []
-            for pair, item, alignments in zip(pairs, items, results, strict=True):
-                error = pair.error or item.error
-                if error:
-                    status = "bad pair" if pair.error else "bad tags"
+            for (pair, bad), item, alignments in zip(pairs, items, results, strict=True):
+                if bad or item.error:
+                    status = "bad pair" if bad else "bad tags"
                 elif alignments is None:
                     status = "failed"
                 else:
@@ -128,20 +143,15 @@ class Service:
                     blank = all(alignment.pair.blank for alignment in alignments)
                     status = skipped[0] if skipped else "blank" if blank else "ok"
                 self._metrics.pairs.labels(status).inc()
-                begin = {} if pair.id is None else {"id": pair.id}
-                begin |= {"status": status} | ({"error": error} if error else {})
-                replies.append(begin | await call(item.write, alignments if status in ("ok", "blank") else None))
-            return reply({"pairs": replies})
+                about = {"id": pair.id, "status": status, "error": bad or item.error or None}
+                about = {name: value for name, value in about.items() if value is not None}
+                replies.append(about | await call(item.write, alignments if status in ("ok", "blank") else None))
+            return {"pairs": replies}
 
         return await unless_left(request, answer())
 
 
-def reply(content: Any, code: int = 200) -> Response:
-    """Return an answer in JSON, with all terminal control characters escaped."""
-    return Response(to_json(content, separators=(",", ":")), code, media_type="application/json")
-
-
-async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+async def unless_left(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
     """Await an answer; if the client disconnects first, cancel its work and remove its pairs from the queue."""
 
     async def left() -> None:
@@ -182,25 +192,34 @@ def build_app(
     )
     requests = {"GET /openapi.json": "the schema of requests and answers"}
 
-    async def about() -> Response:
+    async def about() -> Any:
         """Return the requests that are answered."""
-        return reply({"service": f"extract-align {align.__version__}", "requests": requests})
+        return {"service": f"extract-align {align.__version__}", "requests": requests}
 
-    for path, answer, model, summary in (
-        ("/align", service.align, messages.AlignReply, "links of sentence pairs"),
-        ("/transfer", service.transfer, messages.TransferReply, "translations with the tags of their sources"),
-        ("/translate", service.translate, messages.TranslateReply, "translations of sentences, with links or tags"),
+    for method, path, answer, model, summary in (
+        ("POST", "/align", service.align, Reply[AlignedPair], "links of sentence pairs"),
+        ("POST", "/transfer", service.transfer, Reply[TransferredPair], "translations with the tags of their sources"),
+        (
+            "POST",
+            "/translate",
+            service.translate,
+            Reply[TranslatedPair],
+            "translations of sentences, with links or tags",
+        ),
+        ("GET", "/health", service.health, messages.Health, "whether the service is ready, and its models"),
+        ("GET", "/metrics", service.metrics, None, "counters for Prometheus"),
     ):
-        responses = REFUSALS if path == "/translate" else {n: REFUSALS[n] for n in REFUSALS if n != 501}
-        app.add_api_route(path, answer, methods=["POST"], response_model=model, responses=responses)
-        requests[f"POST {path}"] = summary
-    app.add_api_route("/", about, methods=["GET"])
-    app.add_api_route("/health", service.health, methods=["GET"], response_model=messages.Health)
-    app.add_api_route("/metrics", service.metrics, methods=["GET"], response_class=PlainTextResponse)
-    requests |= {
-        "GET /health": "whether the service is ready, and its models",
-        "GET /metrics": "counters for Prometheus",
-    }
+        app.add_api_route(
+            path,
+            answer,
+            methods=[method],
+            response_model=model,
+            response_model_exclude_unset=True,
+            response_class=PlainTextResponse if path == "/metrics" else PrintableJSON,
+            responses=REFUSALS if method == "POST" else None,
+        )
+        requests[f"{method} {path}"] = summary
+    app.add_api_route("/", about, methods=["GET"], response_class=PrintableJSON)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

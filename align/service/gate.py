@@ -92,15 +92,12 @@ class Gate:
             return
         code = size = 0
         start, headers = time.monotonic(), dict(scope["headers"])
-        stated = int(headers.get(b"content-length", b"0"))  # the server has checked that it is a number
 
         async def receive_part() -> Message:
             nonlocal size
-            message: Message = {}
-            if stated <= BODY_BYTES:
-                message = await receive()
-                size += len(message.get("body", b""))
-            if max(stated, size) > BODY_BYTES:
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > BODY_BYTES:
                 raise HTTPException(413, f"a body has {BODY_BYTES:,} bytes at most")
             return message
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from align.core.errors import shorten
 
+Pair = TypeVar("Pair")
+
 MAX_CHARACTERS = 5000
 """Maximum number of characters in a sentence, with its tags."""
 
-Status = Literal["ok", "blank", "too long", "failed", "bad pair"]
+Status = Literal["ok", "blank", "too long", "failed", "bad pair", "bad tags"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
 
 Tags = Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"]
@@ -82,27 +84,6 @@ class TranslateRequest(_Request):
     split: bool = Field(False, description="whether a tag may come more than once")
 
 
-class _Result(BaseModel):
-    """The result of a pair."""
-
-    id: Id = Field(None, description="there if the pair has one")
-    error: str | None = Field(None, description="what is wrong with a bad pair, or with its tags")
-
-
-class AlignedPair(_Result):
-    """The links of a pair, (source word, target word), from 0."""
-
-    status: Status
-    links: str | list[tuple[int, int]]
-    scores: list[float] | None = Field(None, description="there if asked for")
-
-
-class AlignReply(BaseModel):
-    """Links of each pair, in order."""
-
-    pairs: list[AlignedPair]
-
-
 class TagReport(BaseModel):
     """The position of a tag; words are counted from 0, and the end of a window is excluded."""
 
@@ -113,33 +94,41 @@ class TagReport(BaseModel):
     remarks: list[str]
 
 
+class _Result(BaseModel):
+    """The result of a pair."""
+
+    id: Id = Field(None, description="there if the pair has one")
+    status: Status
+    error: str | None = Field(None, description="what is wrong with a bad pair, or with its tags")
+
+
+class AlignedPair(_Result):
+    """The links of a pair, (source word, target word), from 0."""
+
+    links: str | list[tuple[int, int]]
+    scores: list[float] | None = Field(None, description="there if asked for")
+    agreement: tuple[float, float] | None = Field(None, description="there with scores, if both models align")
+
+
 class TransferredPair(_Result):
     """A target with its tags."""
 
-    status: Status | Literal["bad tags"]
     target: str | None = Field(description="null where the tags could not be read or placed")
     tags: list[TagReport]
-
-
-class TransferReply(BaseModel):
-    """Targets with tags for each pair, in order."""
-
-    pairs: list[TransferredPair]
 
 
 class TranslatedPair(_Result):
     """A translation, with its links or with the tags of its source."""
 
-    status: Status | Literal["bad tags"]
     target: str | None = Field(description="null where there is none")
     links: str | None = Field(None, description="as `0-0 1-2`; there if no tags were asked for")
     tags: list[TagReport] | None = Field(None, description="there if tags were asked for")
 
 
-class TranslateReply(BaseModel):
-    """Translations of each sentence, in order."""
+class Reply(BaseModel, Generic[Pair]):
+    """The result of each pair, in order."""
 
-    pairs: list[TranslatedPair]
+    pairs: list[Pair]
 
 
 class Health(BaseModel):
@@ -157,24 +146,17 @@ class Refusal(BaseModel):
     example: dict[str, Any] | None = Field(None, description="a body as it should be")
 
 
-class Read(NamedTuple):
-    """A pair of a request; without words if it is bad, as `error` says."""
-
-    id: Id
-    source: str = ""
-    target: str = ""
-    error: str = ""
-
-
-def read_pair(content: Any, path: str) -> Read:
-    """Read a pair of a request to a path from what the request has in its place."""
+def read_pair(content: Any, path: str) -> tuple[SentencePair, str]:
+    """Return a pair of a request to a path, without a target in one to translate; a blank one if it is bad, and why."""
     try:
-        pair = (Sentence if path == "/translate" else SentencePair).model_validate(content)
+        if path == "/translate":
+            return SentencePair.model_construct(**dict(Sentence.model_validate(content)), target=""), ""
+        return SentencePair.model_validate(content), ""
     except ValidationError as error:
-        id = content.get("id") if isinstance(content, dict) else None
-        id = id if type(id) in (str, int) or (type(id) is float and isfinite(id)) else None
-        return Read(id, error=f"{first_error(error.errors())}; a pair is {json.dumps(EXAMPLES[path]['pairs'][0])}")
-    return Read(pair.id, pair.source, getattr(pair, "target", ""))
+        why = f"{first_error(error.errors())}; a pair is {json.dumps(EXAMPLES[path]['pairs'][0])}"
+    id = content.get("id") if isinstance(content, dict) else None
+    id = id if type(id) in (str, int) or (type(id) is float and isfinite(id)) else None
+    return SentencePair.model_construct(id=id, source="", target=""), why
 
 
 def first_error(errors: Sequence[Any], skip: int = 0) -> str:

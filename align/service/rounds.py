@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
@@ -36,16 +35,8 @@ TURN = 16
 _log = logging.getLogger("align.service")
 
 
-@dataclass(eq=False)
-class _Job:
-    """The pairs of one request, of which `begun` have been handed to the model; `reply` is done if its client left."""
-
-    session: Session
-    pairs: Sequence[Sequence[Pair]]
-    cost: int
-    reply: asyncio.Future[list[Result]]
-    results: dict[int, Result] = field(default_factory=dict)
-    begun: int = 0
+Queued = tuple[Session, Sequence[Pair], asyncio.Future[Result]]
+"""The sentences of a pair of a request; the future is done when they are aligned, or the client has left."""
 
 
 class Rounds:
@@ -57,16 +48,13 @@ class Rounds:
 
     def __init__(self, capacity: int, metrics: Metrics) -> None:
         self._capacity, self._metrics = capacity, metrics
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[tuple[int, deque[Queued]]] = deque()  # of each request: the cost, and pairs not begun
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "model")
-        self._failed: HTTPException | None = None
         self.queued = 0
 
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function in the thread of the models."""
-        if self._failed:
-            raise self._failed
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def align(self, session: Session, pairs: Sequence[Sequence[Pair]], cost: int = 1) -> list[Result]:
@@ -75,25 +63,21 @@ class Rounds:
         Args:
             cost: characters that each character of these pairs counts for in a batch.
         """
-        if self._failed:
-            raise self._failed
-        if not pairs:
-            return []
         if self.queued + len(pairs) > self._capacity:
             raise HTTPException(429, "too many pairs are waiting", {"Retry-After": "1"})
-        job = _Job(session, pairs, cost, asyncio.get_running_loop().create_future())
-        self._waiting.append(job)
+        loop = asyncio.get_running_loop()
+        queued: deque[Queued] = deque((session, sentences, loop.create_future()) for sentences in pairs)
+        self._waiting.append((cost, queued))
         self.queued += len(pairs)
         self._arrived.set()
         try:
-            return await job.reply
+            return await asyncio.gather(*(result for *_, result in queued))
         finally:
             self.queued -= len(pairs)
 
     async def run(self) -> None:
-        """Align the pairs in the queue, until this is cancelled or aligning raises anything but an Exception."""
+        """Align the pairs in the queue, until this is cancelled."""
         loop = asyncio.get_running_loop()
-        taken: list[tuple[_Job, int]] = []
         try:
             while True:
                 await self._arrived.wait()
@@ -102,58 +86,50 @@ class Rounds:
                 if not (taken := self._take()):
                     self._arrived.clear()
                     continue
-                await loop.run_in_executor(self._thread, _align_all, taken)
+                results = await loop.run_in_executor(self._thread, _align_all, taken)
                 self._metrics.rounds.inc()
                 self._metrics.round_pairs.inc(len(taken))
-                for job in {job for job, _ in taken}:
-                    if len(job.results) == len(job.pairs) and not job.reply.done():
-                        job.reply.set_result([job.results[n] for n in range(len(job.pairs))])
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            _log.critical("%s: nothing is aligned any more; start the service again", type(error).__name__)
-            self._failed = HTTPException(503, "the service has failed and must be started again")
-            for job in {*self._waiting, *(job for job, _ in taken)}:
-                if not job.reply.done():
-                    job.reply.set_exception(self._failed)
+                for (*_, future), result in zip(taken, results, strict=True):
+                    if not future.done():
+                        future.set_result(result)
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self) -> list[tuple[_Job, int]]:
-        """Return the next batch: some pairs of each job in turn, until it is full; abandoned jobs are dropped."""
-        taken: list[tuple[_Job, int]] = []
+    def _take(self) -> list[Queued]:
+        """Return the next batch: some pairs of each request in turn, until it is full."""
+        taken: list[Queued] = []
         characters = 0
         while self._waiting and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
-            job = self._waiting.popleft()
-            if job.reply.done():
-                continue
-            end = min(job.begun + TURN, len(job.pairs))
-            while job.begun < end and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
-                sentences = job.pairs[job.begun]
-                taken.append((job, job.begun))
-                characters += job.cost * sum(len(word) for pair in sentences for word in (*pair.source, *pair.target))
-                job.begun += 1
-            if job.begun < end:
-                self._waiting.appendleft(job)
-            elif end < len(job.pairs):
-                self._waiting.append(job)
+            cost, pairs = self._waiting.popleft()
+            turn = TURN
+            while pairs and turn and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
+                _, sentences, future = pair = pairs.popleft()
+                if not future.done():
+                    taken.append(pair)
+                    characters += cost * sum(len(word) for one in sentences for word in (*one.source, *one.target))
+                    turn -= 1
+            if pairs and turn:
+                self._waiting.appendleft((cost, pairs))  # first in the next batch
+            elif pairs:
+                self._waiting.append((cost, pairs))
         return taken
 
 
-def _align_all(taken: Sequence[tuple[_Job, int]]) -> None:
+def _align_all(taken: Sequence[Queued]) -> list[Result]:
     """Align a batch; pairs of the same session go through the model together."""
-    for session in {job.session for job, _ in taken}:
-        chosen = [(job, n) for job, n in taken if job.session is session]
-        results = _attempt(session, [job.pairs[n] for job, n in chosen])
-        for (job, n), result in zip(chosen, results, strict=True):
-            job.results[n] = result
+    results: list[Result] = [None] * len(taken)
+    for session in {session for session, *_ in taken}:
+        numbers = [n for n, pair in enumerate(taken) if pair[0] is session]
+        for n, result in zip(numbers, _attempt(session, [taken[n][1] for n in numbers]), strict=True):
+            results[n] = result
+    return results
 
 
 def _attempt(session: Session, pairs: Sequence[Sequence[Pair]]) -> list[Result]:
     """Align pairs; on an error align each half separately, so that only the pair that causes it fails."""
     try:
         return [alignments for _, alignments in session.results(pairs, lambda sentences: sentences)]
-    except Exception as error:
+    except BaseException as error:  # a library in Rust may raise no Exception, and someone waits for the result
         if len(pairs) == 1:
             _log.error("a pair cannot be aligned: %s", type(error).__name__)  # its message may quote the pair
             return [None]

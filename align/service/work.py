@@ -14,7 +14,7 @@ from align.core.text import make_pair
 from align.core.types import FLOOR, Alignment, Pair, Search
 from align.io.session import Session
 from align.models.translate import batch_translator
-from align.service.messages import Read
+from align.service.messages import SentencePair
 from align.transfer.inline import Inline
 from align.transfer.markup import Placement
 from align.transfer.pages import Page
@@ -96,11 +96,11 @@ class Item(NamedTuple):
     error: str = ""
 
 
-def read_links(read: Read, number: int, format: str, scores: bool) -> Item:
+def read_links(pair: SentencePair, number: int, format: str, scores: bool) -> Item:
     """Read a pair that is answered with its links."""
 
     def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
-        (alignment,) = alignments or (Alignment(pair, {}),)
+        (alignment,) = alignments or (Alignment(words, {}),)
         links = [*alignment]
         fields: dict[str, Any] = {"links": format_pharaoh(alignment) if format == "pharaoh" else links}
         if scores:
@@ -109,26 +109,26 @@ def read_links(read: Read, number: int, format: str, scores: bool) -> Item:
                 fields["agreement"] = [round(value, 4) for value in alignment.agreement]
         return fields
 
-    pair = make_pair(read.source, read.target, number)
-    return Item([pair], write)
+    words = make_pair(pair.source, pair.target, number)
+    return Item([words], write)
 
 
-def read_sentence(read: Read, number: int) -> Item:
+def read_sentence(pair: SentencePair, number: int) -> Item:
     """Read a sentence that is answered with its translation and links."""
 
     def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
-        (alignment,) = alignments or (None,)
-        if alignment is None or read.error:
+        if alignments is None:
             return {"target": None, "links": ""}
+        (alignment,) = alignments
         return {"target": " ".join(alignment.pair.target), "links": format_pharaoh(alignment)}
 
-    return Item([make_pair(read.source, "", number)], write)
+    return Item([make_pair(pair.source, "", number)], write)
 
 
-def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
+def read_tagged(pair: SentencePair, number: int, tags: str, split: bool) -> Item:
     """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
     try:
-        inline = Inline(read.source, read.target, tags, lenient=True)
+        inline = Inline(pair.source, pair.target, tags, lenient=True)
         _check_tags(inline.missing)
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))
@@ -142,10 +142,10 @@ def read_tagged(read: Read, number: int, tags: str, split: bool) -> Item:
     return Item([Pair(inline.source_words, inline.target_words, number)], write)
 
 
-def read_page(read: Read, number: int, tags: str, split: bool, language: str) -> Item:
+def read_page(pair: SentencePair, number: int, tags: str, split: bool, language: str) -> Item:
     """Read a text that is answered with its translation and tags; invalid tags are an error of this text only."""
     try:
-        page = Page(read.source, tags, line=number)
+        page = Page(pair.source, tags, line=number)
         _check_tags(sum(token.kind != "text" for segment in page.segments for token in segment.tokens))
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))

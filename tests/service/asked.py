@@ -21,6 +21,10 @@ SECRET = "geheim"
 """A word that no log and no other reply may hold."""
 
 
+class Panic(BaseException):
+    """As what a library in Rust raises."""
+
+
 class Model:
     """Links words one by one; fails over the word "boom", takes no "toolong", and can be made to wait.
 
@@ -46,7 +50,7 @@ class Model:
         self.rounds.append([" ".join(pair.source) for pair in pairs])
         assert self.go.wait(30)
         if any("boom" in pair.source for pair in pairs):
-            raise RuntimeError(SECRET)
+            raise Panic(SECRET)
         return [self._one(pair) for pair in pairs]
 
     def _one(self, pair: Pair) -> Alignment:
