@@ -34,9 +34,6 @@ POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.jso
 Layer and head are what the model's model.toml says, or else a third of the depth.
 """
 
-MAX_PAIRS = 2**31 - 1
-
-
 ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
 
 
@@ -80,13 +77,13 @@ class ServiceArgs:
     )
     request_pairs: int = option(
         default=1000,
-        type=whole_number(1, MAX_PAIRS),
+        type=whole_number(1),
         metavar="N",
         help="the most pairs in a request; more is answered with status 413",
     )
     queue_pairs: int = option(
         default=4000,
-        type=whole_number(1, MAX_PAIRS),
+        type=whole_number(1),
         metavar="N",
         help="the most pairs of all requests that wait for links; more is answered with status 429",
     )
@@ -103,28 +100,18 @@ def build_parser() -> Parser:
     return parser
 
 
-def is_local(host: str) -> bool:
-    """Tell whether only this machine can reach the address of a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[ServiceArgs, Request]:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
-    if not args.token_file and not is_local(args.host):
+    try:
+        is_local = args.host == "localhost" or ipaddress.ip_address(args.host).is_loopback
+    except ValueError:  # another name
+        is_local = False
+    if not args.token_file and not is_local:
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: a request of that size would always be refused")
     return read_group(ServiceArgs, args), read_request(parser, args, "blank")
-
-
-TOKEN = re.compile(r"[!-~]{16,256}")
-"""Visible ASCII, which a header can hold, and enough of it that nobody guesses it."""
 
 
 def serve(args: ServiceArgs, request: Request) -> None:
@@ -161,6 +148,10 @@ def serve(args: ServiceArgs, request: Request) -> None:
     app = build_app(work, token, args.allow_origin, args.request_pairs, args.queue_pairs)
     answer(app, listener, lambda: tell(address_of(listener)))
     tell("stopped")
+
+
+TOKEN = re.compile(r"[!-~]{16,256}")
+"""Visible ASCII, which a header can hold, and enough of it that nobody guesses it."""
 
 
 def read_token(name: str) -> str:

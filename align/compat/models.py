@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from align.core.aligner import Aligner
@@ -41,11 +40,7 @@ def for_single_pairs(aligner: Aligner, threshold: float) -> Aligner:
 
 
 def report_unused(program: str, names: Collection[str]) -> None:
-    """Warn once of options that the other program has and that have no effect here."""
+    """Warn of options that the other program has and that have no effect here, by default once for each call."""
     for name in names:
-        _warn(program, name)
-
-
-@cache
-def _warn(program: str, name: str) -> None:
-    warnings.warn(f"{program}'s option {name} has no effect on alignments of a translation model", stacklevel=4)
+        message = f"{program}'s option {name} has no effect on alignments of a translation model"
+        warnings.warn(message, stacklevel=3)

@@ -69,10 +69,8 @@ class Workers(Pool):
         attempts: int = 1,
         method: str | None = None,
     ) -> None:
-        # a daemon of multiprocessing may have no children and runs the tasks itself
-        self._count = 1 if multiprocessing.current_process().daemon else count
         super().__init__(tasks, on_batch)
-        self._at_once, self._attempts, self._method = at_once, attempts, method
+        self._count, self._at_once, self._attempts, self._method = count, at_once, attempts, method
         self._priorities = {name: n for n, name in enumerate(tasks)}
         self._numbers = numbers()
         self._backlog: list[tuple[int, int, QueuedJob]] = []
@@ -90,7 +88,7 @@ class Workers(Pool):
             worker.connection.close()
 
     def share(self, least: int = 2) -> None:
-        """Run all further jobs in worker processes, if there are at least `least` of them."""
+        """Run all further jobs in `least` worker processes or more; a daemon, which may have none, runs them itself."""
         self.shared = self._count >= least and not multiprocessing.current_process().daemon
 
     @property
@@ -150,16 +148,16 @@ class Workers(Pool):
         worker.connection.close()
         self._workers.remove(worker)
         code = worker.process.exitcode or 0
-        if self._attempts == 1:
-            how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-            raise ChildProcessError(f"a worker process {how}; if memory is short, fewer workers need less")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        failed = [job for job in worker.jobs if job.attempts >= self._attempts]
+        if self._attempts == 1:
+            raise ChildProcessError(f"a worker process was killed ({how}); if memory is short, fewer workers need less")
+        failed = []
         for job in worker.jobs:
-            if job not in failed:
+            if job.attempts < self._attempts:
                 self._queue(job)
-        for job in failed:
-            job.error, job.done = ChildProcessError(f"{self._attempts} workers crashed on this file ({how})"), True
+            else:
+                job.error, job.done = ChildProcessError(f"{self._attempts} workers crashed on this file ({how})"), True
+                failed.append(job)
         return failed
 
     def _queue(self, job: QueuedJob) -> None:

@@ -31,14 +31,14 @@ def describe(
         choice: the values of "auto"; None if they are not chosen yet.
         more: further settings, such as `describe_reverse` returns.
     """
-    layer, head, output = _place(settings, choice)
+    where, position = _where(settings, choice)
     parts = {
         "model": name,
         "score": settings.score,
-        "layer": layer,
-        "head": head,
-        "position": _position(settings, choice),
-        **{f"output-{key}": value for key, value in output.items()},
+        "layer": where.pop("layer"),
+        "head": where.pop("head"),
+        "position": position,
+        **where,
         "merge": MERGE,
         "null": settings.null,
         **({} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}),
@@ -58,33 +58,22 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
         settings: as the user set them.
         method: how the two directions are symmetrised, with the threshold if it is soft.
     """
-    layer, head, output = _place(settings, choice)
-    place = {"reverse-layer": layer, "reverse-head": head}
-    place |= {f"reverse-output-{key}": value for key, value in output.items()}
-    place["reverse-position"] = _position(settings, choice)
-    place["reverse-null"] = settings.null
-    return {"reverse": name, **place, "symmetrize": method}
+    where, position = _where(settings, choice)
+    parts = {**where, "position": position, "null": settings.null}
+    return {"reverse": name, **{f"reverse-{key}": value for key, value in parts.items()}, "symmetrize": method}
 
 
-def _position(settings: Settings, choice: Choice | None) -> str:
-    return _with_choice(settings.position, "+".join(choice.place.cells())) if choice else settings.position
-
-
-def _place(settings: Settings, choice: Choice | None) -> tuple[str, str, dict[str, str]]:
-    """Return layer and head, as set and as chosen, and those of the output position if both positions are read."""
-    if choice is None:
-        output_settings = {"layer": str(settings.output_layer), "head": str(settings.output_head)}
-        return str(settings.layer), str(settings.head), output_settings if settings.position == "both" else {}
-    cell, *output = choice.place.cells().values()
-    output_place = {}
-    for output_cell in output:
-        output_place["layer"] = _with_choice(settings.output_layer, output_cell.layer)
-        output_place["head"] = _with_choice(settings.output_head, output_cell.head)
-    return _with_choice(settings.layer, cell.layer), _with_choice(settings.head, cell.head), output_place
-
-
-def _with_choice(setting: int | str, chosen: int | str) -> str:
-    return f"auto({chosen})" if setting == "auto" else str(setting)
+def _where(settings: Settings, choice: Choice | None) -> tuple[dict[str, str], str]:
+    """Return the layers and heads that are read, as set and as chosen, by name; and the position or positions."""
+    cells = choice.place.cells() if choice else {}
+    where = {}
+    for n, prefix in enumerate(("", "output-")[: len(cells) or 1 + (settings.position == "both")]):
+        for key in ("layer", "head"):
+            where[prefix + key] = value = str(getattr(settings, f"{prefix}{key}".replace("-", "_")))
+            if cells and value == "auto":
+                where[prefix + key] = f"auto({getattr([*cells.values()][n], key)})"
+    position = settings.position
+    return where, f"auto({'+'.join(cells)})" if cells and position == "auto" else position
 
 
 BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symmetrize", "tool"})

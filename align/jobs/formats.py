@@ -205,11 +205,6 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
         for batch in file.iter_batches(BUFFER, columns=[*{*filter(None, rows.columns)}], use_threads=False):
             part = pa.Table.from_batches([batch]).flatten()
             ids = part[id].combine_chunks() if id else None
-            if ids is not None:
-                try:
-                    ids.validate(full=True)
-                except pa.ArrowException as error:
-                    raise DataError(f"column {id!r} cannot be read: {one_line(error)}", file=place) from None
             for n, row in enumerate(rows_of([part[name].combine_chunks() for name in (source, target)])):
                 number += 1
                 *texts, why = read_sides(row)

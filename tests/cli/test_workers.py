@@ -1,15 +1,8 @@
-"""`extract-align --workers`: the same bytes as one process writes, and all processes end with the run."""
+"""`extract-align --workers`: the same bytes as one process writes."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -24,7 +17,6 @@ from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
 from tests.cli.conftest import Run, Write
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
@@ -109,71 +101,3 @@ def test_a_quota_limits_threads_and_workers_unless_their_number_is_given(
     result = run("text", "--layer", 1, "--head", 1, *options)
     assert (result.code, load.call_args.kwargs["workers"]) == (0, threads)
     assert f" on cpu ({threads} thread" in result.err
-
-
-# Processes of their own
-
-
-def children(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes that it has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = path.read_bytes().rpartition(b")")[2].split()[1]
-        except OSError:
-            continue
-        if int(parent) == process.pid:
-            found.append(int(path.parent.name))
-    return found
-
-
-def wait_until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def gone(process: int) -> bool:
-    """Whether a process has ended."""
-    try:
-        return b") Z " in Path(f"/proc/{process}/stat").read_bytes()
-    except OSError:
-        return True
-
-
-@contextmanager
-def working(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
-    """The command with two workers, which have something to do, or wait for more to read; none is there at the end."""
-    toy.save_model(tmp_path / "toy")
-    (tmp_path / "text").write_text("\n".join(random_lines(4000)) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "align", "-m", "toy/checkpoint.pt", "--device", "cpu", *arguments]
-    command += ["--threads", "2", "--layer", "1", "--head", "1"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdin
-            process.stdin.write((tmp_path / "text").read_bytes())
-            process.stdin.flush()
-            wait_until(lambda: len(children(process)) == 2)
-            found = children(process)
-            yield process, found
-            wait_until(lambda: all(map(gone, found)))
-        finally:
-            process.kill()
-
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc says which processes there are")
-
-
-@linux
-def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
-    with working(tmp_path, "-o", "links") as (process, found):
-        os.kill(found[1], signal.SIGKILL)
-        _, errors = process.communicate((tmp_path / "text").read_bytes() * 5, timeout=60)
-        assert process.returncode == 1
-    assert b"extract-align: error: a worker process was killed (SIGKILL); if memory is short, fewer workers" in errors
-    assert b"Traceback" not in errors
-    assert not (tmp_path / "links").exists()

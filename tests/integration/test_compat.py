@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 import align
 from align import Aligner, load, two_way
-from align.compat import eflomal, models
+from align.compat import eflomal
 from align.compat.simalign import SentenceAligner
 from align.io.compression import zstd
 from tests import naive
@@ -34,13 +33,6 @@ def both() -> Aligner:
 @pytest.fixture(scope="module")
 def distilled() -> Aligner:
     return two_way(load("de-en-fast", device="cpu"), load("en-de-fast", device="cpu"))
-
-
-@pytest.fixture(autouse=True)
-def report_again() -> Iterator[None]:
-    models._warn.cache_clear()
-    yield
-    models._warn.cache_clear()
 
 
 def sides() -> tuple[list[str], list[str]]:

@@ -120,7 +120,7 @@ def test_a_pair_that_is_too_long_comes_after_those_before_it(too_long: Any) -> N
 
 
 class Failing(KnownRecorder):
-    """Ends, or raises, where a sentence holds a certain number."""
+    """Is killed, or raises, where a sentence holds a certain number."""
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         if (batch.source == 1010).any():
@@ -138,6 +138,17 @@ def test_a_worker_that_is_killed_or_fails_ends_the_call() -> None:
     with pytest.raises(RuntimeError, match="out of memory, say"):
         found.extend(aligner([*numbers(500), ("2000", "1"), *numbers(500)]))
     assert len(found) == 400
+
+
+def test_a_daemon_which_may_have_no_children_runs_the_tasks_itself() -> None:
+    aligner = Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2), buffer=200)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(list(map(str, aligner(numbers(400))))), daemon=True)
+    process.start()
+    assert receiver.poll(60)
+    assert receiver.recv() == list(map(str, replace(aligner, pool=processes(1))(numbers(400))))
+    process.join()
 
 
 def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
