@@ -61,16 +61,34 @@ def run(folder: Path, code: int, *arguments: str) -> str:
     return finish(start(folder, *arguments), code)
 
 
-def workers() -> list[int]:
-    """Return the processes that align a file on this cluster: children of its raylet, which is a child of this one."""
-    processes = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError):  # it has ended
-            parent = status.read_text().rpartition(")")[2].split()[1]
-            grandparent = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1]
-            if int(grandparent) == os.getpid() and (status.parent / "cmdline").read_bytes().startswith(b"ray::_align"):
-                processes.append(int(status.parent.name))
-    return processes
+def descendants(process: int) -> list[int]:
+    """Return the processes that a process has started, and those that these have started."""
+    found = [process]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):  # it has ended
+                found += map(int, children.read_text().split())
+    return found[1:]
+
+
+def kill(process: int, name: bytes) -> int:
+    """Kill the descendants of a process whose command has a name; return their number."""
+    killed = 0
+    for number in descendants(process):
+        with suppress(OSError):
+            if name in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")[0]:
+                os.kill(number, signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def wait_for_part(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a job is in the middle of a large file."""
+    part, end = Path(temporary_name(str(folder / "large.tsv"))), time.monotonic() + 90
+    while not (part.exists() and part.stat().st_size):
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
 
 
 def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(folder: Path) -> None:
@@ -88,18 +106,23 @@ def test_a_worker_that_is_killed_is_replaced_and_its_file_done_again(folder: Pat
     (folder / "large.tsv").write_bytes(lines(sentences(6000, 0)))
     run(folder, 0, "large.tsv", "--output", "expected")
     process = start(folder, "large.tsv", "--output", "again", "--engine", "ray")
-    part, end = Path(temporary_name(str(folder / "again/large.tsv"))), time.monotonic() + 90
-    while not (part.exists() and part.stat().st_size):
-        assert time.monotonic() < end
-        assert process.poll() is None
-        time.sleep(0.01)
-    killed = workers()
-    for worker in killed:
-        os.kill(worker, signal.SIGKILL)
-    assert killed
+    wait_for_part(folder / "again", process)
+    assert kill(os.getpid(), b"ray::_align")
     assert not (folder / "again/large.tsv").exists()
     assert "4 of 4 files" in finish(process, 0)
     assert tree(folder / "again") == tree(folder / "expected")
+
+
+def test_a_cluster_that_ends_in_the_middle_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "large.tsv").write_bytes(lines(sentences(6000, 0)))
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    process = start(folder, "large.tsv", "--output", "ended", "--engine", "ray")
+    wait_for_part(folder / "ended", process)
+    assert kill(process.pid, b"raylet")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode
+    assert "jobs: error: ended by Ray, or by a signal; the same command goes on" in said or "Ray has stopped" in said
+    assert "4 of 4 files" in run(folder, 0, "large.tsv", "--output", "ended")
 
 
 def test_no_cluster_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
