@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from align.cli.parser import Parser
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, SOFT
-from align.core.types import THRESHOLD, Choice, PositionChoice, Search, Settings
+from align.core.types import THRESHOLD, Choice, Search
 from align.io.process import cpu_quota
 from align.io.session import Session
 from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
@@ -66,27 +66,16 @@ class Request:
         scorer gives the scores; the best words of rows (no threshold) have no soft scores, and so no scorer.
         """
         method = replace(self.method, layer=("auto",), head=("auto",)) if reverse else self.method
-        settings, position = read_at(method)
         unread = method.scorer == "none" or method.threshold is None or (reverse and self.joined)
-        own = {"position": position, "null": method.null, "scorer": None if unread else method.scorer}
-        return {**asdict(settings), **own}
+        return {**read_at(method), "threshold": method.threshold, "scorer": None if unread else method.scorer}
 
 
-def read_at(method: MethodArgs) -> tuple[Settings, PositionChoice | None]:
-    """Return the settings of the forward model, and its position; None where that is open."""
+def read_at(method: MethodArgs) -> dict[str, Any]:
+    """Return the arguments of `align.load` for how attention is read."""
     layer, output_layer = (*method.layer, "auto")[:2]
     head, output_head = (*method.head, "auto")[:2]
-    settings = Settings(
-        score=method.score,
-        position=method.position or "both",
-        layer=layer,
-        head=head,
-        null=method.null or "eos",
-        threshold=method.threshold,
-        output_layer=output_layer,
-        output_head=output_head,
-    )
-    return settings, method.position
+    cells = {"layer": layer, "head": head, "output_layer": output_layer, "output_head": output_head}
+    return {"score": method.score, "position": method.position, "null": method.null, **cells}
 
 
 def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False) -> Request:
@@ -107,7 +96,7 @@ def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, wh
         reason = "--translate"
     elif forward:
         reason = f"--reverse-model {shorten(str(model.reverse_model))}"
-    elif not whole and default_model(*read_at(method)) == DEFAULT_MODEL:
+    elif not whole and default_model(**read_at(method)) == DEFAULT_MODEL:
         reason = "options that say where attention is read"
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
     if forward and not (whole or search):

@@ -28,7 +28,7 @@ class AttentionRecorder(Protocol):
 class Recorder(AttentionRecorder, Protocol):
     """A model with its text processing. Aligners are pickled with theirs, see `align.models.recorder.ModelRecorder`.
 
-    Its name is for the signature, such as "fairseq:de-en@1f3c9a2": key in `align.models.load.BACKENDS`,
+    Its name is for the signature, such as "fairseq:de-en@1f3c9a2": format (`align.models.recognise.CHECKPOINTS`),
     languages and fingerprint.
     """
 

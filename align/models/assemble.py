@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from align.core.errors import ModelError
 from align.core.types import Dtype
+from align.models.engine.forward import Sinusoids
 from align.models.folder import BUNDLED, ModelFolder
 from align.models.preprocess import Preprocessor, Segment, TextRules
 from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
@@ -28,12 +30,17 @@ def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) 
         raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
     stacks = parts.transformer.encoder, parts.transformer.decoder
     around = (*parts.before, *parts.after), parts.start
-    for side, (path, count), stack, ids in zip(("source", "target"), parts.vocabularies, stacks, around, strict=True):
+    limits = list(parts.max_positions)
+    for n, ((path, count), stack, ids) in enumerate(zip(parts.vocabularies, stacks, around, strict=True)):
         rows = len(stack.embedding.pieces)
         if count > rows - parts.zero_start or max(ids, default=0) >= rows:
-            message = f"{max(count, *(n + 1 for n in ids)):,} pieces on the {side} side, but {folder.checkpoint} "
-            message += f"was trained with {rows - parts.zero_start:,}"
+            message = f"{max(count, *(n + 1 for n in ids)):,} pieces on the {('source', 'target')[n]} side, but "
+            message += f"{folder.checkpoint} was trained with {rows - parts.zero_start:,}"
             raise ModelError(message, file=str(path))
+        positions = stack.embedding.positions
+        if positions and not isinstance(positions, Sinusoids):
+            limits[n] = min(limits[n], len(positions(0)))
+    parts = replace(parts, max_positions=(limits[0], limits[1]))
     origin = folder.absolute(), device, dtype
     root = origin[0].root
     label = root.name if root.parent == BUNDLED else "-".join(parts.languages)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from typing import Literal
 
-from align.core.types import THRESHOLD, PositionChoice, Settings
+from align.core.types import Head, Null, PositionChoice, Score
 
 DEFAULT_MODEL = "de-en"
 ALIGNING_MODEL = "de-en-fast"
@@ -20,12 +20,17 @@ OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE
 """Bundled models of the same kind in the other direction."""
 
 
-def default_model(settings: Settings, position: PositionChoice | None) -> str:
-    """Return the model that is loaded where none is named.
+def default_model(
+    score: Score = "norm",
+    position: PositionChoice | None = None,
+    null: Null | None = None,
+    **cells: Head | Literal["auto"],
+) -> str:
+    """Return the model that `load` takes where none is named, given its arguments on how attention is read.
 
     The distilled model aligns better, in half of the time, but has one layer and one position.
     """
-    chosen = position is not None or replace(settings, threshold=THRESHOLD) != Settings()
+    chosen = position or score != "norm" or null not in (None, "eos") or {*cells.values()} - {"auto"}
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -18,14 +18,12 @@ from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
 from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
-from align.models.recognise import recognise
+from align.models.recognise import CHECKPOINTS, find_checkpoint
 
 BUNDLED = Path(__file__).parent / "bundled"
 SCORER_FILE = "scorer.safetensors"
 """Name of a link scorer next to a model."""
 
-FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
-FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
 CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
     "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
@@ -41,7 +39,7 @@ class ModelFolder:
     checkpoint: Path  # the file with the weights
     root: Path  # folder of dictionaries and subword models
     options: ModelOptions  # model.toml, overridden by the user's own options
-    backend: str  # a key of align.models.load.BACKENDS
+    backend: str  # its format, a key of align.models.recognise.CHECKPOINTS
     calibrations: Calibrations = field(default_factory=dict)  # the cells that its model.toml stores
     adapter: Path | None = None  # folder of a LoRA adapter to merge into this model
 
@@ -165,11 +163,8 @@ def bundled_models() -> list[str]:
     return sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml"))
 
 
-def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
-    """Find a model's checkpoint, downloaded from the Hugging Face hub if need be, and read its `model.toml`.
-
-    `files` has the names of checkpoints for each backend, in search order.
-    """
+def find_model(model: str, options: ModelOptions) -> ModelFolder:
+    """Find a model's checkpoint, downloaded from the Hugging Face hub if need be, and read its `model.toml`."""
     path, fetched = Path(model), False
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # takes precedence over a file here with that name; `./NAME` selects the file
@@ -184,7 +179,7 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if path.suffix == ARGOS and path.is_file():
         path = unpack(path)
     root = path if path.is_dir() else path.parent
-    weights = tuple(files.get("huggingface", ()))
+    weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
     stored, calibrations = read_model_toml(root / "model.toml")
     if fetched:
@@ -192,27 +187,11 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         stored, calibrations = override(stored, own), calibrations | own_calibrations
     if adapter is not None:
         path = root = find_base(adapter, weights)
-    if path.is_file():
-        backends = (backend for backend, names in files.items() if any(path.match(name) for name in names))
-        backend, checkpoint = next(backends, "fairseq"), path
-    else:
-        found = (
-            (backend, file)
-            for backend, names in files.items()
-            for name in names
-            for file in sorted(root.glob(name))
-            if file.is_file() or "*" in name
-        )
-        backend, checkpoint = next(found, ("", root))
-    if backend in ("", "fairseq") and (other := recognise(checkpoint)):
-        raise other
-    if not backend:
-        patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
-        raise ModelError(f"no checkpoint ({patterns}) in this folder", file=str(root))
+    backend, checkpoint = find_checkpoint(path)
     if backend == "huggingface" and options.reverse_of is not None:
         forward = options.reverse_of
-        stored_languages = stored.source_lang, stored.target_lang
-        if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
+        languages = stored.source_lang, stored.target_lang
+        if None not in languages and all(map(same_language, map(str, languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 
@@ -22,45 +21,13 @@ from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoic
 from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
-from align.models.folder import BUNDLED, FAIRSEQ_FILES, SCORER_FILE, ModelFolder, find_model, in_direction
+from align.models.folder import BUNDLED, SCORER_FILE, ModelFolder, find_model, in_direction
 from align.models.languages import is_group, same_language
 from align.models.link_scorer import LinkScorer, read_scorer
 from align.models.model_toml import ModelOptions
 from align.models.text_check import ModelCheck
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
-
-
-class Backend(NamedTuple):
-    """Names of a format's checkpoints in search order, with `*` as wildcard, and its loader."""
-
-    files: Sequence[str]
-    recorder: Callable[[ModelFolder, str, Dtype], Recorder]
-
-
-def imported(module: str, function: str) -> Callable[[ModelFolder, str, Dtype], Recorder]:
-    """Return a loader that is imported by its first call."""
-
-    def load(folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
-        recorder: Recorder = getattr(import_module(module), function)(folder, device, dtype)
-        return recorder
-
-    return load
-
-
-HUGGING_FACE_FILES = tuple(
-    f"{name}{index}" for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")
-)
-MARIAN_FILES = ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin")
-CTRANSLATE2_FILES = ("model.bin", "model/model.bin")  # the latter in packages of Argos Translate
-
-BACKENDS = {
-    "huggingface": Backend(HUGGING_FACE_FILES, imported("align.models.huggingface.model", "load_huggingface")),
-    "ctranslate2": Backend(CTRANSLATE2_FILES, imported("align.models.ctranslate2.model", "load_ctranslate2")),
-    "marian": Backend(MARIAN_FILES, imported("align.models.marian.model", "load_marian")),
-    "fairseq": Backend(FAIRSEQ_FILES, imported("align.models.fairseq.model", "load_fairseq")),
-}
-"""Backends by the prefix of their recorders' names; a folder belongs to the first one whose checkpoint it contains."""
 
 
 def pick_device(device: str) -> str:
@@ -147,26 +114,19 @@ def load(
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
         raise TypeError(f"load() got an unexpected keyword argument {name!r}{where}")
-    settings = Settings(
-        score=score,
-        position=position or "both",
-        layer=layer,
-        head=head,
-        null=null or "eos",
-        threshold=threshold,
-        output_layer=output_layer,
-        output_head=output_head,
-    )
+    cells: dict[str, Any] = {"layer": layer, "head": head, "output_layer": output_layer, "output_head": output_head}
+    settings = Settings(score, position or "both", null=null or "eos", threshold=threshold, **cells)
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
-    files = {name: backend.files for name, backend in BACKENDS.items()}
     options = options or ModelOptions()
     if model is None:
-        model, options = in_direction(default_model(settings, position), options)
-    folder = find_model(os.fspath(model), options, files)
+        default = default_model(score=score, position=position, null=null, **cells)
+        model, options = in_direction(default, options)
+    folder = find_model(os.fspath(model), options)
     device = pick_device(device)
     check_dtype(dtype, device)
-    recorder = BACKENDS[folder.backend].recorder(folder, device, dtype)
+    loader = import_module(f"align.models.{folder.backend}.model")
+    recorder: Recorder = getattr(loader, f"load_{folder.backend}")(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
     if getattr(recorder, "prompted", False):
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")

@@ -1,10 +1,24 @@
-"""Name files that hold models in formats that are not read."""
+"""Know the files of models by their names and first bytes: those that are read, and those that are not."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from align.core.errors import ModelError
+
+CHECKPOINTS = {
+    "huggingface": (
+        *("model.safetensors", "model.safetensors.index.json"),
+        *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+    ),
+    "ctranslate2": ("model.bin", "model/model.bin"),  # the latter in packages of Argos Translate
+    "marian": ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin"),
+    "fairseq": ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt"),
+}
+"""Names of the checkpoints of each format that is read, in search order, with `*` as wildcard.
+
+A folder belongs to the first format whose checkpoint it contains.
+"""
 
 READ = (
     "extract-align reads checkpoints of fairseq (.pt), Marian (.npz, .bin), CTranslate2 (model.bin) and Hugging Face's "
@@ -22,7 +36,26 @@ KINDS: dict[bytes | str, str] = {
     ".safetensors": "a safetensors file",
     ".tflite": "a TensorFlow Lite file",
 }
-"""Kinds of files, by their first bytes or the ending of their names."""
+"""Kinds of files that are not read, by their first bytes or the ending of their names."""
+
+
+def find_checkpoint(path: Path) -> tuple[str, Path]:
+    """Return the format and the checkpoint of a model, given a checkpoint or a folder."""
+    for name, patterns in CHECKPOINTS.items():
+        for pattern in patterns:
+            if path.is_file():
+                files = [path] if path.match(pattern) else []
+            else:
+                files = sorted(file for file in path.glob(pattern) if file.is_file())
+            if files:
+                if name == "fairseq":
+                    check_kind(files[0])
+                return name, files[0]
+    check_kind(path)
+    if path.is_file():
+        return "fairseq", path
+    shown = ", ".join(names[-1 if "*" in names[-1] else 0] for names in CHECKPOINTS.values())
+    raise ModelError(f"no checkpoint ({shown}) in this folder", file=str(path))
 
 
 def other_kind(kind: str, file: str = "") -> ModelError:
@@ -30,18 +63,14 @@ def other_kind(kind: str, file: str = "") -> ModelError:
     return ModelError(f"{kind}; {READ}", file=file)
 
 
-def recognise(path: Path) -> ModelError | None:
-    """Return the error for a file of one of KINDS, or for a folder with one; else None."""
-    try:
-        if path.is_dir():
-            path = next((file for file in sorted(path.iterdir()) if file.suffix in KINDS), path)
-        head = b""
-        if path.is_file():
-            with path.open("rb") as stream:
-                head = stream.read(100)
-    except OSError:  # reading it reports the error
-        return None
+def check_kind(path: Path) -> None:
+    """Refuse a file of one of KINDS, or a folder with one."""
+    if path.is_dir():
+        path = next((file for file in sorted(path.iterdir()) if file.suffix in KINDS), path)
+    head = b""
+    if path.is_file():
+        with path.open("rb") as stream:
+            head = stream.read(100)
     for sign, kind in KINDS.items():
         if head.startswith(sign) if isinstance(sign, bytes) else path.suffix == sign:
-            return other_kind(kind, str(path))
-    return None
+            raise other_kind(kind, str(path))

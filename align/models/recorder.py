@@ -117,7 +117,9 @@ class ModelParts:
     pad: int  # id of padding
     unk: int  # id of unknown pieces
     start: Sequence[int]  # ids that the decoder reads before the pieces of a target; at least one
-    max_positions: tuple[int, int]  # limits of pieces on each side, with surroundings and one start
+    max_positions: tuple[
+        int, int
+    ]  # limits of pieces, with surroundings and one start; tables of positions may be shorter
     digest: str  # of all files and rules that links depend on; see fingerprint
     load: Load  # loads a model of the format again, in another process
     output: Callable[[ModelRecorder], Output]  # reads what only translating needs
@@ -150,7 +152,7 @@ class ModelRecorder(TransformerAttention):
 
     @property
     def backend(self) -> str:
-        """Key of the model's format in `align.models.load.BACKENDS`."""
+        """Key of the model's format in `align.models.recognise.CHECKPOINTS`."""
         return self.name.partition(":")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -31,6 +31,8 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
         languages: source and target of the training; the model must have at least one of them, on the same side.
     """
     folder = find_model(model, ModelOptions())
+    if folder.backend != "fairseq":
+        raise ValueError(f"{model}: not a fairseq model")
     recorder = load_fairseq(folder)
     own = recorder.languages
     if own[0] != languages[0] and own[1] != languages[1]:

@@ -16,7 +16,6 @@ from align import Aligner, Alignment, Pair, load, two_way
 from align.cli import main
 from align.core.types import THRESHOLD, TextWarning
 from align.models.folder import find_model
-from align.models.load import BACKENDS
 from align.models.model_toml import BETWEEN, ModelOptions, read_model_toml
 from align.service.work import work_of
 from tests import hugging, marian, toy
@@ -204,7 +203,7 @@ def test_each_pair_of_languages_has_its_own(run_main: Run, tmp_path: Path) -> No
     assert "on 60 pairs\n" in err
     assert "`extract-align models describe MODEL -s FILE -t FILE` stores layer and head for all texts" in err
     assert run_main(main.main, "models", "describe", folder, *described, *back).code == 0
-    found = find_model(str(folder), ModelOptions(), {name: backend.files for name, backend in BACKENDS.items()})
+    found = find_model(str(folder), ModelOptions())
     assert list(found.calibrations) == ["deu_Latn to eng_Latn", "eng_Latn to deu_Latn"]
     assert "the model's own calibration" in run_main(main.main, "-m", folder, *back, stdin=bitext).err
 

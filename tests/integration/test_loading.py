@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from align import ModelError, ModelOptions, load
-from align.models.folder import FAIRSEQ_FILES
-from align.models.load import BACKENDS, Backend
+from align.models.recognise import CHECKPOINTS
 from tests.known import KnownRecorder
 
 
-def test_a_backend_is_known_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_is_known_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.known").write_text("", encoding="utf-8")
-    known = Backend(("*.known",), lambda folder, device, dtype: KnownRecorder())
-    monkeypatch.setitem(BACKENDS, "known", known)
+    loader = SimpleNamespace(load_known=lambda folder, device, dtype: KnownRecorder())
+    monkeypatch.setitem(CHECKPOINTS, "known", ("*.known",))
+    monkeypatch.setitem(sys.modules, "align.models.known.model", loader)
     for model in (tmp_path, tmp_path / "model.known"):
         assert str(load(str(model), layer=2, head=3).align("1 2 3", "3 1 2")) == "0-1 1-2 2-0"
-    assert BACKENDS["fairseq"].files == FAIRSEQ_FILES
 
 
 def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:

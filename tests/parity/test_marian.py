@@ -200,7 +200,7 @@ def test_real_students_translate_as_their_own_engine(students: Path) -> None:
 def test_attention_of_real_students_is_that_of_the_naive_model(students: Path) -> None:
     folder = students / "enpt-1693087644"
     items, settings = read_items(next(folder.glob("model*.bin")))
-    shape = {key: value for key, value in settings.items() if isinstance(value, str) and value}
+    shape = {key: value for key, value in settings.content.items() if isinstance(value, str) and value}
     shape |= {"transformer-preprocess": "", "transformer-postprocess-top": ""}
     naive = marian.Naive({n: w.numpy() for n, w in items.items()}, shape, layers=(6, 2), heads=8)
     recorder: Any = load(folder).forward.recorder

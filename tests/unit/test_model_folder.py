@@ -158,17 +158,18 @@ def test_languages_of_binarised_data(tmp_path: Path) -> None:
 
 
 def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
-    files = {"fairseq": ("best.pt", "*.pt"), "other": ("*.other",)}
-    for name, backend in (("a.other", "other"), ("b.pt", "fairseq"), ("c", "fairseq")):
+    names = {"a.npz": "marian", "model.ende.intgemm.bin": "marian", "b.pt": "fairseq", "c": "fairseq"}
+    for name, backend in names.items():
         (tmp_path / name).write_text("", encoding="utf-8")
-        found = find_model(str(tmp_path / name), ModelOptions(), files)
+        found = find_model(str(tmp_path / name), ModelOptions())
         assert (found.checkpoint.name, found.backend) == (name, backend)
-    assert find_model(str(tmp_path), ModelOptions(), files).backend == "fairseq"
+    assert find_model(str(tmp_path), ModelOptions()).checkpoint.name == "a.npz"
+    for name in ("a.npz", "model.ende.intgemm.bin"):
+        (tmp_path / name).unlink()
+    assert find_model(str(tmp_path), ModelOptions()).checkpoint.name == "b.pt"
     (tmp_path / "b.pt").unlink()
-    assert find_model(str(tmp_path), ModelOptions(), files).backend == "other"
-    (tmp_path / "a.other").unlink()
-    with pytest.raises(ModelError, match=r"no checkpoint \(\*\.pt, \*\.other\) in this folder"):
-        find_model(str(tmp_path), ModelOptions(), files)
+    with pytest.raises(ModelError, match=r"no checkpoint \(model.safetensors, .*, \*\.pt\) in this folder"):
+        find_model(str(tmp_path), ModelOptions())
 
 
 def test_a_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

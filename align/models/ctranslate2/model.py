@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -39,8 +40,10 @@ _IGNORED = frozenset((
     *("scale_embeddings", "start_from_zero_embedding", "alibi_use_positive_positions", "scale_alibi"),
 ))  # fmt: skip
 _OFF = frozenset(("alibi", "with_relative_position"))
-_EPSILON = 1e-5  # of layer norms, where config.json has none
 """Settings that must be off."""
+
+_EPSILON = 1e-5
+"""Of layer norms, where config.json has none."""
 
 
 def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
@@ -49,10 +52,8 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     if kind != "TransformerSpec":
         message = f"a CTranslate2 model of kind {shorten(kind)}, not a Transformer that translates"
         raise ModelError(message, file=str(folder.checkpoint))
-    try:
+    with fitting(folder.checkpoint):
         older = take_settings(tensors)
-    except ValueError as error:
-        raise ModelError(str(error), file=str(folder.checkpoint)) from None
     path = folder.checkpoint.parent / "config.json"
     newer = read_json(path) if path.exists() else {}  # early versions have none
     settings = Config(older | newer, str(path))
@@ -65,15 +66,14 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     from_zero = bool(_number(tensors, "decoder/start_from_zero_embedding", 0))
     with fitting(folder.checkpoint):
         transformer = build_transformer(*_engine_model(tensors, settings, from_zero), device, dtype)
-    epsilon = settings.number("layer_norm_epsilon", _EPSILON)
-    other_epsilon = () if epsilon == _EPSILON else (epsilon,)
     rules = _rules(folder, languages[0], 0, source), _rules(folder, languages[1], 1, target)
-    stacks = transformer.encoder, transformer.decoder
-    rows = [len(stack.embedding.pieces) - from_zero for stack in stacks]
-    limits = [len(table(0)) for stack in stacks if (table := stack.embedding.positions)]
+    table = transformer.decoder.embedding.pieces
+    rows = len(table) - from_zero
     unknown, end = settings.word("unk_token", "<unk>"), settings.word("eos_token", "</s>")
     unknown_ids = _id(source, unknown, settings), _id(target, unknown, settings)
-    before, after, start = _surroundings(settings, source, target, codes, rows[1] if from_zero else None)
+    before, after, start = _surroundings(settings, source, target, codes, rows if from_zero else None)
+    epsilon = settings.number("layer_norm_epsilon", _EPSILON)
+    further = (before, after, start) if epsilon == _EPSILON else (before, after, start, epsilon)
     marks = ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>")
     special = [
         {n: piece for piece, n in ids.items() if piece in marks or _LANGUAGE.fullmatch(piece)}
@@ -82,13 +82,12 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
 
     def read_output(recorder: ModelRecorder) -> Output:
         """Return the output layer, which only translating needs."""
-        table = transformer.decoder.embedding.pieces
-        named = {"weight": table[: rows[1]] if output is None else output, "bias": bias}
+        named = {"weight": table[:rows] if output is None else output, "bias": bias}
         weights = Weights({name: weight for name, weight in named.items() if weight is not None})
         with fitting(folder.checkpoint):
-            weight = weights.take("weight", rows[1], table.shape[1]).to(transformer.device)
-            added = weights.optional("bias", rows[1])
-        layer = make_linear(weight, None if added is None else added.to(transformer.device), dtype=dtype)
+            weight = weights.take("weight", rows, table.shape[1]).to(table.device)
+            added = weights.optional("bias", rows)
+        layer = make_linear(weight, None if added is None else added.to(table.device), dtype=dtype)
         never = [n for piece, n in target.items() if piece in ("<blank>", "<pad>")]
         words = {n: piece for piece, n in target.items() if n not in special[1]}
         return Output(layer, _id(target, end, settings), never, words)
@@ -105,10 +104,8 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         after=after,
         start=start,
         zero_start=from_zero,
-        max_positions=(limits[0], limits[1]),
-        digest=text_fingerprint(
-            [folder.checkpoint, *dict.fromkeys(paths)], rules, before, after, start, *other_epsilon
-        ),
+        max_positions=(sys.maxsize, sys.maxsize),  # as many as the tables have
+        digest=text_fingerprint([folder.checkpoint, *dict.fromkeys(paths)], rules, *further),
         load=load_ctranslate2,
         output=read_output,
         raw=is_raw(rules),
@@ -216,18 +213,20 @@ def _number(tensors: Mapping[str, Tensor], name: str, default: float) -> float:
 def _engine_model(tensors: dict[str, Tensor], settings: Config, from_zero: bool) -> tuple[Architecture, Weights]:
     """Return the shape of a model and its weights, with a row of zeros after all pieces for `from_zero`."""
     first = "embeddings_0" if "encoder/embeddings_0/weight" in tensors else "embeddings"
-    tables = [_table(tensors, f"encoder/{first}/weight"), _table(tensors, "decoder/embeddings/weight")]
-    sides, scaled = [], set()
-    for side, table in zip(("encoder", "decoder"), tables, strict=True):
+    sides, tables, scaled = [], [], set()
+    for side, name in (("encoder", f"encoder/{first}/weight"), ("decoder", "decoder/embeddings/weight")):
+        if name not in tensors or tensors[name].dim() != 2:
+            raise ValueError(f"it has no table {name}")
         if f"{side}/position_encodings/encodings" not in tensors:
             raise ValueError("it has no table of positions, as models of OpenNMT-tf and with relative positions")
-        heads, width = _number(tensors, f"{side}/num_heads", 8), table.shape[1]
+        heads, width = _number(tensors, f"{side}/num_heads", 8), tensors[name].shape[1]
         if not 1 <= heads <= width:
             raise ValueError(f"its {side} has {heads:g} heads")
         layers = len({match[2] for name in tensors if (match := _LAYER.fullmatch(name)) and match[1] == side})
         before = bool(_number(tensors, f"{side}/pre_norm", 1))
         last_norm = f"{side}/layer_norm/gamma" in tensors
         sides.append(Side(layers, int(heads), width, before, last_norm, "learned", 0))
+        tables.append(tensors[name])
         scaled.add(_is_scaled(tensors, side, width))
     activation = ACTIVATIONS.get(_number(tensors, "decoder/activation", 0))
     if activation is None or len(scaled) != 1:
@@ -238,16 +237,13 @@ def _engine_model(tensors: dict[str, Tensor], settings: Config, from_zero: bool)
             raise ValueError(f"it has {name}, which is not read")
         if last_part in _OFF or last_part in _IGNORED:
             del tensors[name]
+    if from_zero:
+        longer = {id(table): torch.cat((table, table.new_zeros(1, table.shape[1]))) for table in tables}
+        tables = [longer[id(table)] for table in tables]  # tied ones stay one tensor
+    weights = dict(_renamed(tensors))
+    weights |= {"encoder.embed_tokens.weight": tables[0], "decoder.embed_tokens.weight": tables[1]}
     epsilon = settings.number("layer_norm_epsilon", _EPSILON)
-    widths = {"encoder": sides[0].width, "decoder": sides[1].width}
-    weights = Weights(dict(_renamed(tensors, tables, from_zero, widths)))
-    return Architecture(sides[0], sides[1], activation, scaled.pop(), epsilon), weights
-
-
-def _table(tensors: Mapping[str, Tensor], name: str) -> Tensor:
-    if name not in tensors or tensors[name].dim() != 2:
-        raise ValueError(f"it has no table {name}")
-    return tensors[name]
+    return Architecture(sides[0], sides[1], activation, scaled.pop(), epsilon), Weights(weights)
 
 
 def _is_scaled(tensors: Mapping[str, Tensor], side: str, width: int) -> bool:
@@ -278,26 +274,18 @@ _KINDS = {"gamma": "weight", "beta": "bias", "weight": "weight", "bias": "bias"}
 _LAYER = re.compile(r"(encoder|decoder)/layer_([0-9]{1,3})/(.+)/(gamma|beta|weight|bias)")
 
 
-def _renamed(
-    tensors: Mapping[str, Tensor], tables: Sequence[Tensor], from_zero: bool, widths: Mapping[str, int]
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights by the names of `align.models.engine.builder`."""
-    if from_zero:
-        longer = {id(table): torch.cat((table, table.new_zeros(1, table.shape[1]))) for table in tables}
-        tables = [longer[id(table)] for table in tables]  # tied ones stay one tensor
-    for side, table in zip(("encoder", "decoder"), tables, strict=True):
-        yield f"{side}.embed_tokens.weight", table
+def _renamed(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Yield all weights but those of embeddings by the names of `align.models.engine.builder`."""
     for name, tensor in tensors.items():
         match = _LAYER.fullmatch(name)
         if match and match[3] in _BLOCKS:
             yield f"{match[1]}.layers.{int(match[2])}.{_BLOCKS[match[3]]}.{_KINDS[match[4]]}", tensor
         elif match and match[3] in _JOINT:
             part, letters = _JOINT[match[3]]
-            if not tensor.dim() or len(tensor) != len(letters) * widths[match[1]]:
-                raise ValueError(f"{name} has not as many keys as queries, which is not read")
-            for letter, chunk in zip(letters, tensor.chunk(len(letters)), strict=True):
+            chunks = tensor.tensor_split(len(letters)) if tensor.dim() else [tensor] * len(letters)
+            for letter, chunk in zip(letters, chunks, strict=True):
                 yield f"{match[1]}.layers.{int(match[2])}.{part}.{letter}_proj.{_KINDS[match[4]]}", chunk
-        elif (parts := name.split("/"))[1:] in (["position_encodings", "encodings"],):
+        elif (parts := name.split("/"))[1:] == ["position_encodings", "encodings"]:
             yield f"{parts[0]}.embed_positions.weight", tensor
         elif len(parts) == 3 and parts[1] in ("layer_norm", "layernorm_embedding"):
             yield f"{parts[0]}.{parts[1]}.{_KINDS.get(parts[2], parts[2])}", tensor

@@ -95,15 +95,11 @@ def _side(settings: Namespace, weights: Weights, side: str) -> Side:
     )
 
 
-def max_positions(settings: Namespace, weights: Mapping[str, Tensor]) -> tuple[int, int]:
+def max_positions(settings: Namespace) -> tuple[int, int]:
     """Return the maximum number of pieces on the source's and the target's side."""
-    limits = []
-    for side, name in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
-        setting: int = getattr(settings, name, 1024)
-        table = weights.get(f"{side}.embed_positions.weight")
-        learned = table is not None and getattr(settings, f"{side}_learned_pos", False)
-        rows = len(table) - PAD - 1 if table is not None and learned else 100_000  # as many as fairseq computes
-        limits.append(setting if getattr(settings, "no_token_positional_embeddings", False) else min(setting, rows))
+    limits: list[int] = [getattr(settings, f"max_{side}_positions", 1024) for side in ("source", "target")]
+    if not getattr(settings, "no_token_positional_embeddings", False):
+        limits = [min(limit, 100_000) for limit in limits]  # as many positions as fairseq computes
     return limits[0], limits[1]
 
 

@@ -71,7 +71,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
             raise ModelError(f"{message}{rows:,}: not this model's dictionary", file=str(path))
     with fitting(checkpoint):
         settings = model_settings(saved, weights)
-        transformer, limits = fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
+        transformer = fairseq_transformer(settings, weights, device, dtype)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
         warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=4)  # the caller of align.load
     parts = ModelParts(
@@ -87,7 +87,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         unk=UNK,
         after=(EOS,),
         start=(EOS,),
-        max_positions=limits,
+        max_positions=max_positions(settings),
         digest=text_fingerprint([checkpoint, *paths], rules),
         load=load_fairseq,
         output=partial(_output, dictionaries[1]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import re
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from align.core.errors import ModelError, one_line, shorten, show_value
-from align.models.huggingface.config import read_file
+from align.core.errors import ModelError, one_line, shorten
+from align.models.huggingface.config import Config, read_file
 
 SETTINGS = "special:model.yml"
 """Name of the item that holds the settings."""
@@ -28,7 +27,7 @@ _QUANTISED: dict[int, Any] = {0x4101: np.int8, 0x4102: np.int16, 0x10001: np.int
 """Types of intgemm's matrices before they are arranged for a processor, in the files of Bergamot and of Marian."""
 
 
-def read_items(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_items(path: Path) -> tuple[dict[str, Tensor], Config]:
     """Return the weights of a model, by Marian's names, and its settings."""
     if not path.is_file():
         raise ModelError("not a file", file=str(path))
@@ -46,7 +45,14 @@ def read_items(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     content = parse_yaml(text, str(path))
     if not isinstance(content, dict):
         raise ModelError(f"its settings ({SETTINGS}) are not names with values", file=str(path))
-    return items, content
+    return items, Config({name: _typed(value) for name, value in content.items()}, str(path))
+
+
+def _typed(value: Any) -> Any:
+    """Return a setting that is a number or a switch as such."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Tensor]]:
@@ -152,38 +158,3 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     if not ids or min(ids.values()) < 0 or len(set(ids.values())) < len(ids):
         raise ModelError("not pieces with an id each, as Marian's vocabularies are", file=str(path))
     return ids
-
-
-class MarianSettings:
-    """The settings of a model."""
-
-    def __init__(self, content: Mapping[str, Any], file: str) -> None:
-        self._content, self.file = content, file
-
-    def word(self, name: str, default: str = "") -> str:
-        """Return a text."""
-        value = self._content.get(name, default)
-        if not isinstance(value, str):
-            raise ModelError(f"{name} is {show_value(value)}, not a text", file=self.file)
-        return value
-
-    def number(self, name: str, default: int = 0) -> int:
-        """Return a whole number from 0."""
-        value = self.word(name, str(default))
-        if not value.isdecimal() or len(value) > 9:
-            raise ModelError(f"{name} is {show_value(value)}, not a number", file=self.file)
-        return int(value)
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        """Version of the Marian that trained the model, such as (1, 12, 0); zeros if it is not stored."""
-        match = re.match(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\b", self.word("version"))
-        return tuple(map(int, match.groups())) if match else (0, 0, 0)
-
-    def items(self, name: str) -> list[str]:
-        """Return a list of texts."""
-        value = self._content.get(name, [])
-        value = [value] if isinstance(value, str) and value else value or []
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise ModelError(f"{name} is not a list of texts", file=self.file)
-        return value

@@ -7,14 +7,14 @@ is a row after the last piece here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from align.core.errors import ModelError, shorten, show_value
+from align.core.errors import ModelError, show_value
 from align.core.types import Dtype
 from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
 from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
@@ -22,7 +22,8 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.marian.files import MarianSettings, read_items, read_vocabulary, read_yaml
+from align.models.huggingface.config import Config
+from align.models.marian.files import read_items, read_vocabulary, read_yaml
 from align.models.preprocess import TextRules, sentencepiece_pieces
 from align.models.recorder import ModelParts, ModelRecorder
 
@@ -40,8 +41,7 @@ LISTS = (".yml", ".yaml", ".json")
 def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a Marian model with its vocabularies."""
     checkpoint = folder.checkpoint
-    items, content = read_items(checkpoint)
-    settings = MarianSettings(content, str(checkpoint))
+    items, settings = read_items(checkpoint)
     match = re.search(r"\.([a-z]{2})([a-z]{2})\.intgemm", checkpoint.name)  # as in model.ende.intgemm.bin
     options = folder.options
     named = match.groups() if match else options.languages
@@ -51,11 +51,8 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     rules = _rules(folder, languages[0], 0, paths[0]), _rules(folder, languages[1], 1, paths[1])
     check_settings(settings)
     with fitting(checkpoint):
-        architecture, weights = _engine_model(settings, items)
-        transformer = build_transformer(architecture, weights, device, dtype)
+        transformer = build_transformer(*_engine_model(settings, items), device, dtype)
     start = len(transformer.decoder.embedding.pieces) - 1
-    tables = [stack.embedding.positions for stack in (transformer.encoder, transformer.decoder)]
-    limits = [POSITIONS if table is None else min(POSITIONS, len(table(POSITIONS))) for table in tables]
     parts = ModelParts(
         transformer,
         languages,
@@ -67,7 +64,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         after=(source[END],),
         start=(start,),
         zero_start=True,
-        max_positions=(limits[0], limits[1]),
+        max_positions=(POSITIONS, POSITIONS),
         digest=text_fingerprint([checkpoint, *paths], rules),
         load=load_marian,
         output=partial(_output, target),
@@ -93,11 +90,10 @@ def read_side(path: Path) -> Mapping[str, int]:
 def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
     """Return the vocabularies of source and target: as a YAML file next to the model says, or by their names."""
     for path in sorted(root.glob("*.yml")):
-        if "vocab" in path.name or not path.is_file():
+        content = {} if "vocab" in path.name or not path.is_file() else read_yaml(path)
+        if not isinstance(content, dict):
             continue
-        content = read_yaml(path)
-        names = content.get("vocabs") if isinstance(content, dict) else None
-        models = content.get("models") if isinstance(content, dict) else None
+        names, models = content.get("vocabs"), content.get("models")
         if isinstance(names, list) and len(names) >= 2 and all(isinstance(name, str) for name in names):
             files = [root / Path(name).name for name in (names[0], names[-1])]
             of_others = isinstance(models, list) and checkpoint not in [Path(str(m)).name for m in models]
@@ -127,75 +123,63 @@ def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Path) -> T
     return rules
 
 
-def check_settings(settings: MarianSettings) -> None:
+def _version(settings: Config) -> tuple[int, ...]:
+    """Return the version of Marian that trained a model, such as (1, 12, 0); zeros if it is not stored."""
+    match = re.match(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\b", settings.word("version", ""))
+    return tuple(map(int, match.groups())) if match else (0, 0, 0)
+
+
+def check_settings(settings: Config) -> None:
     """Refuse a model with a setting that the engine does not have."""
-    off, two_layers = ("", "false", "no", "off"), ("", "0", "2")
-    read = {  # values that are read, and "" for those that have a default
+    read: dict[str, Sequence[object]] = {  # values that are read, next to none, 0 and false
         "type": ("transformer",),
-        "transformer-decoder-autoreg": ("", "self-attention", "rnn"),
-        "transformer-ffn-activation": ("", *ACTIVATIONS),
-        "transformer-ffn-depth": two_layers,
-        "transformer-decoder-ffn-depth": two_layers,
-        "transformer-no-projection": off,
-        "transformer-pool": off,
-        "transformer-rnn-projection": off,
-        "transformer-disable-position-embeddings": off,
-        "lemma-dim-emb": ("", "0"),
+        "transformer-decoder-autoreg": ("self-attention", "rnn"),
+        "transformer-ffn-activation": [*ACTIVATIONS],
+        "transformer-ffn-depth": (2,),
+        "transformer-decoder-ffn-depth": (2,),
+        "transformer-no-projection": (),
+        "transformer-pool": (),
+        "transformer-rnn-projection": (),
+        "transformer-disable-position-embeddings": (),
+        "lemma-dim-emb": (),
     }
-    if settings.word("transformer-decoder-autoreg") == "rnn":
+    if settings.content.get("transformer-decoder-autoreg") == "rnn":
         read["dec-cell"] = ("ssru",)
     for name, values in read.items():
-        if (value := settings.word(name)).lower() not in values:
+        value = settings.content.get(name)
+        if (value or name in ("type", "dec-cell")) and value not in values:
             message = f"a Marian model whose {name} is {show_value(value)}, which is not read"
             raise ModelError(message, file=settings.file)
-    around = settings.word("transformer-preprocess"), settings.word("transformer-postprocess")
-    top = settings.word("transformer-postprocess-top")
-    if [name.replace("d", "") for name in around] not in (["", "an"], ["n", "a"]) or "a" in top:
-        operations = ", ".join(map(show_value, (*around, top)))
-        raise ModelError(f"a Marian model with operations {operations} around its layers, not read", file=settings.file)
-    if "n" in around[0] and settings.version < (1, 10, 28):
+    operations = ("preprocess", "postprocess", "postprocess-top")
+    before, after, top = (settings.word(f"transformer-{name}", "") for name in operations)
+    if (before.replace("d", ""), after.replace("d", "")) not in (("", "an"), ("n", "a")) or "a" in top:
+        shown = ", ".join(map(show_value, (before, after, top)))
+        message = f"a Marian model with operations {shown} around its layers, not read"
+        raise ModelError(message, file=settings.file)
+    if "n" in before and _version(settings) < (1, 10, 28):
         message = "a Marian model older than 1.11 with norms before its layers, which left out those of keys"
         raise ModelError(message, file=settings.file)
 
 
-def _engine_model(settings: MarianSettings, items: dict[str, Tensor]) -> tuple[Architecture, Weights]:
+def _engine_model(settings: Config, items: dict[str, Tensor]) -> tuple[Architecture, Weights]:
     """Return the shape of a model and its weights, with a row of zeros for the first step after all pieces."""
-    before = "n" in settings.word("transformer-preprocess")
+    before = "n" in settings.word("transformer-preprocess", "")
+    top = "n" in settings.word("transformer-postprocess-top", "")
     positions: Positions = "learned" if "Wpos" in items else "sinusoids"
-    width, heads = settings.number("dim-emb"), settings.number("transformer-heads", 8)
-    depths = settings.number("enc-depth"), settings.number("dec-depth")
-    if not all((width, heads, *depths)):
-        raise ModelError("its settings give no width, heads or layers", file=settings.file)
-    top = "n" in settings.word("transformer-postprocess-top")
+    width, heads = settings.size("dim-emb"), settings.size("transformer-heads", 8)
+    depths = settings.size("enc-depth", most=999), settings.size("dec-depth", most=999)
     encoder, decoder = (Side(depth, heads, width, before, top, positions, 0) for depth in depths)
     activation = ACTIVATIONS[settings.word("transformer-ffn-activation", "relu")]
-    if activation == "gelu_sigmoid" and settings.version >= (1, 12, 3):
+    if activation == "gelu_sigmoid" and _version(settings) >= (1, 12, 3):
         activation = "gelu"
-    architecture = Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=1e-9)
-    items = _untied(items, settings.items("transformer-tied-layers"), depths[1])
-    tables = [_table(items, name) for name in ("encoder", "decoder")]
-    return architecture, Weights(dict(_renamed(items, tables, before)))
-
-
-def _untied(items: dict[str, Tensor], tied: Sequence[str], depth: int) -> dict[str, Tensor]:
-    """Return the weights with those of tied decoder layers once for each layer that has them.
-
-    `tied` holds the number under which the weights of each decoder layer are saved; it is empty if none are tied.
-    """
-    if not tied:
-        return items
-    if len(tied) != depth:
-        raise ValueError(f"{len(tied):,} numbers of tied layers, but {depth:,} layers")
-    result: dict[str, Tensor] = {}
-    for name, weight in items.items():
-        match = re.fullmatch(r"decoder_l([0-9]+)_(.+)", name)
-        if not match:
-            result[name] = weight
-        elif match[1] not in tied:
-            raise ValueError(f"{shorten(name)} belongs to none of the tied layers")
-        else:
-            result |= {f"decoder_l{n}_{match[2]}": weight for n, number in enumerate(tied, 1) if number == match[1]}
-    return result
+    # the numbers under which the weights of decoder layers are saved, which tied layers share
+    tied = settings.content.get("transformer-tied-layers") or [str(n + 1) for n in range(depths[1])]
+    tied = tied if isinstance(tied, list) else [tied]
+    if len(tied) != depths[1]:
+        raise ValueError(f"{len(tied):,} numbers of tied layers, but {depths[1]:,} layers")
+    numbers = {"encoder": range(1, depths[0] + 1), "decoder": tied}
+    weights = Weights(dict(_renamed(items, numbers, "_pre" if before else "")))
+    return Architecture(encoder, decoder, activation, scaled="Wpos" not in items, epsilon=1e-9), weights
 
 
 def _table(items: Mapping[str, Tensor], side: str) -> Tensor:
@@ -206,33 +190,7 @@ def _table(items: Mapping[str, Tensor], side: str) -> Tensor:
     return table
 
 
-def _renamed(items: Mapping[str, Tensor], tables: Sequence[Tensor], before: bool) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights by the names of `align.models.engine.builder`."""
-    longer = [torch.cat((table, table.new_zeros(1, table.shape[1]))) for table in dict.fromkeys(tables)]
-    for side, table in (("encoder", longer[0]), ("decoder", longer[-1])):
-        yield f"{side}.embed_tokens.weight", table
-        if "Wpos" in items:
-            yield f"{side}.embed_positions.weight", items["Wpos"]
-    for name, weight in items.items():
-        if re.fullmatch(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb", name):
-            continue  # no weight of a layer
-        flat = weight.flatten() if weight.dim() == 2 and weight.shape[0] == 1 else weight
-        yield _new_name(name, "_pre" if before else ""), flat.T.contiguous() if flat.dim() == 2 else flat
-
-
-_ENDINGS = {"scale": "weight", "bias": "bias"}
-_OUTER = {
-    f"{side}_{old}_ln_{kind}{end}": f"{side}.{new}.{ending}"
-    for side in ("encoder", "decoder")
-    for old, new, end in (("top", "layer_norm", ""), ("emb", "layernorm_embedding", "_pre"))
-    for kind, ending in _ENDINGS.items()
-}
-_LAYER = re.compile(r"(encoder|decoder)_l([1-9][0-9]{0,2})_(.+?)(?:_ln_(scale|bias)(_pre)?)?")
-_NORMS = {
-    **{"self_Wo": "self_attn_layer_norm", "context_Wo": "encoder_attn_layer_norm", "ffn_ffn": "final_layer_norm"},
-    **{"rnn_ffn": "self_attn_layer_norm", "rnn": "self_attn_layer_norm"},  # the latter with norms before layers
-}
-_WEIGHTS = {
+_PARTS = {
     **{"ffn_W1": "fc1.weight", "ffn_b1": "fc1.bias", "ffn_W2": "fc2.weight", "ffn_b2": "fc2.bias"},
     **{"rnn_W": f"{CELL}.input.weight", "rnn_Wf": f"{CELL}.forget.weight", "rnn_bf": f"{CELL}.forget.bias"},
     **{
@@ -242,30 +200,54 @@ _WEIGHTS = {
         for old, ending in (("W", "weight"), ("b", "bias"))
     },
 }
+_NORMS = {
+    **{"self_Wo": "self_attn_layer_norm", "context_Wo": "encoder_attn_layer_norm", "ffn_ffn": "final_layer_norm"},
+    **{"rnn_ffn": "self_attn_layer_norm", "rnn": "self_attn_layer_norm"},  # the latter with norms before layers
+}
+"""The engine's names of a layer's weights and norms by Marian's."""
 
 
-def _new_name(name: str, suffix: str) -> str:
-    """Return the engine's name of a weight; names that it does not know stay, and are errors later.
+_NO_LAYER = re.compile(r".*_QuantMultA|decoder_ff_logit_out_.*|special:.*|Wpos|(encoder_|decoder_)?Wemb")
 
-    `suffix` ends the names of norms in layers.
+
+def _renamed(
+    items: Mapping[str, Tensor], numbers: Mapping[str, Iterable[object]], suffix: str
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights by the names of `align.models.engine.builder`; unknown names stay, and are errors later.
+
+    `numbers` are those of each side's layers in Marian's names, and `suffix` ends the names of their norms.
     """
-    match = _LAYER.fullmatch(name)
-    if not match:
-        return _OUTER.get(name, name)
-    side, number, part, kind, end = match.groups()
-    if kind is None:
-        new = _WEIGHTS.get(part)
-    else:
-        new = f"{_NORMS[part]}.{_ENDINGS[kind]}" if part in _NORMS and (end or "") == suffix else None
-    return f"{side}.layers.{int(number) - 1}.{new}" if new else name
+    tables = [_table(items, side) for side in numbers]
+    longer = [torch.cat((table, table.new_zeros(1, table.shape[1]))) for table in dict.fromkeys(tables)]
+    endings = (("scale", "weight"), ("bias", "bias"))
+    norms = {f"{old}_ln_{a}{suffix}": f"{new}.{b}" for old, new in _NORMS.items() for a, b in endings}
+    names: list[tuple[str, str]] = []  # Marian's and the engine's
+    for side, table in (("encoder", longer[0]), ("decoder", longer[-1])):
+        yield f"{side}.embed_tokens.weight", table
+        if "Wpos" in items:
+            yield f"{side}.embed_positions.weight", items["Wpos"]
+        for a, b in endings:
+            names.append((f"{side}_top_ln_{a}", f"{side}.layer_norm.{b}"))
+            names.append((f"{side}_emb_ln_{a}_pre", f"{side}.layernorm_embedding.{b}"))
+        for n, number in enumerate(numbers[side]):
+            names += [
+                (f"{side}_l{number}_{old}", f"{side}.layers.{n}.{new}")
+                for old, new in (*_PARTS.items(), *norms.items())
+            ]
+    known = {old for old, _ in names}
+    names += [(name, name) for name in items if name not in known and not _NO_LAYER.fullmatch(name)]
+    for old, new in names:
+        if old in items:
+            weight = items[old]
+            flat = weight.flatten() if weight.dim() == 2 and weight.shape[0] == 1 else weight
+            yield new, flat.T.contiguous() if flat.dim() == 2 else flat
 
 
 def _output(target: Mapping[str, int], recorder: ModelRecorder) -> Output:
     """Return the output layer of a model, whose file is read again."""
     folder, device, dtype = recorder.origin
     rows = recorder.start[0]
-    items, content = read_items(folder.checkpoint)
-    settings = MarianSettings(content, str(folder.checkpoint))
+    items, settings = read_items(folder.checkpoint)
     if "decoder_ff_logit_out_W" in items:
         weight = items["decoder_ff_logit_out_W"].T
     else:
@@ -273,7 +255,7 @@ def _output(target: Mapping[str, int], recorder: ModelRecorder) -> Output:
     bias = items.get("decoder_ff_logit_out_b", torch.zeros(rows)).flatten()
     with fitting(folder.checkpoint):
         weights = Weights({"weight": weight, "bias": bias})
-        weight, bias = weights.take("weight", rows, settings.number("dim-emb")), weights.take("bias", rows)
+        weight, bias = weights.take("weight", rows, settings.size("dim-emb")), weights.take("bias", rows)
     linear = make_linear(weight.contiguous().to(device), bias.to(device), dtype=dtype)
     words = {n: piece for piece, n in target.items() if piece not in (END, UNKNOWN, "<s>")}
     return Output(linear, target[END], (), words)
