@@ -17,7 +17,7 @@ import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load
 from align.io.reader import read_bitext, read_lines, read_parallel
-from align.models.engine.linear import has_int8_product
+from align.models.engine.linear import has_product
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, find_model
@@ -53,7 +53,7 @@ hypothesis.settings.register_profile("random", deadline=None)
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("same")
 
-needs_int8 = pytest.mark.skipif(not has_int8_product(), reason="needs a CPU whose products of int8 do not overflow")
+needs_int8 = pytest.mark.skipif(not has_product("int8"), reason="needs a CPU whose products of int8 do not overflow")
 WHY_NO_SYSTRAN = "needs systran-align, which PyPI has for Linux on x86-64 and Python up to 3.11 only"
 needs_systran = pytest.mark.skipif(not find_spec("systran_align"), reason=WHY_NO_SYSTRAN)
 needs_fast_align = pytest.mark.skipif(

@@ -145,8 +145,8 @@ small-p-is-sure  evaluation/link_formats.py  tests/unit/test_formats.py
 + match[4] != "P"
 === engine, loaders and search
 query-bias-unscaled  models/engine/builder.py  tests/parity/test_inside.py
-- return weight * scale, bias * scale
-+ return weight * scale, bias
+- (weight * scale, bias * scale)
++ (weight * scale, bias)
 next-piece-seen  models/engine/forward.py  tests/parity/test_huggingface.py
 - .triu(1)
 + .triu(2)

@@ -21,11 +21,9 @@ TOLERANCE: dict[Dtype, float] = {"float32": 1e-5, "bfloat16": 0.1, "int8": 0.2}
 @pytest.fixture
 def tried_anew() -> Iterator[None]:
     """What has been found out about this torch is forgotten, before and after."""
-    for found in (linear.has_packed_product, linear.has_int8_product):
-        found.cache_clear()
+    linear.has_product.cache_clear()
     yield
-    for found in (linear.has_packed_product, linear.has_int8_product):
-        found.cache_clear()
+    linear.has_product.cache_clear()
 
 
 def numbers(*shape: int) -> torch.Tensor:
@@ -64,10 +62,10 @@ def test_what_becomes_of_a_row_in_int8_does_not_depend_on_its_neighbours() -> No
 def test_where_the_packed_product_is_of_no_use_the_plain_one_is_taken(
     monkeypatch: pytest.MonkeyPatch, dtype: Dtype, broken: str
 ) -> None:
-    if not linear.has_packed_product(dtype):
+    if not linear.has_product(dtype):
         pytest.skip(f"needs a CPU with packed products of {dtype}")
     assert isinstance(make_linear(numbers(24, 32), None, dtype=dtype), PackedLinear)
-    linear.has_packed_product.cache_clear()
+    linear.has_product.cache_clear()
     if broken == "missing":
         monkeypatch.setattr(linear, "_ops", lambda: object())
     else:

@@ -9,7 +9,7 @@ latter is used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -64,7 +64,7 @@ class Projection(Linear, Protocol):
 
 def check_dtype(dtype: Dtype, device: str) -> None:
     """Check that linear layers can compute in a number format on a device."""
-    if dtype == "int8" and (device != "cpu" or not has_int8_product()):
+    if dtype == "int8" and (device != "cpu" or not has_product("int8")):
         where = "with this CPU and this build of torch" if device == "cpu" else "on a GPU"
         hint = 'use ‹dtype="float32"› or ‹dtype="bfloat16"›'
         raise ModelError(f"there is no product of eight-bit numbers {where}", hint=hint)
@@ -77,7 +77,7 @@ def make_linear(
     check_dtype(dtype, weight.device.type)
     if dtype == "int8":
         return Int8Linear(weight, bias, activation)
-    if weight.device.type == "cpu" and has_packed_product(dtype):
+    if weight.device.type == "cpu" and has_product(dtype):
         return PackedLinear(weight, bias, activation, dtype)
     return PlainLinear(weight, bias, activation, dtype)
 
@@ -192,38 +192,23 @@ def _ops() -> Any:
     return torch.ops
 
 
-def _agrees(layers: Callable[[Tensor, Tensor, Activation], Linear], tolerance: float) -> bool:
-    """Check that layers of a kind run here and return the result of torch's documented product."""
+@cache
+def has_product(dtype: Dtype) -> bool:
+    """Tell whether torch here has oneDNN's product of these numbers, and it agrees with the documented product.
+
+    On CPUs without VNNI instructions the sums of two products of eight bits overflow. The product is not timed: the
+    output of a run, to the last digit, must not depend on what else a machine was doing.
+    """
+    layers: Callable[..., Linear] = Int8Linear if dtype == "int8" else partial(PackedLinear, dtype=dtype)
+    tolerance = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.3}[dtype]
     numbers = torch.Generator().manual_seed(1)
     weight, bias, x, residual = (torch.randn(shape, generator=numbers) for shape in ((24, 16), (24,), (5, 16), (5, 24)))
     plain = functional.linear(x, weight, bias)
+    expected = [ACTIVATIONS[kind](plain.clone()) for kind in _FUSED]
     try:
-        outputs = {kind: layers(weight, bias, kind)(x) for kind in _FUSED}
+        outputs = [layers(weight, bias, kind)(x) for kind in _FUSED]
         added = layers(weight, bias, "none")(x, residual)
     except (AttributeError, RuntimeError, TypeError):  # another torch
         return False
-    expected = {kind: ACTIVATIONS[kind](plain.clone()) for kind in _FUSED}
-    return torch.allclose(added, plain + residual, atol=tolerance) and all(
-        torch.allclose(outputs[kind], expected[kind], atol=tolerance) for kind in _FUSED
-    )
-
-
-@cache
-def has_packed_product(dtype: Dtype) -> bool:
-    """Tell whether torch here has oneDNN's product of packed weights, and it agrees with the documented product.
-
-    It is not timed: the output of a run, to the last digit, must not depend on what else a machine was doing.
-    """
-    tolerance = 1e-4 if dtype == "float32" else 0.1
-    return torch.backends.mkldnn.is_available() and _agrees(  # type: ignore[no-untyped-call]
-        lambda weight, bias, activation: PackedLinear(weight, bias, activation, dtype), tolerance
-    )
-
-
-@cache
-def has_int8_product() -> bool:
-    """Tell whether torch here has oneDNN's product of eight-bit numbers, and it agrees roughly with the others.
-
-    On CPUs without VNNI instructions the sums of two products overflow.
-    """
-    return _agrees(Int8Linear, 0.3)
+    agree = [torch.allclose(*both, atol=tolerance) for both in zip(outputs, expected, strict=True)]
+    return all(agree) and torch.allclose(added, plain + residual, atol=tolerance)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from align.core.errors import show_value
 from align.models.fairseq.architecture import ACTIVATIONS
+from align.models.huggingface.config import Config
 from align.models.recognise import other_kind
 from align.models.saved import NotWanted, load_saved, plain_weights
 
@@ -35,23 +36,6 @@ SIZES = (
     "quant_noise_pq_block_size",
 )  # fmt: skip
 NUMBERS = ("adaptive_softmax_factor", "quant_noise_pq")
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 1 << 31
-
-
-_VALUES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
-    (SWITCHES, lambda value: isinstance(value, int) and value in (0, 1), "true or false"),
-    (SIZES, _is_size, "a whole number from 1"),
-    (NUMBERS, lambda value: isinstance(value, (int, float)) and 0 <= value <= 100, "a number from 0 to 100"),
-    (
-        ("activation_fn",),
-        lambda value: isinstance(value, str) and value in ACTIVATIONS,
-        f"one of {', '.join(ACTIVATIONS)}",
-    ),
-)
-"""Names of settings, what tells whether a value is one of theirs, and what that is, for messages."""
 
 
 def plain_dict(part: Any) -> dict[Any, Any]:
@@ -81,24 +65,23 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
     for name in ("decoder_input_dim", "decoder_output_dim"):
         if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
             flat.pop(name)
+    flat |= {name: bool(flat[name]) for name in SWITCHES if isinstance(flat.get(name), int)}
+    config = Config(flat, "")
+    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
     settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
-    for names, fits, expected in _VALUES:
-        for name in names:
-            if (value := flat.get(name)) is not None:
-                if not fits(value):
-                    raise ValueError(f"its setting {name} is {show_value(value)}, not {expected}")
-                settings[name] = bool(value) if names is SWITCHES else value
+    settings |= {name: config.switch(name, False) for name in SWITCHES if config.has(name)}
+    settings |= {name: config.number(name) for name in NUMBERS if config.has(name)}
+    for name in filter(config.has, SIZES):
+        settings[name] = config.size(name) if name.startswith("max_") else config.size(name, most=longest)
+    if config.has("activation_fn"):
+        settings["activation_fn"] = config.one_of("activation_fn", ACTIVATIONS)
     if (cutoff := flat.get("adaptive_softmax_cutoff")) is not None:  # [1000, 5000], as a list or as text
         if isinstance(cutoff, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", cutoff):
             cutoff = [int(number) for number in re.findall(r"\d+", cutoff)]
-        if not (isinstance(cutoff, (list, tuple)) and 1 <= len(cutoff) <= 100 and all(map(_is_size, cutoff))):
-            raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(cutoff)}, not a few whole numbers")
+        if not (isinstance(cutoff, (list, tuple)) and all(type(number) is int for number in cutoff)):
+            raise ValueError(f"its adaptive_softmax_cutoff is {show_value(cutoff)}, not a list of whole numbers")
         settings["adaptive_softmax_cutoff"] = list(cutoff)
-    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
-    for name in SIZES:
-        if not name.startswith("max_") and (size := settings.get(name, 0)) > longest:
-            raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
     return Namespace(**settings)
 
 

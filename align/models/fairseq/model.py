@@ -17,15 +17,7 @@ from align.models.engine.linear import make_linear
 from align.models.engine.search import Output
 from align.models.fairseq.architecture import DISTILLED, fairseq_output, fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
-from align.models.fairseq.dictionary import (
-    EOS,
-    PAD,
-    SPECIAL,
-    SPECIAL_IDS,
-    UNK,
-    Dictionary,
-    read_dictionary,
-)
+from align.models.fairseq.dictionary import EOS, PAD, SPECIAL, SPECIAL_IDS, UNK, Dictionary, read_dictionary
 from align.models.folder import ModelFolder
 from align.models.languages import check_language
 from align.models.preprocess import TextRules
@@ -59,21 +51,18 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         bare = next(rule.language for rule in rules if rule.subwords == "none")
         hint = "name the file of each with ‹subword_files›, or the one of both"
         raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), hint=hint)
-    dictionaries = []
-    for part, path in zip(("encoder", "decoder"), paths, strict=True):  # an entry for each row of the embedding
+    dictionaries = [read_dictionary(path) for path in paths]
+    for part, path, dictionary in zip(("encoder", "decoder"), paths, dictionaries, strict=True):
         table = weights.get(f"{part}.embed_tokens.weight")
-        rows = table.shape[0] if table is not None and table.dim() == 2 else 0
-        dictionaries.append(read_dictionary(path))
-        if rows != (count := len(dictionaries[-1])):
-            message = (
-                f"{count:,} entries with fairseq's 4 special ones, but the {part} of {checkpoint} was trained with "
-            )
-            raise ModelError(f"{message}{rows:,}: not this model's dictionary", file=str(path))
+        rows = len(table) if table is not None and table.dim() == 2 else 0
+        if rows != (count := len(dictionary)):
+            message = f"{count:,} entries with fairseq's 4 special ones, but the {part} of {checkpoint} was "
+            raise ModelError(f"{message}trained with {rows:,}: not this model's dictionary", file=str(path))
     with fitting(checkpoint):
         settings = model_settings(saved, weights)
         transformer = fairseq_transformer(settings, weights, device, dtype)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
-        warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=4)  # the caller of align.load
+        warnings.warn(f"{checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
     parts = ModelParts(
         transformer,
         languages,
@@ -99,19 +88,13 @@ def _output(target: Dictionary, recorder: ModelRecorder) -> Output:
     """Return the output layer of a model, whose file is read again."""
     folder, device, dtype = recorder.origin
     state = load_checkpoint(folder.checkpoint, mapped=True)
-    try:
+    with fitting(folder.checkpoint):
         settings = model_settings(saved_settings(state), state["model"])
         if settings.arch == DISTILLED:
-            raise ValueError("this model was distilled to align, and cannot translate")
+            raise ModelError("this model was distilled to align, and cannot translate")
         weight = fairseq_output(settings, state["model"])
-    except ValueError as error:
-        raise ModelError(str(error), file=str(folder.checkpoint)) from None
-    return Output(
-        make_linear(weight.to(device), None, dtype=dtype),
-        EOS,
-        (PAD,),
-        dict(enumerate(target.pieces[len(SPECIAL) :], len(SPECIAL))),
-    )
+    pieces = dict(enumerate(target.pieces[len(SPECIAL) :], len(SPECIAL)))
+    return Output(make_linear(weight.to(device), None, dtype=dtype), EOS, (PAD,), pieces)
 
 
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:

@@ -80,10 +80,10 @@ def load_huggingface(
         if not prefix and not vocabulary.codes and pairs:
             message = f"sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
             message += "languages of a task, or a prefix (an empty one for a model that was trained without)"
-            warnings.warn(f"{folder.root}: {message}", TextWarning, stacklevel=4)  # the caller of align.load
+            warnings.warn(f"{folder.root}: {message}", TextWarning, stacklevel=3)  # the caller of align.load
     if folder.adapter == folder.root:
         message = "the adapter in this folder is merged into the model in it: remove adapter_config.json if it was "
-        warnings.warn(f"{folder.root}: {message}merged before", TextWarning, stacklevel=4)
+        warnings.warn(f"{folder.root}: {message}merged before", TextWarning, stacklevel=3)
 
     def id_of(role: str, side: int) -> int:
         """Return the id of what surrounds the pieces of a side: a special piece, or a language."""
