@@ -109,9 +109,7 @@ class ModelFolder:
             raise ModelError("no such folder of dictionaries", file=str(folder))
         if not self.dictionary_languages():
             where = f" (when the model was trained they were in {show_value(trained_with)})" if trained_with else ""
-            hint = "name the folder that fairseq-preprocess wrote with ‹dictionaries›"
-            described = folder == self.root and self._described()
-            hint += ", or copy or link them into this folder" if described else "; the languages come from it too"
+            hint = "name the folder that fairseq-preprocess wrote with ‹dictionaries›, or copy or link them here"
             raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), hint=hint)
 
     def subword_file(self, side: int) -> Path | None:
@@ -132,16 +130,11 @@ class ModelFolder:
             paths = ((one, self.root / name) for one, name in names if (self.root / name).is_file())
             kind, file = next(paths, (kind or "none", None))
         if kind != "none" and not (file and file.is_file()):
-            here = self._described() and (file is None or file.parent == self.root)
-            hint = "name it with ‹subword_files›" + (", or copy or link it into this folder" if here else "")
+            hint = "name it with ‹subword_files›, or copy or link it here"
             raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), hint=hint)
         if kind is None or kind == "none":
             kind, file = "none", None
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
-
-    def _described(self) -> bool:
-        """Tell whether the folder has a model.toml, and therefore should contain everything that the model needs."""
-        return (self.root / "model.toml").is_file()
 
 
 def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:

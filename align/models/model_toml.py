@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +21,8 @@ if sys.version_info >= (3, 11):
 else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
 
+
+parse_toml: Callable[[str], dict[str, Any]] = tomllib.loads
 
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
@@ -107,30 +109,24 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
         text, stored = content.get("text", {}), content.get("calibration", {})
         check_names("the file", content, ("source", "target", "text", "calibration"))
         check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix", "template"))
-        pair_form = f"{LANGUAGE_CODE.pattern}{BETWEEN}{LANGUAGE_CODE.pattern}"
-        pairs = [name for name in stored if re.fullmatch(pair_form, name)] if isinstance(stored, Mapping) else []
+        pair_form = re.compile(f"{LANGUAGE_CODE.pattern}{BETWEEN}{LANGUAGE_CODE.pattern}")
+        pairs = list(filter(pair_form.fullmatch, stored)) if isinstance(stored, Mapping) else []
         check_names("[calibration]", stored, [*get_args(Position), *pairs])
-        by_pair = {pair: stored.pop(pair) for pair in [*stored] if pair not in get_args(Position)}
-        calibrations = {
-            pair: _read_cells(f'calibration."{pair}"' if pair else "calibration", tables)
-            for pair, tables in {"": stored, **by_pair}.items()
-            if tables
-        }
-        files = _files_in(path.parent, text.pop("subwords_file", None))
-        prefix, template = text.pop("source_prefix", None), text.pop("template", None)
+        calibrations = {pair: _read_cells(f'calibration."{pair}"', stored.pop(pair)) for pair in pairs}
+        if stored:
+            calibrations = {"": _read_cells("calibration", stored), **calibrations}
         for name, value in text.items():
-            if not isinstance(value, str) or value not in _CHOICES[name]:
+            if name in _CHOICES and value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
+        files = _files_in(path.parent, text.pop("subwords_file", None))
         languages: tuple[str | None, str | None] = (None, None)
         if "source" in content or "target" in content:
             languages = check_language(content["source"]), check_language(content["target"])
-        options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix, template=template)
+        options = ModelOptions(*languages, **text, subword_files=files)
     except KeyError as error:
         raise ModelError(f"{error} is missing", file=str(path)) from None
-    except RecursionError:
-        raise ModelError("nested too deeply", file=str(path)) from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(str(error), file=str(path)) from None
     return options, calibrations
 
@@ -143,8 +139,11 @@ def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:
         check_names(f"[{where}.{position}]", scores, get_args(Score))
         for score, cell in scores.items():
             check_names(f"{score} in [{where}.{position}]", cell, ("layer", "head"))
-            layer, head = cell["layer"], cell["head"]
-            cells[score, position] = Cell(_counted(layer), "all" if head == "all" else _counted(head))
+            for number in (cell["layer"], 1 if cell["head"] == "all" else cell["head"]):
+                if type(number) is not int or not 1 <= number < 10_000:
+                    message = f"a layer or head is {show_value(number)}, not a whole number from 1"
+                    raise ValueError(f"{message} (or, of heads, 'all')")
+            cells[score, position] = Cell(cell["layer"], cell["head"])
     return cells
 
 
@@ -174,38 +173,13 @@ def format_model_toml(options: ModelOptions, calibrations: Mapping[str, Mapping[
 
 def _files_in(folder: Path, value: Any) -> list[Path] | None:
     """Return the paths of one file name or a list of two, all inside the folder."""
-    names = [value] if isinstance(value, str) else value
-    if names is None:
+    if value is None:
         return None
-    plain = re.compile(r"[\w.-]{1,100}").fullmatch
-    if (
-        isinstance(names, list)
-        and len(names) in (1, 2)
-        and all(isinstance(name, str) and plain(name) for name in names)
-    ):
+    names = value if isinstance(value, list) else [value]
+    if len(names) in (1, 2) and all(isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) for name in names):
         return [folder / name for name in names]
-    raise ValueError(
-        f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two: "
-        "copy or link them into it"
-    )
-
-
-def _counted(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10_000:
-        return value
-    raise ValueError(f"a layer or head is {show_value(value)}, not a whole number from 1 (or, of heads, 'all')")
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML file."""
-    try:
-        content: dict[str, Any] = tomllib.loads(text)
-    except ValueError as error:
-        if str(error).startswith("Exceeds the limit"):  # Python's, with advice for programmers
-            raise ValueError("a number has too many digits") from None
-        hint = ": text needs quotes" if str(error).startswith("Invalid value (at line") else ""
-        raise ValueError(f"{error}{hint}") from None
-    return content
+    message = f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two"
+    raise ValueError(f"{message}: copy or link them into it")
 
 
 def check_names(where: str, table: object, known: Collection[str]) -> None:

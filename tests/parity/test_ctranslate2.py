@@ -163,6 +163,14 @@ def edit(source: Path, folder: Path, **settings: Any) -> Path:
     return folder
 
 
+def test_another_epsilon_is_another_model(bundled: Callable[[str], Path], tmp_path: Path) -> None:
+    names = [load(bundled(""), options=OPTIONS).forward.recorder.name]
+    for epsilon in (1e-5, 1e-6):  # the former is the default
+        folder = edit(bundled(""), tmp_path / str(epsilon), layer_norm_epsilon=epsilon)
+        names.append(load(folder, options=OPTIONS).forward.recorder.name)
+    assert names[0] == names[1] != names[2]
+
+
 def test_a_multilingual_model_reads_its_languages(bundled: Callable[[str], Path], tmp_path: Path) -> None:
     folder = edit(bundled(""), tmp_path / "many", add_source_eos=False)
     codes = [f"__{code}__" for code in ["de", "en", "fr", "es", "it", "nl", "pt", "pl", "cs", "sv"]]

@@ -105,6 +105,16 @@ def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "languages"),
+    [("model.orig.npz", ("source", "target")), ("model.ende.intgemm.alphas.bin", ("en", "de"))],
+)
+def test_languages_are_in_names_of_intgemm_alone(name: str, languages: tuple[str, str], tmp_path: Path) -> None:
+    save(tmp_path, "student", Path(name).suffix[1:])
+    next(tmp_path.glob("model.*")).rename(tmp_path / name)
+    assert load(tmp_path, options=ModelOptions(subwords="none")).forward.recorder.languages == languages
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"type": "amun"}, "a Marian model whose type is 'amun', which is not read"),

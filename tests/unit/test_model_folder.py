@@ -131,18 +131,6 @@ def test_no_such_model(tmp_path: Path) -> None:
         find_model(str(tmp_path), ModelOptions())
 
 
-def test_what_a_described_folder_lacks_may_be_put_there(tmp_path: Path) -> None:
-    (tmp_path / "model.pt").touch()
-    (tmp_path / "model.toml").write_text(TOML, encoding="utf-8")
-    folder = find_model(str(tmp_path), ModelOptions())
-    with pytest.raises(ModelError, match=r"with dictionaries, or copy or link them into this folder$"):
-        folder.check_dictionaries()
-    with pytest.raises(ModelError, match=r"with subword_files, or copy or link it into this folder$"):
-        folder.rules("de", None)
-    with pytest.raises(ModelError, match=r"name it with subword_files$"):
-        folder.rules("de", tmp_path / "elsewhere" / "de.spm")
-
-
 def test_languages_of_binarised_data(tmp_path: Path) -> None:
     def languages() -> tuple[str | None, str | None]:
         return find_model(str(tmp_path), ModelOptions()).binarised_languages()

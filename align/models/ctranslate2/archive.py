@@ -37,17 +37,14 @@ def unpack(package: Path) -> Path:
             if "model/model.bin" not in members:
                 raise ModelError("no model/model.bin in it", file=str(package))
             cache.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(dir=cache))
-            try:
+            with tempfile.TemporaryDirectory(dir=cache) as temporary:
+                unpacked = Path(temporary, "package")
                 for name, member in members.items():
-                    (temporary / name).parent.mkdir(exist_ok=True)
-                    with archive.open(member) as source, (temporary / name).open("xb") as target:
+                    (unpacked / name).parent.mkdir(parents=True, exist_ok=True)
+                    with archive.open(member) as source, (unpacked / name).open("xb") as target:
                         shutil.copyfileobj(source, target)
-                temporary.rename(folder)
-            except BaseException:
-                shutil.rmtree(temporary, ignore_errors=True)
                 if not folder.is_dir():  # another process may have unpacked it
-                    raise
+                    unpacked.rename(folder)
     except ModelError:
         raise
     except Exception as error:  # zipfile and its decompressors raise nearly anything

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,35 +22,14 @@ _OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
 """Types by their bytes, before version 4."""
 
 
-class _Reader:
-    """Reads numbers and texts one after another."""
-
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data, self._at = data, 0
-
-    def number(self, kind: str) -> int:
-        (value,) = struct.unpack_from(f"<{kind}", self._data, self._at)
-        self._at += struct.calcsize(kind)
-        return int(value)
-
-    def text(self) -> str:
-        return self.bytes(self.number("H")).rstrip(b"\0").decode()
-
-    def bytes(self, count: int) -> bytes:
-        if self._at + count > len(self._data):
-            raise ValueError("it ends within its variables")
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-
 def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:
     """Return the name of a model's specification, such as "TransformerSpec", and its variables, none quantised."""
     if not path.is_file():
         raise ModelError("not a file", file=str(path))
     try:
-        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            kind, stored, aliases = _read(_Reader(data))
-    except (OSError, ValueError, KeyError, IndexError, struct.error, RuntimeError) as error:
+        with path.open("rb") as stream:
+            kind, stored, aliases = _read(stream, path.stat().st_size)
+    except (ValueError, KeyError, IndexError, RuntimeError) as error:
         raise ModelError(f"not a CTranslate2 model, or damaged ({one_line(error)})", file=str(path)) from None
     try:
         tensors = {name: _dequantised(name, stored) for name in stored if not name.endswith("_scale")}
@@ -65,27 +42,37 @@ def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:
     return kind, tensors
 
 
-def _read(reader: _Reader) -> tuple[str, dict[str, Tensor], list[tuple[str, str]]]:
-    version = reader.number("I")
+def _read(stream: BinaryIO, size: int) -> tuple[str, dict[str, Tensor], list[tuple[str, str]]]:
+    """Return a model's kind, its variables, and further names with the variables that they stand for."""
+
+    def content(count: int) -> bytes:
+        if stream.tell() + count > size:
+            raise ValueError("it ends within its variables")
+        return stream.read(count)
+
+    def number(kind: str) -> int:
+        return int(struct.unpack(f"<{kind}", content(struct.calcsize(kind)))[0])
+
+    def text() -> str:
+        return content(number("H")).rstrip(b"\0").decode()
+
+    version = number("I")
     if version not in VERSIONS:
         raise ValueError(f"version {version:,}, not one of {', '.join(map(str, VERSIONS))}")
-    kind, _, count = reader.text(), reader.number("I"), reader.number("I")  # the second is its revision
+    kind, _, count = text(), number("I"), number("I")  # the second is its revision
     stored: dict[str, Tensor] = {}
     for _ in range(count):
-        name, axes = reader.text(), reader.number("B")
-        shape = [reader.number("I") for _ in range(axes)]
+        name, axes = text(), number("B")
+        shape = [number("I") for _ in range(axes)]
         if version >= 4:
-            dtype, length = _TYPES[reader.number("B")], reader.number("I")
+            dtype, length = _TYPES[number("B")], number("I")
         else:
-            dtype = _OLD_TYPES[reader.number("B")]
-            length = reader.number("I") * dtype.itemsize
+            dtype = _OLD_TYPES[number("B")]
+            length = number("I") * dtype.itemsize
         if math.prod(shape) * dtype.itemsize != length or 0 in shape:
             raise ValueError(f"{shorten(name)} is not as large as its shape")
-        numbers = np.frombuffer(reader.bytes(length), dtype=np.uint8).copy()
-        stored[name] = torch.from_numpy(numbers).view(dtype).view(shape)
-    aliases = []
-    if version >= 3:
-        aliases = [(reader.text(), reader.text()) for _ in range(reader.number("I"))]
+        stored[name] = torch.frombuffer(bytearray(content(length)), dtype=dtype).view(shape)
+    aliases = [(text(), text()) for _ in range(number("I"))] if version >= 3 else []
     return kind, stored, aliases
 
 
@@ -119,32 +106,32 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 def take_settings(tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Return what versions before 3.0, which write no config.json, store in variables; these get their later names."""
+
+    def switch(name: str) -> bool | None:
+        value = tensors.pop(name, None)
+        if value is not None and value.numel() != 1:
+            raise ValueError(f"{name} is not a number")
+        return None if value is None else bool(value)
+
     settings: dict[str, Any] = {}
     for name in ("unk_token", "bos_token", "eos_token"):
         if (piece := tensors.pop(name, None)) is not None:
             if piece.dtype != torch.int8:
                 raise ValueError(f"{name} is not a piece")
             settings[name] = piece.numpy().tobytes().decode()
-    start = _switch(tensors, "with_target_bos"), _switch(tensors, "user_decoder_start_tokens")
+    start = switch("with_target_bos"), switch("user_decoder_start_tokens")
     if start != (None, None):  # the piece before the target: the user's, `<s>` or `</s>`
         first = settings.get("eos_token", "</s>") if start[0] is False else settings.get("bos_token", "<s>")
         settings["decoder_start_token"] = None if start[1] else first
     for side in ("bos", "eos"):
-        if (switch := _switch(tensors, f"with_source_{side}")) is not None:
-            settings[f"add_source_{side}"] = switch
+        if (value := switch(f"with_source_{side}")) is not None:
+            settings[f"add_source_{side}"] = value
     of_both = ("num_heads", "pre_norm", "activation", "alignment_heads", "alignment_layer")
     for name in (*of_both, "embeddings_merge", "layernorm_embedding", "with_relative_position"):
-        if (value := tensors.pop(name, None)) is not None:
-            for side in ("encoder", "decoder"):
-                tensors.setdefault(f"{side}/{name}", value)
+        if name in tensors:
+            tensor = tensors.pop(name)
+            tensors |= {f"{side}/{name}": tensor for side in ("encoder", "decoder")}
     for side, embeddings in (("encoder", "embeddings"), ("encoder", "embeddings_0"), ("decoder", "embeddings")):
-        if (value := tensors.pop(f"{side}/{embeddings}/multiply_by_sqrt_depth", None)) is not None:
-            tensors.setdefault(f"{side}/scale_embeddings", value)
+        if (name := f"{side}/{embeddings}/multiply_by_sqrt_depth") in tensors:
+            tensors[f"{side}/scale_embeddings"] = tensors.pop(name)
     return settings
-
-
-def _switch(tensors: dict[str, Tensor], name: str) -> bool | None:
-    value = tensors.pop(name, None)
-    if value is not None and value.numel() != 1:
-        raise ValueError(f"{name} is not a number")
-    return None if value is None else bool(value)
