@@ -217,8 +217,8 @@ pickle-allowed  models/saved.py  tests/hostile/test_code.py
 - weights_only=True
 + weights_only=False
 file-of-another-folder  models/model_toml.py  tests/unit/test_model_folder.py
-- plain = re.compile(r"[\w.-]
-+ plain = re.compile(r"[\w./-]
+- re.fullmatch(r"[\w.-]{1,100}", name)
++ re.fullmatch(r"[\w./-]{1,100}", name)
 """
 
 

@@ -100,7 +100,7 @@ def build_parser() -> Parser:
 
 def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     """Print what the model is, and store the options, and layers and heads, once they have proved right."""
-    from align.models.load import BACKENDS, load
+    from align.models.load import load
 
     forward = load(args.model, options=options).forward
     recorder, null = forward.recorder, forward.settings.null
@@ -129,8 +129,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         "text": recorder.text,
     }
     if options != ModelOptions() or calibration:
-        patterns = {name: backend.files for name, backend in BACKENDS.items()}
-        folder = find_model(args.model, options, patterns)
+        folder = find_model(args.model, options)
         pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
         path = store(args, options, folder, recorder.languages, pair, calibration)
         say(f"{PROGRAM}: {path} is written")

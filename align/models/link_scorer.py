@@ -106,30 +106,22 @@ class LinkScorer:
         """
         return self.about.get(role, "").rpartition("@")[2] == model.rpartition("@")[2]
 
-    def mismatch(self, direction: Direction) -> str:
-        """Return why it does not suit a forward model that is read like this; empty if it does.
+    def mismatch(self, direction: Direction, role: str = "model") -> str:
+        """Return why it does not suit a model that is read like this; empty if it does.
 
-        Layers and heads count for the model that it was trained with: other models have their own.
+        Layers and heads count for the model that it was trained with: other models have their own. The role is
+        "model", or "reverse".
         """
-        for name, value in how_read(direction.settings).items():
+        if role == "reverse" and role not in self.about:
+            return "the scorer was trained with one model"
+        for name, value in how_read(direction.settings).items() if role == "model" else ():
             if value != (own := self.about.get(name)):
                 return f"the scorer was trained with {name} {shorten(printable(str(own)))}, not {value}"
-        return self._mismatch_of_cells(direction, "model", "cells")
-
-    def mismatch_of_two(self, reverse: Direction) -> str:
-        """Return why it does not suit two models, of which this is the reverse one; empty if it does."""
-        if "reverse" not in self.about:
-            return "the scorer was trained with one model"
-        return self._mismatch_of_cells(reverse, "reverse", "reverse_cells")
-
-    def _mismatch_of_cells(self, direction: Direction, role: str, key: str) -> str:
-        if not self.of_model(direction.recorder.name, role):
+        known, model = direction.known_choice, direction.recorder.name
+        cells = self.about.get("cells" if role == "model" else "reverse_cells", "unknown ones")
+        if not self.of_model(model, role) or (known and str(known.place) == cells):
             return ""
-        known = direction.known_choice
-        if known and str(known.place) == self.about.get(key):
-            return ""
-        cells = shorten(printable(self.about.get(key, "unknown ones")))
-        return f"the scorer was trained at other layers and heads of {direction.recorder.name} ({cells})"
+        return f"the scorer was trained at other layers and heads of {model} ({shorten(printable(cells))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it was read from, not its weights."""
@@ -148,10 +140,11 @@ class LinkScorer:
 
 def about_scorer(aligner: Aligner, **training: int) -> dict[str, str]:
     """Return what a file says of a scorer: a `fixed` aligner's models, how they were read, and numbers."""
-    names = zip(("model", "reverse"), (direction.recorder.name for direction in aligner.directions), strict=False)
-    cells = zip(("cells", "reverse_cells"), (str(choice.place) for choice in aligner.choices), strict=False)
-    numbers = {name: str(number) for name, number in training.items()}
-    return {**dict(names), **how_read(aligner.forward.settings), **dict(cells), **numbers}
+    about = {**how_read(aligner.forward.settings), **{name: str(number) for name, number in training.items()}}
+    roles = (("model", "cells"), ("reverse", "reverse_cells"))
+    for (role, cells), direction, choice in zip(roles, aligner.directions, aligner.choices, strict=False):
+        about |= {role: direction.recorder.name, cells: str(choice.place)}
+    return about
 
 
 def scorer_bytes(network: Network, about: Mapping[str, str]) -> bytes:

@@ -190,7 +190,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
             stacklevel=2,
         )
     direction, scorer = forward.forward, forward.forward.scorer
-    if method == SOFT and isinstance(scorer, LinkScorer) and (mismatch := scorer.mismatch_of_two(reverse.forward)):
+    if method == SOFT and isinstance(scorer, LinkScorer) and (mismatch := scorer.mismatch(reverse.forward, "reverse")):
         warnings.warn(f"{scorer.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
         direction = replace(direction, scorer=None)
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)

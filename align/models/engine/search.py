@@ -86,20 +86,18 @@ class EncoderDecoder:
         return self.output(decoder.norm(x) if decoder.norm else x), new
 
 
+@dataclass(frozen=True)
 class BeamSearch:
     """Searches for translations.
 
-    A sentence is finished when K hypotheses have ended, each with at least one piece. Their scores are
-    divided by their lengths, `</s>` included, to the power of the penalty, as `SequenceGenerator` of fairseq
-    does. `ends` are ids that end a translation, `never` ids that are not generated and have no share of the
-    probability.
+    A sentence is finished when K hypotheses have ended, each with at least one piece. Their scores are divided by
+    their lengths, `</s>` included, to the power of the penalty, as `SequenceGenerator` of fairseq does.
     """
 
-    def __init__(
-        self, model: Predictor, ends: Sequence[int], never: Sequence[int] = (), search: Search | None = None
-    ) -> None:
-        self.model, self.search = model, search or Search()
-        self._ends, self._never = list(ends), list(never)
+    model: Predictor
+    ends: Sequence[int]  # ids that end a translation
+    never: Sequence[int]  # ids that are not generated, and have no share of the probability
+    search: Search
 
     @torch.inference_mode()
     def __call__(self, sources: Tensor, longest: int) -> list[list[int]]:
@@ -110,14 +108,14 @@ class BeamSearch:
         logits, states, kept = self.model.begin(sources)
         ids, totals = sources.new_zeros(len(sources), 0), logits.new_zeros(len(sources), 1)  # [B K, t] and [B, K]
         for step in range(longest + 1):
-            logits[:, self._never] = _NEVER
+            logits[:, list(self.never)] = _NEVER
             scores = logits.log_softmax(1)
             if step == longest:
                 others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-                others[self._ends] = False
+                others[list(self.ends)] = False
                 scores[:, others] = _NEVER
             elif step == 0:
-                scores[:, self._ends] = _NEVER
+                scores[:, list(self.ends)] = _NEVER
             width, size = totals.shape[1], scores.shape[1]
             best, places = (totals.view(-1, 1) + scores).view(len(numbers), -1).topk(min(2 * beam, width * size), 1)
             sentences, rows, pieces = list[int](), list[int](), list[int]()
@@ -126,7 +124,7 @@ class BeamSearch:
                 active = []
                 for rank, (score, place) in enumerate(zip(*candidates, strict=True)):
                     row, piece = n * width + place // size, place % size
-                    if piece not in self._ends:
+                    if piece not in self.ends:
                         active.append((row, piece, score))
                     elif rank < beam and score > _NEVER:
                         penalty = (step + 1) ** self.search.length_penalty
