@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from align import __version__
 from align.baselines.tools import TOOLS, describe_tool
-from align.evaluation.tables import Column, Value, as_tsv
+from align.evaluation.tables import Column, Table, Value
 from align.view.plots import in_style, save
 from eval.common import read_rows, write_table
 from eval.programs import (
@@ -220,7 +220,7 @@ def run(
             found = system.run(Text(size, files, threads, Path(folder)))
             add(rows, key, system, size, versions[key], found)
             print(f"{system.name}, {size:,} pairs: {found.seconds:.1f} s", file=sys.stderr)
-            path.write_text(as_tsv(COLUMNS, in_order(rows, known), sign) + "\n", encoding="utf-8")
+            path.write_text(Table(COLUMNS, in_order(rows, known)).write("tsv", sign) + "\n", encoding="utf-8")
     write_table(COLUMNS, in_order(rows, known), sign, path)
     plot(in_order(rows, known), path.with_suffix(""))
 

@@ -18,7 +18,7 @@ from align import Aligner, Pair, load
 from align.core.stream import TooLong, encode
 from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
-from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
+from align.evaluation.tables import Column, Rows, Table, Value, interval, percent
 from align.models.model_toml import parse_toml
 from align.models.preprocess import Preprocessor, TextRules
 from align.training.prepare import read_pairs as read_bitext
@@ -28,8 +28,9 @@ PERMUTATIONS = 10_000
 
 def write_table(columns: Sequence[Column], rows: Rows, sign: str, path: Path, format: str = "text") -> None:
     """Print a table, and write it as TSV."""
-    print(TABLES[format](columns, rows, sign, ()), flush=True)
-    path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
+    table = Table(columns, rows)
+    print(table.write(format, sign), flush=True)
+    path.write_text(table.write("tsv", sign) + "\n", encoding="utf-8")
 
 
 def read_rows(path: Path, sign: str) -> list[dict[str, Value]]:

@@ -78,9 +78,9 @@ def _mean_sd(values: NDArray[np.float64]) -> str:
 
 def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """Return what every rule takes in each model."""
-    found = [(n, rule_table(some)) for n, some in enumerate(sweeps, 1)]
-    columns = [Column("model", "model"), *found[0][1][0]]
-    return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
+    tables = [rule_table(some) for some in sweeps]
+    columns = [Column("model", "model"), *tables[0].columns]
+    return columns, [{"model": n, **row} for n, table in enumerate(tables, 1) for row in table.rows]
 
 
 def comparison_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:

@@ -13,7 +13,7 @@ from typing import Any
 from align.cli.common import run
 from align.cli.parser import Parser
 from align.core.types import DTYPES
-from align.evaluation.tables import TABLES
+from align.evaluation.tables import FORMATS
 from align.io.process import keep_freed_memory
 from align.models.folder import BUNDLED
 
@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "reproduce": (
         *(DATA, CONFIG),
         option("experiments", nargs="*", metavar="EXPERIMENT", help="default: all whose files are there"),
-        *(LINKS, option("-f", "--format", choices=tuple(TABLES), default="text")),
+        *(LINKS, option("-f", "--format", choices=FORMATS, default="text")),
     ),
     "defaults": EXPERIMENT,
     "cards": (option("--models", type=Path, default=BUNDLED, help="folder of the bundled models"),),

@@ -17,8 +17,10 @@ from align.cli.parser import Parser
 from align.core.errors import show_value
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import THRESHOLD, Alignment, Links, Pair, TextWarning
-from align.evaluation.dialects import ALL_METHODS, better_readings, read_two, symmetrize
+from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.evaluation.ensemble import MEAN, mean_links, read_scored
+from align.evaluation.link_files import at_line
+from align.evaluation.link_formats import OTHER_READINGS, parse_links, renumber
 from align.io.reader import in_step, name_shown, open_lines, read_lines
 from align.io.signature import signature
 
@@ -118,18 +120,25 @@ def combined(args: CombineArgs) -> Iterator[Alignment]:
     """Yield the links of both files, symmetrised; warn where another reading of the reverse file agrees far more."""
     names = (name_shown(args.files[0]), name_shown(args.files[1]))
     checked: list[tuple[Links, Links]] = []
-    with open_lines(args.files[0]) as forward, open_lines(args.files[1]) as reverse:
-        lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
-        for number, links in enumerate(read_two(*lines, names, swapped=args.reverse_swapped), 1):
+    with open_lines(args.files[0]) as first, open_lines(args.files[1]) as second:
+        for number, lines in enumerate(in_step((read_lines(first, names[0]), read_lines(second, names[1])), names), 1):
+            forward, reverse = (
+                at_line(name, number, parse_links, line).possible for name, line in zip(names, lines, strict=True)
+            )
+            reverse = renumber(reverse, swapped=args.reverse_swapped)
             if number <= CHECKED:
-                checked.append(links)
-            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, args.symmetrize), 1.0))
-    for reading, as_read, otherwise in better_readings(checked):
-        how = f"its indices {reading}: do both count from 0"
-        if reading == "swapped":
-            how = "the sides of the second swapped: is --reverse-swapped right"
-        counts = f"{as_read:,} links in common, and {otherwise:,} with {how}?"
-        warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
+                checked.append((forward, reverse))
+            links = symmetrize(forward, reverse, args.symmetrize)
+            yield Alignment(Pair((), (), number), dict.fromkeys(links, 1.0))
+    in_common = sum(len(forward & reverse) for forward, reverse in checked)
+    for reading, convert in OTHER_READINGS.items():
+        otherwise = sum(len(forward & convert(reverse)) for forward, reverse in checked)
+        if otherwise > 1.5 * in_common + 10:  # ten more may be chance
+            how = f"its indices {reading}: do both count from 0"
+            if reading == "swapped":
+                how = "the sides of the second swapped: is --reverse-swapped right"
+            counts = f"{in_common:,} links in common, and {otherwise:,} with {how}?"
+            warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

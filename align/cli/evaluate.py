@@ -15,19 +15,16 @@ from align.cli.options import add_group, argument, new_parser, option, read_grou
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.types import Pair, TextWarning
-from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
+from align.evaluation.gold import LinkOptions, match_lengths, read_as, warn_if_exchanged
 from align.evaluation.link_files import LinkFile
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Test
 from align.evaluation.report import evaluate
-from align.evaluation.tables import percent, writer
+from align.evaluation.tables import percent
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
-from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
+from align.view.error_tables import draw_errors, error_table, format_rate, score_table, sentence_table
 
 PROGRAM = "extract-align eval"
-
-DIGITS = 2
-"""Digits after the point of percentages."""
 
 EXAMPLES = """examples:
   extract-align eval -g gold.talp links   AER, precision, recall, F1, with intervals
@@ -96,7 +93,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
 
 
-def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
+def gold_of_text(text: Sequence[Pair]) -> LinkFile:
     """Return a statistical aligner's links of a text in place of gold; warn if it learns little from it."""
     from align.baselines.tools import REFERENCE, describe_tool, reference_links
 
@@ -106,8 +103,7 @@ def gold_of_text(text: Sequence[Pair]) -> NumberedLinks:
         message = f"{REFERENCE} learns from {learnt}: below {FEW:,} the order of systems is unsure"
         warnings.warn(message, TextWarning, stacklevel=2)
     pairs = reference_links(text)
-    file = LinkFile(REFERENCE, describe_tool(REFERENCE), pairs, range(1, len(pairs) + 1))
-    return NumberedLinks(file, 0, False, pairs)
+    return LinkFile(REFERENCE, describe_tool(REFERENCE), pairs, range(1, len(pairs) + 1), base=0)
 
 
 def print_report(
@@ -118,50 +114,51 @@ def print_report(
     text_files: tuple[str, str] | None,
 ) -> None:
     """Read the files, judge the systems, and write the report to stdout."""
-    format, wide, with_gold = tables.format, tables.wide, gold_args.gold
     text = read_text(*text_files, (name_shown(text_files[0]), name_shown(text_files[1]))) if text_files else None
-    files = []
-    if with_gold:
-        files.append(read_as("gold", with_gold, gold_args.options, text, name_shown(with_gold)))
-    for name in args.hypotheses:
-        files.append(read_as("hyp", name, hyp_options, text, name_shown(name)))
-    if with_gold:
-        gold, *hypotheses = match_lengths(files) if text is None else files
-        warn_if_exchanged(gold, hypotheses)
+    gold = None
+    if gold_args.gold:
+        gold = read_as("gold", gold_args.gold, gold_args.options, text, name_shown(gold_args.gold))
+    files = [read_as("hyp", name, hyp_options, text, name_shown(name)) for name in args.hypotheses]
+    if gold:
+        if text is None:
+            gold, *files = match_lengths([gold, *files])
+        warn_if_exchanged(gold, files)
+        sure, possible = (sum(len(getattr(pair, kind)) for pair in gold.pairs) for kind in ("sure", "possible"))
+        size = f"{len(gold.pairs):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"
+        what, note = {"gold": gold.kind}, f"gold: {size}"
     else:
-        gold, hypotheses = gold_of_text(text or ()), files
+        gold = gold_of_text(text or ())
+        what, note = {"gold": "none", "tool": gold.format}, NOTE
     samples = 0 if args.brief or args.per_sentence or args.errors else args.samples
     # All metrics get an interval for programs, the AER for people.
     intervals = () if not samples else tuple(METRICS) if tables.for_programs else ("aer",)
     report = evaluate(
-        gold if with_gold else gold.pairs,
-        [(file.file.name, file) for file in hypotheses],
+        gold if gold_args.gold else gold.pairs,
+        [(file.name, file) for file in files],
         samples=samples,
         seed=args.seed,
         paired=args.paired,
         intervals=intervals,
     )
-    what = {"gold": gold.kind} if with_gold else {"gold": "none", "tool": gold.file.format}
-    kinds = "+".join(sorted({file.kind for file in hypotheses}))
+    kinds = "+".join(sorted({file.kind for file in files}))
     sign = signature({**what, "hyp": kinds, **report.signature_parts()}, "AER")
     names = zip(report.systems, short_names(args.hypotheses), strict=True)
     report = replace(report, systems=[replace(system, name=name) for system, name in names])
     if args.brief:
-        if not with_gold:
+        if note == NOTE:
             warnings.warn(NOTE, TextWarning, stacklevel=2)
-        rates = [percent(system.scores["aer"].value) for system in report.systems]
-        printed = "\n".join("n/a" if rate is None else f"{rate:.{DIGITS}f}" for rate in rates)
-    elif args.errors and format == "text":
-        drawn = draw_errors(report, text, args.errors, DIGITS, with_options, wide)
-        printed = "\n".join([drawn, *([] if with_gold else [NOTE]), sign])
+        printed = "\n".join(format_rate(percent(system.scores["aer"].value)) for system in report.systems)
+    elif args.errors and tables.format == "text":
+        drawn = draw_errors(report, text, args.errors, with_options, tables.wide)
+        printed = "\n".join([drawn, *([NOTE] if note == NOTE else []), sign])
     else:
         if args.errors:
-            columns, rows = error_table(report, args.errors, DIGITS)
+            table = error_table(report, [note], args.errors)
         elif args.per_sentence:
-            columns, rows = sentence_table(report, DIGITS)
+            table = sentence_table(report, [note])
         else:
-            columns, rows = score_table(report, DIGITS, intervals, tables.for_programs, format == "latex")
-        printed = writer(format, wide)(columns, rows, sign, count_notes(report) if with_gold else [NOTE])
+            table = score_table(report, [note], intervals, tables.for_programs, tables.format == "latex")
+        printed = table.write(tables.format, sign, tables.wide)
     with open_output(None) as out:
         out.write(printed.encode("utf-8", "backslashreplace") + b"\n")
 

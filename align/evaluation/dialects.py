@@ -8,14 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from align.core.symmetrize import METHODS, Growing, heuristic
 from align.core.types import Links
-from align.evaluation.link_files import at_line
-from align.evaluation.link_formats import OTHER_READINGS, parse_links, renumber
-from align.io.reader import in_step
 
 _LILT_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
 """The order decides which of several diagonal neighbours gets a word. lilt's program keeps them in a Python set: this
@@ -86,27 +83,3 @@ def symmetrize(forward: Links, reverse: Links, method: str) -> Links:
     if method not in ALL_METHODS:
         raise ValueError(f"the method is one of {', '.join(ALL_METHODS)}; not {method!r}")
     return ALL_METHODS[method](forward, reverse)
-
-
-def read_two(
-    forward: Iterable[str], reverse: Iterable[str], names: tuple[str, str], *, swapped: bool = False
-) -> Iterator[tuple[Links, Links]]:
-    """Read the links of both directions of each pair, as (source, target); possible links count as links."""
-    for line, texts in enumerate(in_step((forward, reverse), names), 1):
-        links = [at_line(name, line, parse_links, text).possible for name, text in zip(names, texts, strict=True)]
-        yield links[0], renumber(links[1], swapped=swapped)
-
-
-def better_readings(
-    pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, more: int = 10
-) -> list[tuple[str, int, int]]:
-    """Return other readings of the reverse file that have clearly more links in common with the forward file.
-
-    Each is a key of `align.evaluation.link_formats.OTHER_READINGS`, with the number of links in common as the files
-    were read, and with this reading.
-    """
-    as_read = sum(len(forward & reverse) for forward, reverse in pairs)
-    counts = {
-        name: sum(len(forward & read(reverse)) for forward, reverse in pairs) for name, read in OTHER_READINGS.items()
-    }
-    return [(name, as_read, count) for name, count in counts.items() if count > factor * as_read + more]

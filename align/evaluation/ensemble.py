@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from align.core.errors import LinksError
 from align.core.types import Pair
+from align.evaluation.link_files import at_line
 from align.evaluation.link_formats import parse_scored
 
 MEAN = "mean"
@@ -56,11 +57,11 @@ def check_range(links: Iterable[tuple[int, int]], pair: Pair, name: str, line: i
 
 def read_scored(lines: Iterable[str], name: str) -> Iterator[MeanScores]:
     """Read the scores of links of each line; see `align.evaluation.link_formats.parse_scored`."""
-    for number, line in enumerate(lines, 1):
-        try:
-            scores = parse_scored(line)
-            if any(score > 1 for score in scores.values()):
-                raise ValueError("a score above 1")
-        except ValueError as error:
-            raise LinksError(str(error), file=name, line=number) from None
-        yield scores
+
+    def parse(line: str) -> MeanScores:
+        scores = parse_scored(line)
+        if any(score > 1 for score in scores.values()):
+            raise ValueError("a score above 1")
+        return scores
+
+    return (at_line(name, number, parse, line) for number, line in enumerate(lines, 1))

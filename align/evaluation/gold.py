@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.core.errors import LinksError, plural
-from align.core.types import Gold, Links, Pair, TextWarning
+from align.core.types import Gold, Pair, TextWarning
 from align.evaluation.link_files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
-from align.evaluation.link_formats import number, renumber
+from align.evaluation.link_formats import number
 from align.io.reader import open_lines, read_lines
 
 Role = Literal["gold", "hyp"]
@@ -57,43 +57,6 @@ class LinkOptions:
             raise ValueError(f"out_of_range is one of {', '.join(get_args(OutOfRange))}; not {self.out_of_range!r}")
 
 
-@dataclass(frozen=True)
-class NumberedLinks:
-    """A file's links by sentence pair, source first and from 0, with the options they were read by.
-
-    Attributes:
-        file: the links in the file's own numbers.
-        base: lowest index of those, 0 or 1.
-        swapped: whether the file has the target side first.
-        pairs: the links of each sentence pair.
-        dropped: number of removed links.
-        scores: scores of each sentence pair's links, for links that have one; empty if not requested.
-    """
-
-    file: LinkFile
-    base: int
-    swapped: bool
-    pairs: Sequence[Gold]
-    dropped: int = 0
-    scores: Sequence[Mapping[tuple[int, int], float]] = ()
-
-    @property
-    def kind(self) -> str:
-        """Format, base, order, and removed links, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
-        swapped = "-swapped" if self.swapped else ""
-        return f"{self.file.format}-{self.base}{swapped}" + (f"-without-{self.dropped}" if self.dropped else "")
-
-    @property
-    def links(self) -> list[Links]:
-        """All links of each sentence pair, sure or possible, by which a hypothesis is scored."""
-        return [pair.possible for pair in self.pairs]
-
-    @property
-    def has_possible_links(self) -> bool:
-        """True if any link is possible but not sure."""
-        return any(pair.sure != pair.possible for pair in self.pairs)
-
-
 def read_gold(
     path: str | os.PathLike[str],
     *,
@@ -102,7 +65,7 @@ def read_gold(
     swapped: bool = False,
     out_of_range: OutOfRange = "stop",
     text: Sequence[Pair] | None = None,
-) -> NumberedLinks:
+) -> LinkFile:
     """Read gold links; raise an error where the file is ambiguous.
 
     Args:
@@ -129,7 +92,7 @@ def read_hypotheses(
     swapped: bool = False,
     out_of_range: OutOfRange = "stop",
     text: Sequence[Pair] | None = None,
-) -> NumberedLinks:
+) -> LinkFile:
     """Read links to be scored, as `read_gold` does; "ignore" keeps a link out of range as a wrong one.
 
     Raises:
@@ -145,7 +108,7 @@ def read_as(
     text: Sequence[Pair] | None = None,
     name: str | None = None,
     scored: bool = False,
-) -> NumberedLinks:
+) -> LinkFile:
     """Read a file of links, find its index base, and check it against the text."""
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
@@ -155,47 +118,37 @@ def read_as(
         _check_number(file, len(text), "the text", True)
         lengths = [(len(pair.source), len(pair.target)) for pair in text]
     base = find_base(file, lengths, options.swapped, role) if options.base is None else options.base
-    pairs = renumber_file(file, base, options.swapped)
-    scores = [
-        {
-            next(iter(renumber([link], base, options.swapped))): score
-            for link, score in of_pair.items()
-            if score is not None
-        }
-        for of_pair in file.scores
-    ]
-    numbered = NumberedLinks(file, base, options.swapped, pairs, scores=scores)
+    file = renumber_file(file, base, options.swapped)
     if lengths is None:
-        return numbered
-    checked = _check_range(numbered, lengths, role, options.out_of_range == "ignore")
-    return _pad(checked, len(lengths))
+        return file
+    return _pad(_check_range(file, lengths, role, options.out_of_range == "ignore"), len(lengths))
 
 
-def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
+def match_lengths(files: Sequence[LinkFile]) -> list[LinkFile]:
     """Bring files of one text to the same number of pairs: NAACL files may omit their last sentences."""
     longest = max(files, key=lambda file: len(file.pairs))
-    length = len(longest.pairs)
     for file in files:
-        if len(file.pairs) != length:
-            _check_number(file.file, length, longest.file.name, False)
-    return [file if len(file.pairs) == length and not file.file.open_ended else _pad(file, length) for file in files]
+        _check_number(file, len(longest.pairs), longest.name, False)
+    return [_pad(file, len(longest.pairs)) for file in files]
 
 
-def warn_if_exchanged(gold: NumberedLinks, hypotheses: Sequence[NumberedLinks]) -> None:
+def warn_if_exchanged(gold: LinkFile, hypotheses: Sequence[LinkFile]) -> None:
     """Warn if a hypothesis distinguishes sure from possible links and the gold does not."""
-    for file in hypotheses:
-        if file.has_possible_links and not gold.has_possible_links:
-            message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
+    exact = all(pair.sure == pair.possible for pair in gold.pairs)
+    for file in hypotheses if exact else ():
+        if any(pair.sure != pair.possible for pair in file.pairs):
+            message = f"{file.name} tells sure from possible links, and the gold does not: are they exchanged?"
             warnings.warn(message, TextWarning, stacklevel=2)
 
 
-def _pad(links: NumberedLinks, length: int) -> NumberedLinks:
-    """Add the empty pairs at the end that the format omits."""
-    silent = length - sum(1 for line in links.file.lines if line)
-    if silent and links.file.open_ended:
-        message = f"{links.file.name} names no link in {silent:,} of {length:,} sentences: they are taken to have none"
+def _pad(file: LinkFile, length: int) -> LinkFile:
+    """Add the empty pairs at the end that the format omits, and warn of all that have no link."""
+    if not file.open_ended:
+        return file
+    if silent := length - sum(1 for line in file.lines if line):
+        message = f"{file.name} names no link in {silent:,} of {length:,} sentences: they are taken to have none"
         warnings.warn(message, TextWarning, stacklevel=4)
-    return replace(links, pairs=[*links.pairs, *[EMPTY] * (length - len(links.pairs))])
+    return replace(file, pairs=[*file.pairs, *[EMPTY] * (length - len(file.pairs))])
 
 
 def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> None:
@@ -212,26 +165,26 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
     raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", hint=hint)
 
 
-def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> NumberedLinks:
+def _check_range(file: LinkFile, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> LinkFile:
     """Stop at a link to a word that does not exist; or remove it from gold, and keep it as wrong in a hypothesis."""
-    file, in_range, dropped = links.file, [], 0
-    for n, (pair, (source, target)) in enumerate(zip(links.pairs, lengths, strict=False)):
+    in_range, dropped = [], 0
+    for n, (pair, (source, target)) in enumerate(zip(file.pairs, lengths, strict=False)):
         outside = {(i, j) for i, j in pair.possible if i >= source or j >= target}
         if outside and not ignore:
-            (first, second), *_ = sorted(number(outside, links.base, links.swapped))
-            description = f"link {first}-{second} (counted from {links.base})"
+            (first, second), *_ = sorted(number(outside, file.base or 0, file.swapped))
+            description = f"link {first}-{second} (counted from {file.base})"
             description += f", where the sentences have {source} and {target} words"
             hint = 'is it of this text, and the base right? ‹out_of_range="ignore"› passes over such links'
-            both = zip(links.pairs, lengths, strict=False)
+            both = zip(file.pairs, lengths, strict=False)
             if all(i < size[1] and j < size[0] for other, size in both for i, j in other.possible):
-                swapped = f"with{'out' if links.swapped else ''} ‹{role}.swapped=True›"
+                swapped = f"with{'out' if file.swapped else ''} ‹{role}.swapped=True›"
                 hint = f"{swapped}, or with ‹source› and ‹target› exchanged, all links would be in range"
             raise LinksError(description, file=file.name, line=file.lines[n], hint=hint)
         dropped += len(outside)
         in_range.append(Gold(pair.sure - outside, pair.possible - outside))
     if not dropped:
-        return links
+        return file
     fate = "left out" if role == "gold" else "counted as wrong"
     message = f"{file.name}: links to words that their sentences do not have: {dropped:,}; they are {fate}"
     warnings.warn(message, TextWarning, stacklevel=4)
-    return replace(links, pairs=in_range, dropped=dropped) if role == "gold" else links
+    return replace(file, pairs=in_range, dropped=dropped) if role == "gold" else file

@@ -7,11 +7,12 @@ from 0, silently gives a wrong error rate.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from align.core.errors import LinksError, plural
-from align.core.types import Gold
+from align.core.types import Gold, Links
 from align.evaluation.link_formats import (
     Scores,
     make_gold,
@@ -22,6 +23,8 @@ from align.evaluation.link_formats import (
     parse_pharaoh,
     renumber,
 )
+
+Parsed = TypeVar("Parsed")
 
 MAX_SILENT = 100_000
 """Maximum number of sentences without links that a NAACL file may skip: a higher sentence number is an error,
@@ -38,13 +41,16 @@ _MARKED = {"talp": re.compile(r"[0-9]p[0-9]|[0-9](?:[-:/][SP]|\[[SP]\])"), "ques
 
 @dataclass(frozen=True)
 class LinkFile:
-    """Links of a whole file, in the file's own numbers.
+    """Links of a whole file by sentence pair: in the file's own numbers, or source first and from 0.
 
     Attributes:
         pairs: sentence pairs in order; those that a NAACL file skips are empty.
         lines: line number of each pair; 0 for one that a NAACL file skips.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
         scores: the scores of each pair's links, if they were asked for and the format has any.
+        base: lowest index in the file, 0 or 1; None as long as the pairs have the file's own numbers.
+        swapped: whether the file has the target side first.
+        dropped: number of removed links.
     """
 
     name: str
@@ -52,44 +58,50 @@ class LinkFile:
     pairs: Sequence[Gold]
     lines: Sequence[int]
     open_ended: bool = False
-    scores: Sequence[Scores] = ()
+    scores: Sequence[Mapping[tuple[int, int], float | None]] = ()
+    base: int | None = None
+    swapped: bool = False
+    dropped: int = 0
 
-    def indices(self) -> Iterator[int]:
-        """Yield every number of every link."""
-        return (number for pair in self.pairs for link in pair.possible for number in link)
+    @property
+    def kind(self) -> str:
+        """Format, base, order, and removed links, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
+        swapped = "-swapped" if self.swapped else ""
+        return f"{self.format}-{self.base}{swapped}" + (f"-without-{self.dropped}" if self.dropped else "")
+
+    @property
+    def links(self) -> list[Links]:
+        """All links of each sentence pair, sure or possible, by which a hypothesis is scored."""
+        return [pair.possible for pair in self.pairs]
 
 
-def detect_format(lines: Sequence[str]) -> str:
+def detect_format(lines: Sequence[str], name: str) -> str:
     """Return the format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them."""
     first = next((line for line in lines if line.strip(" \t")), "")
-    for name, looks in _LOOKS.items():
+    for format, looks in _LOOKS.items():
         if looks.match(first):
-            return name
-    formats = [name for name, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
+            return format
+    formats = [format for format, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
     if len(formats) > 1:
-        raise LinksError("some possible links are marked with p, others with ?: is this one file?")
+        raise LinksError("some possible links are marked with p, others with ?: is this one file?", file=name)
     return formats[0] if formats else "pharaoh"
 
 
 def read_links(lines: Iterable[str], name: str, format: str | None = None, scored: bool = False) -> LinkFile:
-    """Read a file of links, in the format named or detected."""
+    """Read a file of links, in the format named or detected, and leave its numbers as they are."""
     lines = list(lines)
-    if format is None:
-        try:
-            format = detect_format(lines)
-        except LinksError as error:
-            raise error.in_file(name) from None
+    format = format or detect_format(lines, name)
     if format in BY_PAIR:
         return BY_PAIR[format](lines, name)
-    pairs: list[Gold] = []
-    scores: list[Scores] = []
-    for number, line in enumerate(lines, 1):
-        scores += [{}] if scored else []
-        pairs.append(at_line(name, number, BY_LINE[format], line, scores[-1] if scored else None))
+    scores: list[Scores] = [{} for _ in lines] if scored else []
+    pairs = [
+        at_line(name, number, BY_LINE[format], line, scores[number - 1] if scored else None)
+        for number, line in enumerate(lines, 1)
+    ]
     return LinkFile(name, format, pairs, range(1, len(pairs) + 1), scores=scores)
 
 
-def at_line(name: str, number: int, parse: Callable[..., Gold], *arguments: object) -> Gold:
+def at_line(name: str, number: int, parse: Callable[..., Parsed], *arguments: object) -> Parsed:
     """Parse a line, and add file and line to the error if it is invalid."""
     try:
         return parse(*arguments)
@@ -108,42 +120,38 @@ def _parse_with(mark: str, forbidden: str) -> Callable[[str, Scores | None], Gol
 
 def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
     """Read links by sentence number, from 1; these files omit sentences without links."""
-    sure: dict[int, set[tuple[int, int]]] = {}
-    possible: dict[int, set[tuple[int, int]]] = {}
+
+    def parse(line: str) -> tuple[int, tuple[int, int], bool]:
+        sentence, link, is_sure = parse_naacl(line)
+        if sentence < 1:
+            raise ValueError("sentence 0, and NAACL files count from 1")
+        if sentence > len(lines) + MAX_SILENT:
+            raise ValueError(f"sentence {sentence:,} in a file of {plural(len(lines), 'line')}")
+        return sentence, link, is_sure
+
+    links: dict[int, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = {}  # sure and possible ones
     first_line: dict[int, int] = {}
-    for line_number, line in enumerate(lines, 1):
-        if not line.strip(" \t"):
-            continue
-        try:
-            parsed = parse_naacl(line)
-            if parsed.sentence < 1:
-                raise ValueError("sentence 0, and NAACL files count from 1")
-            if parsed.sentence > len(lines) + MAX_SILENT:
-                raise ValueError(f"sentence {parsed.sentence:,} in a file of {plural(len(lines), 'line')}")
-        except ValueError as error:
-            raise LinksError(str(error), file=name, line=line_number) from None
-        first_line.setdefault(parsed.sentence, line_number)
-        (sure if parsed.sure else possible).setdefault(parsed.sentence, set()).add(parsed.link)
-    numbers = range(1, max(first_line, default=0) + 1)
-    pairs = [make_gold(sure.get(n, ()), possible.get(n, ())) for n in numbers]
+    for number, line in enumerate(lines, 1):
+        if line.strip(" \t"):
+            sentence, link, is_sure = at_line(name, number, parse, line)
+            first_line.setdefault(sentence, number)
+            links.setdefault(sentence, (set(), set()))[not is_sure].add(link)
+    numbers = range(1, max(links, default=0) + 1)
+    pairs = [make_gold(*links.get(n, ((), ()))) for n in numbers]
     return LinkFile(name, "naacl", pairs, [first_line.get(n, 0) for n in numbers], open_ended=True)
 
 
 def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     """Read three lines for each pair, and order them by the pairs' numbers."""
-    pairs: dict[int, tuple[Gold, int]] = {}
     if len(lines) % 3:
         raise LinksError(f"{plural(len(lines), 'line')}, where GIZA++ writes three for each pair", file=name)
+    pairs: dict[int, tuple[Gold, int]] = {}
     for start in range(0, len(lines), 3):
-        try:
-            sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])
-            if sentence in pairs:
-                raise ValueError(f"pair {sentence} appears twice")
-        except ValueError as error:
-            raise LinksError(str(error), file=name, line=start + 1) from None
+        sentence, links = at_line(name, start + 1, parse_a3, *lines[start : start + 3])
+        if sentence in pairs:
+            raise LinksError(f"pair {sentence} appears twice", file=name, line=start + 1)
         pairs[sentence] = make_gold(links), start + 1
-    if sorted(pairs) != list(range(1, len(pairs) + 1)):
-        missing = next(n for n in range(1, len(pairs) + 2) if n not in pairs)
+    if missing := next((n for n in range(1, len(pairs) + 1) if n not in pairs), 0):
         raise LinksError(f"pair {missing} is missing: are these all parts of MGIZA's output?", file=name)
     ordered = [pairs[n] for n in sorted(pairs)]
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
@@ -172,14 +180,11 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     It is if the file has an index 0, if its format fixes the base (NAACL and GIZA++ from 1, JSON from 0), if an
     index equals its sentence's length, or if there are no links at all.
 
-    Args:
-        role: "gold" or "hyp", for the error.
-
-    Raises:
-        LinksError: the base is ambiguous, or the file contradicts itself; the hint names the argument to set.
+    Otherwise, or if the file contradicts itself, the hint of the error names the argument to set; `role` is "gold" or
+    "hyp" in it.
     """
-    indices = list(file.indices())
-    zero = 0 in indices
+    links = [link for pair in file.pairs for link in pair.possible]
+    zero = any(0 in link for link in links)
     if BASES.get(file.format) == 1:
         if zero:
             raise LinksError(
@@ -188,7 +193,7 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
                 hint=f"give ‹{role}.base=0› if this file does not, and take the links out if they mean NULL",
             )
         return 1
-    if BASES.get(file.format) == 0 or not indices:
+    if BASES.get(file.format) == 0 or not links:
         return 0
     at_length = lengths is not None and any(
         number == length
@@ -207,16 +212,21 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     if zero or at_length:
         return int(at_length)
     raise LinksError(
-        f"no index 0 in {len(indices) // 2:,} links",
+        f"no index 0 in {len(links):,} links",
         file=file.name,
         hint=f"does it count from 1? give ‹{role}.base=1› (or ‹{role}.base=0› if it does count from 0)",
     )
 
 
-def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
-    """Return all links of a file as (source, target) from 0; an index below the base is an error with its line."""
+def renumber_file(file: LinkFile, base: int, swapped: bool) -> LinkFile:
+    """Return the file with links as (source, target) from 0; an index below the base is an error with its line."""
 
     def renumbered(pair: Gold) -> Gold:
         return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
 
-    return [at_line(file.name, line, renumbered, pair) for line, pair in zip(file.lines, file.pairs, strict=True)]
+    pairs = [at_line(file.name, line, renumbered, pair) for line, pair in zip(file.lines, file.pairs, strict=True)]
+    scores = [
+        {next(iter(renumber([link], base, swapped))): score for link, score in of_pair.items() if score is not None}
+        for of_pair in file.scores
+    ]
+    return replace(file, pairs=pairs, scores=scores, base=base, swapped=swapped)

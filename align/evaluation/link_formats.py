@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from align.core.errors import shorten, show_value
 from align.core.text import split_words
@@ -154,29 +154,20 @@ def parse_scored(line: str) -> dict[tuple[int, int], float]:
     return {link: 1.0 if score is None else score for link, score in scores.items()}
 
 
-class NaaclLink(NamedTuple):
-    """One line of the NAACL 2003 (WPT) format: `sentence source target [S|P] [confidence]`."""
+def parse_naacl(line: str) -> tuple[int, tuple[int, int], bool]:
+    """Read a line of the NAACL 2003 (WPT) format, `sentence source target [S|P] [confidence]`.
 
-    sentence: int
-    link: tuple[int, int]
-    sure: bool = True
-    confidence: float | None = None
-
-
-def parse_naacl(line: str) -> NaaclLink:
-    """Read a NAACL/WPT line; without S or P the link is sure.
-
-    Raises:
-        ValueError: the line is not of this format.
+    Returns the sentence's number, the link, and whether it is sure, as it is without S or P.
     """
     match = _NAACL.fullmatch(" ".join(split_words(line)))
     try:
-        confidence = float(match[5]) if match and match[5] else None
+        # a confidence above 1 without a mark is the third of four numbers of another format
+        valid = match and not (float(match[5] or 0) > 1 and not match[4])
     except ValueError:  # e.g. 0.5.1
-        match = None
-    if not match or ((confidence or 0) > 1 and not match[4]):  # such as pairs of numbers
+        valid = False
+    if not match or not valid:
         raise ValueError(f"{shorten(line)!r} is not `sentence source target [S|P] [confidence]`")
-    return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] not in ("P", "p"), confidence)
+    return int(match[1]), (int(match[2]), int(match[3])), match[4] not in ("P", "p")
 
 
 def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from align.core.errors import LinksError
 from align.core.types import Gold, Links
-from align.evaluation.gold import LinksWarning, NumberedLinks
+from align.evaluation.gold import LinksWarning
+from align.evaluation.link_files import LinkFile
 from align.evaluation.link_formats import OTHER_READINGS
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
 
@@ -57,8 +58,8 @@ class Report:
 
 
 def evaluate(
-    gold: Sequence[Gold] | NumberedLinks,
-    systems: Mapping[str, Sequence[Links] | NumberedLinks] | Iterable[tuple[str, Sequence[Links] | NumberedLinks]],
+    gold: Sequence[Gold] | LinkFile,
+    systems: Mapping[str, Sequence[Links] | LinkFile] | Iterable[tuple[str, Sequence[Links] | LinkFile]],
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
@@ -78,11 +79,11 @@ def evaluate(
     Raises:
         LinksError: a system has another number of sentence pairs than the gold.
     """
-    of_file = isinstance(gold, NumberedLinks)
-    gold = gold.pairs if isinstance(gold, NumberedLinks) else gold
+    of_file = isinstance(gold, LinkFile)
+    gold = gold.pairs if isinstance(gold, LinkFile) else gold
     judged: list[System] = []
     for name, system in systems.items() if isinstance(systems, Mapping) else systems:
-        links = system.links if isinstance(system, NumberedLinks) else system
+        links = system.links if isinstance(system, LinkFile) else system
         if len(links) != len(gold):
             raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
         counts = count_all(links, gold)

@@ -7,8 +7,7 @@ settings are `[2, 2, C]`: score (as in SCORES), position (as in POSITIONS), cell
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from align.core.choice import all_cells
 from align.core.consistency import CHOOSING_PAIRS, LinkedWords
 from align.core.scores import best_words, each_cell
 from align.core.stream import Encoded, SideNames, chunks, cut, encode
-from align.core.types import Gold, Pair, Pieces, Position, TextWarning
+from align.core.types import Gold, Pair, Position, TextWarning
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 
 
@@ -61,20 +60,6 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
     return results
 
 
-class CellLinks(NamedTuple):
-    """The links of one pair in all settings.
-
-    `words` is the source word of each target word, -1 for none `[2, 2, C, J]`; `norms` the sum of the norms over
-    all target and source pieces, including `</s>` `[2, C]` by position and cell; `pieces` the number of summed pairs of
-    pieces.
-    """
-
-    pair: Pair
-    words: NDArray[np.int64]
-    norms: NDArray[np.float64]
-    pieces: int
-
-
 def sweep(
     aligner: Aligner, pairs: Iterable[Pair], gold: Sequence[Gold] | None = None, reverse: Aligner | None = None
 ) -> Sweep:
@@ -88,34 +73,39 @@ def sweep(
     cells, reverse_cells = all_cells(aligner.forward.recorder), all_cells(reverse.forward.recorder) if reverse else []
     shape = (len(SCORES), len(POSITIONS), len(cells))
     counts: list[NDArray[np.int64]] = []
-    null, norms, pieces = np.zeros(shape, dtype=np.int64), np.zeros(shape[1:]), 0
+    null, norm, pieces = np.zeros(shape, dtype=np.int64), np.zeros(shape[1:]), 0
+    same = np.zeros((*shape, len(reverse_cells)), dtype=np.int64)  # links in common with the reverse model
+    linked = np.zeros((*shape, 1), dtype=np.int64)
+    linked_back = np.zeros((*shape[:2], 1, len(reverse_cells)), dtype=np.int64)
     words = LinkedWords(shape)
-    agreement = _Agreement(len(cells), len(reverse_cells))
     number = skipped = target_words = choosing = 0
     checked = False
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
         encoded = _encode(aligner, chunk, check=not checked)
-        linked = link_all(aligner, encoded)
-        swapped = [Pair(pair.target, pair.source, pair.id, origin=pair.origin) for pair in chunk] if reverse else []
-        linked_back = link_all(reverse, _encode(reverse, swapped, check=not checked)) if reverse else None
+        of_reverse: list[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(chunk)
+        if reverse:
+            swapped = [Pair(pair.target, pair.source, pair.id, origin=pair.origin) for pair in chunk]
+            of_reverse = _link(reverse, _encode(reverse, swapped, check=not checked))
         checked = checked or any(item.pieces for item in encoded)
-        for pair, links in zip(chunk, linked, strict=True):
-            back = next(linked_back) if linked_back else None
+        for item, links, back in zip(encoded, _link(aligner, encoded), of_reverse, strict=True):
+            pair = item.pair
             if gold is not None and number < len(gold):
-                counts.append(_count(links, gold[number], shape))
+                counts.append(_count(pair, links and links[0], gold[number], shape))
             number += 1
-            if links is None:
+            if links is None or item.pieces is None:
                 skipped += not pair.blank
                 continue
             target_words += len(pair.target)
-            null += (links.words < 0).sum(-1)
-            norms += links.norms
-            pieces += links.pieces
+            null += (links[0] < 0).sum(-1)
+            norm += links[1]
+            pieces += len(item.pieces.source) * len(item.pieces.target)
             if choosing < CHOOSING_PAIRS:
-                words.add(pair, links.words)
+                words.add(pair, links[0])
                 choosing += 1
             if back is not None:
-                agreement.add(links, back)
+                same += _links_in_common(links[0], back[0])
+                linked += (links[0] >= 0).sum(-1)[..., None]
+                linked_back += (back[0] >= 0).sum(-1)[..., None, :]
     if gold is not None and number != len(gold):
         raise ValueError(f"the text has {number:,} sentence pairs, the gold {len(gold):,}")
     return Sweep(
@@ -124,55 +114,38 @@ def sweep(
         counts=None if gold is None else np.array(counts).reshape(-1, *shape, 4),
         target_words=target_words,
         null=null,
-        norm=norms / max(1, pieces),
+        norm=norm / max(1, pieces),
         consistency=words.consistency(),
-        dice=agreement.dice(),
+        dice=2 * same / np.maximum(1, linked + linked_back),  # 0 where neither has a link
         pairs=number,
         skipped=skipped,
     )
 
 
-def _count(links: CellLinks | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return |A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
+def _count(pair: Pair, words: NDArray[np.int64] | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return |A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`, for the source words of `_link`."""
     counts = np.zeros((*shape, 4), dtype=np.int64)
     counts[..., 3] = len(gold.sure)
-    if links is None:
+    if words is None:
         return counts
-    targets = np.arange(len(links.pair.target))
+    targets = np.arange(len(pair.target))
     for kind, marks in enumerate((gold.sure, gold.possible)):
-        marked = np.zeros((len(targets), len(links.pair.source) + 1), dtype=bool)  # the last column is no link
+        marked = np.zeros((len(targets), len(pair.source) + 1), dtype=bool)  # the last column is no link
         for i, j in marks:
             marked[j, i] = True
-        counts[..., kind] = marked[targets, links.words].sum(-1)
-    counts[..., 2] = (links.words >= 0).sum(-1)
+        counts[..., kind] = marked[targets, words].sum(-1)
+    counts[..., 2] = (words >= 0).sum(-1)
     return counts
 
 
-class _Agreement:
-    """Counts the links of two directions, and the links in common."""
-
-    def __init__(self, cells: int, reverse_cells: int) -> None:
-        shape = (len(SCORES), len(POSITIONS))
-        self._same = np.zeros((*shape, cells, reverse_cells), dtype=np.int64)
-        self._links = np.zeros((*shape, cells, 1), dtype=np.int64)
-        self._reverse_links = np.zeros((*shape, 1, reverse_cells), dtype=np.int64)
-
-    def add(self, links: CellLinks, reverse: CellLinks) -> None:
-        targets = np.arange(links.words.shape[-1])
-        for s in range(len(SCORES)):
-            for p in range(len(POSITIONS)):
-                of_forward = links.words[s, p]  # [C, J] source words
-                of_reverse = reverse.words[s, p]  # [C', I] target words
-                returned = of_reverse[:, np.maximum(of_forward, 0)]  # [C', C, J]
-                same = (returned == targets) & (of_forward >= 0)
-                self._same[s, p] += same.sum(-1).T
-                self._links[s, p, :, 0] += (of_forward >= 0).sum(-1)
-                self._reverse_links[s, p, 0] += (of_reverse >= 0).sum(-1)
-
-    def dice(self) -> NDArray[np.float64]:
-        """Return 2|F∩R| / (|F|+|R|) for every pair of cells `[2, 2, C, C']`, 0 where neither has a link."""
-        dice: NDArray[np.float64] = 2 * self._same / np.maximum(1, self._links + self._reverse_links)
-        return dice
+def _links_in_common(words: NDArray[np.int64], back: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for source words `[2, 2, C, J]` and target words `[2, 2, C', I]` the links of both `[2, 2, C, C']`."""
+    targets = np.arange(words.shape[-1])
+    same = np.zeros((*words.shape[:3], back.shape[2]), dtype=np.int64)
+    for s, p in np.ndindex(words.shape[:2]):
+        returned = back[s, p][:, np.maximum(words[s, p], 0)]  # [C', C, J]
+        same[s, p] = ((returned == targets) & (words[s, p] >= 0)).sum(-1).T
+    return same
 
 
 def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
@@ -183,32 +156,28 @@ def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encode
     return encoded
 
 
-def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[CellLinks | None]:
-    """Yield links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
-    linked: list[CellLinks | None] = [None] * len(encoded)
+def _link(aligner: Aligner, encoded: Sequence[Encoded]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]] | None]:
+    """Link a buffer of pairs in every setting; None for a pair that is blank or too long.
+
+    For each pair, return the source word of each target word, -1 for none `[2, 2, C, J]`, and the sum of the norms over
+    all target and source pieces, including `</s>` `[2, C]` by position and cell.
+    """
+    recorder, null = aligner.forward.recorder, aligner.forward.settings.null
+    cells = all_cells(recorder)
+    linked: list[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(encoded)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
-        words, norms = _link(aligner, batch)
+        longest = max(pieces.words[1] for pieces in batch)
+        words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
+        norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
+        pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
+        for part in each_cell(recorder, batch, dict.fromkeys(POSITIONS, cells), SCORES, null):
+            s, p = SCORES.index(part.score), POSITIONS.index(part.position)
+            first = cells.index(part.cells[0])
+            where = slice(first, first + len(part.cells))
+            words[:, s, p, where] = best_words(part.words, null)[0].cpu().numpy()
+            if part.score == "norm":  # word scores are means over pieces, here summed again; words of no piece have -1
+                by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
+                norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
         for b, n in enumerate(numbers):
-            pair, pieces = encoded[n].pair, batch[b]
-            pairs_of_pieces = len(pieces.source) * len(pieces.target)
-            linked[n] = CellLinks(pair, words[b, ..., : len(pair.target)], norms[b], pairs_of_pieces)
-    yield from linked
-
-
-def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
-    cells = all_cells(aligner.forward.recorder)
-    longest = max(pieces.words[1] for pieces in batch)
-    words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
-    norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
-    pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
-    cells_by_position = dict.fromkeys(POSITIONS, cells)
-    for part in each_cell(aligner.forward.recorder, batch, cells_by_position, SCORES, aligner.forward.settings.null):
-        s, p = SCORES.index(part.score), POSITIONS.index(part.position)
-        first = cells.index(part.cells[0])
-        where = slice(first, first + len(part.cells))
-        words[:, s, p, where] = best_words(part.words, aligner.forward.settings.null)[0].cpu().numpy()
-        if part.score == "norm":  # word scores are means over pieces, here summed again; words of no piece have -1
-            by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
-            norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
-    return words, norms
+            linked[n] = words[b, ..., : len(encoded[n].pair.target)], norms[b]
+    return linked

@@ -1,9 +1,8 @@
-"""Format tables of results as text, JSON, TSV or LaTeX, with the signature where each format has room for it."""
+"""Tables of results, written as text, JSON, TSV or LaTeX, with the signature where each format has room for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from wcwidth import wcswidth, wrap
@@ -62,6 +61,70 @@ def interval(low: float | None, high: float | None) -> Interval | None:
     return None if low is None or high is None else Interval(low, high)
 
 
+LATEX_SIGNS: dict[str, str | int | None] = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    **{"[": "{[}", "*": "{*}"},  # either would be an argument of the previous row's \\
+}
+
+
+TO = {"text": "–", "tsv": " to ", "latex": "--"}
+"""Between the ends of an interval, by format."""
+
+BEST = {"text": "*{}", "tsv": "{}", "latex": r"\textbf{{{}}}"}
+
+FORMATS = ("text", "json", "tsv", "latex")
+
+
+class Table(NamedTuple):
+    """A table, the notes below it, and whether text omits it, for its length, unless `wide` is requested."""
+
+    columns: Sequence[Column]
+    rows: Rows
+    notes: Sequence[str] = ()
+    wide: bool = False
+
+    def write(self, format: str, signature: str, wide: bool = False) -> str:
+        """Return the table in one of FORMATS; undefined values are `n/a`, and null in JSON.
+
+        Text is for people: it has the signature, if there is one, on the last line. Unless `wide` is set, it fits a
+        terminal: columns that are not essential are omitted, and words folded. LaTeX is a `tabular` for the booktabs
+        package, with the best numbers in bold.
+        """
+        if format == "json":
+            record = {"signature": signature, "notes": list(self.notes), "rows": self.plain_rows()}
+            return to_json(record, indent=1)
+        columns = [column for column in self.columns if wide or format != "text" or not column.wide]
+        lines = [[_write(row[column.key], column, format) for column in columns] for row in self.rows]
+        # columns of words are left-aligned, and may be folded; numbers are right-aligned
+        words = [all(isinstance(row[column.key], str) for row in self.rows) for column in columns]
+        if format == "text":
+            table = _align([[column.head for column in columns], *lines], words, wide)
+            return "\n".join((table, *self.notes, *([signature] if signature else [])))
+        if format == "tsv":
+            lines = [[column.key for column in columns], *lines]
+            comments = [f"# {comment}" for comment in (signature, *self.notes)]
+            return "\n".join((*comments, *("\t".join(line) for line in lines)))
+        comments = [f"% {comment}" for comment in (signature, *self.notes, "needs \\usepackage{booktabs}")]
+        begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in words)}}}"
+        heads = [_escape_latex(column.head) for column in columns]
+        head, *body = (" & ".join(cells) + r" \\" for cells in (heads, *lines))
+        return "\n".join((*comments, begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"))
+
+    def plain_rows(self) -> list[dict[str, Any]]:
+        """Return rows for JSON: numbers rounded, an interval as a list, and None for undefined values."""
+
+        def plain(value: Value, column: Column) -> Any:
+            if isinstance(value, Best):
+                return plain(value.value, column)
+            if isinstance(value, Interval):
+                return [plain(end, column) for end in value]
+            return _rounded(value, column)
+
+        return [{column.key: plain(row[column.key], column) for column in self.columns} for row in self.rows]
+
+
 def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable[[Iterable[float]], float]]) -> Rows:
     """Return the rows, with the best numbers (`min` or `max`, by key) marked, if there are several rows.
 
@@ -77,22 +140,8 @@ def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable
     return marked
 
 
-LATEX_SIGNS: dict[str, str | int | None] = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    **{"[": "{[}", "*": "{*}"},  # either would be an argument of the previous row's \\
-}
-
-
 def _escape_latex(text: str) -> str:
     return text.translate(str.maketrans(LATEX_SIGNS)).replace("--", "-{}-")
-
-
-TO = {"text": "–", "tsv": " to ", "latex": "--"}
-"""Between the ends of an interval, by format."""
-
-BEST = {"text": "*{}", "tsv": "{}", "latex": r"\textbf{{{}}}"}
 
 
 def _rounded(value: Value, column: Column) -> Any:
@@ -120,102 +169,30 @@ def _write(value: Value, column: Column, format: str) -> str:
     return written.replace("-", "$-$") if format == "latex" else written
 
 
-def _cells(columns: Sequence[Column], rows: Rows, format: str) -> list[list[str]]:
-    return [[_write(row[column.key], column, format) for column in columns] for row in rows]
-
-
-def _are_words(columns: Sequence[Column], rows: Rows) -> list[bool]:
-    """Tell which columns are left-aligned and may be folded; numbers are right-aligned."""
-    return [all(isinstance(row[column.key], str) for row in rows) for column in columns]
-
-
-def as_text(
-    columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = (), wide: bool = False
-) -> str:
-    """Return text for people: aligned columns, notes, and the signature, if there is one, on the last line.
-
-    Unless `wide` is set, the table fits a terminal: columns that are not essential are omitted, and words folded.
-    """
+def _align(lines: list[list[str]], words: Sequence[bool], wide: bool) -> str:
+    """Return lines with aligned columns, folded to fit a terminal unless `wide`; the first line is the head."""
     from tabulate import tabulate
 
-    columns = [column for column in columns if wide or not column.wide]
-    words = _are_words(columns, rows)
-    lines = [[column.head for column in columns], *_cells(columns, rows, "text")]
     if not wide:
         lines = _fold(lines, words)
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    table = tabulate(
-        [lines[0], ["-" * width for width in widths], *lines[1:]],
-        tablefmt="plain",
-        disable_numparse=True,
-        colalign=["left" if left else "right" for left in words],
-    )
-    return "\n".join((table, *notes, *([signature] if signature else [])))
+    rule = ["-" * max(map(_width, column)) for column in zip(*lines, strict=True)]
+    sides = ["left" if left else "right" for left in words]
+    table: str = tabulate([lines[0], rule, *lines[1:]], tablefmt="plain", disable_numparse=True, colalign=sides)
+    return table
 
 
 def _width(cell: str) -> int:
     return max(len(line) if line.isascii() else wcswidth(line) for line in cell.split("\n"))
 
 
-def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[str]]:
+def _fold(lines: list[list[str]], words: Sequence[bool]) -> list[list[str]]:
     """Return lines that fit a terminal: if there is too little room, the longest columns of words are folded."""
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     longest = max((width for width, folds in zip(widths, words, strict=True) if folds), default=0)
-
-    def limits() -> list[int]:
-        return [min(width, longest) if folds else width for width, folds in zip(widths, words, strict=True)]
-
-    while sum(limits()) + GAP * (len(widths) - 1) > WIDTH and longest > MIN_WIDTH:
+    limits = widths
+    while sum(limits) + GAP * (len(widths) - 1) > WIDTH and longest > MIN_WIDTH:
         longest -= 1
-    rooms = limits()
-    if rooms == widths:
-        return [list(line) for line in lines]
-    return [["\n".join(wrap(cell, room)) for cell, room in zip(line, rooms, strict=True)] for line in lines]
-
-
-def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
-    """Return rows for JSON: numbers rounded, an interval as a list, and None for undefined values."""
-
-    def plain(value: Value, column: Column) -> Any:
-        if isinstance(value, Best):
-            return plain(value.value, column)
-        if isinstance(value, Interval):
-            return [plain(end, column) for end in value]
-        return _rounded(value, column)
-
-    return [{column.key: plain(row[column.key], column) for column in columns} for row in rows]
-
-
-def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """Return one object: the signature, notes, and a list of rows; undefined values are null."""
-    record = {"signature": signature, "notes": list(notes), "rows": plain_rows(columns, rows)}
-    return to_json(record, indent=1)
-
-
-def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """Return the signature and notes after `#`, a line of keys, and the rows; undefined values are `n/a`."""
-    lines = [[column.key for column in columns], *_cells(columns, rows, "tsv")]
-    return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
-
-
-def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """Return a `tabular` for the booktabs package, the best numbers in bold, signature and notes as comments."""
-    comments = [f"% {comment}" for comment in (signature, *notes, "needs \\usepackage{booktabs}")]
-    begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in _are_words(columns, rows))}}}"
-    heads = [_escape_latex(column.head) for column in columns]
-    head, *lines = (" & ".join(cells) + r" \\" for cells in (heads, *_cells(columns, rows, "latex")))
-    lines = [begin, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
-    return "\n".join((*comments, *lines))
-
-
-TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] = {
-    "text": as_text,
-    "json": as_json,
-    "tsv": as_tsv,
-    "latex": as_latex,
-}
-
-
-def writer(format: str, wide: bool) -> Callable[[Sequence[Column], Rows, str, Sequence[str]], str]:
-    """Return the function that formats a table; with `wide`, text has all its columns, as other formats always have."""
-    return partial(as_text, wide=True) if wide and format == "text" else TABLES[format]
+        limits = [min(width, longest) if folds else width for width, folds in zip(widths, words, strict=True)]
+    if limits == widths:
+        return lines
+    return [["\n".join(wrap(cell, limit)) for cell, limit in zip(line, limits, strict=True)] for line in lines]

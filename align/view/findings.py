@@ -6,22 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from align.core.formats import to_json
-from align.evaluation.tables import Column, Rows, plain_rows, writer
+from align.evaluation.tables import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class Table(NamedTuple):
-    """A table, the notes below it, and whether text omits it, for its length, unless `wide` is set."""
-
-    columns: Sequence[Column]
-    rows: Rows
-    notes: Sequence[str] = ()
-    wide: bool = False
+__all__ = ["Finding", "Table", "draw_figures", "make_table", "write_tables"]
 
 
 def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: bool = False) -> Table:
@@ -55,13 +48,12 @@ def write_tables(
     JSON has the members of `more`, too; `wide` text has the tables and columns that do not fit a terminal.
     """
     if format == "json":
-        rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
+        rows = {name: table.plain_rows() for name, table in tables.items()}
         return to_json({"signature": sign, **rows, **more}, indent=1)
     tables = {name: table for name, table in tables.items() if wide or format != "text" or not table.wide}
     *_, last = tables
     return "\n\n".join(
-        writer(format, wide)(*table[:2], sign if name == last or format != "text" else "", table.notes)
-        for name, table in tables.items()
+        table.write(format, sign if name == last or format != "text" else "", wide) for name, table in tables.items()
     )
 
 

@@ -23,7 +23,7 @@ from align.evaluation.metrics import Counts, aer, count_all
 SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "edit.js", "start.js")
 """Scripts in the order in which they run."""
 
-LinkScores = Mapping[tuple[int, int], float]
+LinkScores = Mapping[tuple[int, int], float | None]
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def page_data(
         for system in systems:
             row: dict[str, Any] = {"links": _listed(system.links[n])}
             if scores := system.scores[n] if n < len(system.scores) else {}:
-                links = sorted(system.links[n])
-                row["scores"] = [round(scores[link], 4) if link in scores else None for link in links]
+                of_links = map(scores.get, sorted(system.links[n]))
+                row["scores"] = [None if score is None else round(score, 4) for score in of_links]
             if maybe := _listed(system.maybe[n]) if n < len(system.maybe) else []:
                 row["maybe"] = maybe
             record["systems"].append(row)

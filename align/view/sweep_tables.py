@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,37 +12,32 @@ from numpy.typing import NDArray
 
 from align.core.consistency import MIN_PAIRS
 from align.core.errors import with_arguments
-from align.core.types import Head
-from align.evaluation.metrics import SAMPLES, SEED, estimate
+from align.evaluation.metrics import estimate
 from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
-from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
-from align.view.findings import Table, write_tables
+from align.evaluation.tables import Best, Column, Table, Value, interval, percent
+from align.view.findings import write_tables
 
 MAX_HEADS = 4
 """Maximum number of heads per layer with a column each in text that fits a terminal; of more, it shows the best."""
 
 
-def _column(key: str, head: Head, digits: int) -> Column:
-    return Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits)
-
-
-def _heads(swept: Sweep, complete: bool) -> list[Head]:
-    """Return all heads together and each head; only the former if there is no room for a column each."""
+def _head_columns(swept: Sweep, complete: bool, key: str, digits: int) -> list[Column]:
+    """Return a column for all heads together and each head; only the former if there is no room for a column each."""
     heads = [cell.head for cell in swept.cells if cell.layer == 1]
-    return heads if complete or len(heads) <= MAX_HEADS + 1 else heads[:1]
+    shown = heads if complete or len(heads) <= MAX_HEADS + 1 else heads[:1]
+    return [Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits) for head in shown]
 
 
-def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:
+def cell_table(swept: Sweep, complete: bool, named: bool) -> Table:
     """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
 
     With `complete` every head has a column, else the best may represent them; with `named`, for programs, columns name
     the best cell of each score and position.
     """
-    heads = _heads(swept, complete)
     values, metric = values_of(swept)
     columns = [Column(key, key) for key in ("position", "score", "layer")]
-    columns += [_column("head", head, 2) for head in heads]
-    columns += [] if heads[1:] else [Column("best_head", "best head"), Column("best_value", f"its {metric}", 2)]
+    columns += (of_heads := _head_columns(swept, complete, "head", 2))
+    columns += [] if of_heads[1:] else [Column("best_head", "best head"), Column("best_value", f"its {metric}", 2)]
     columns.append(Column("null", "NULL, %", 1))
     columns += [Column("metric", "metric"), Column("best", "best")] if named else []
     gold = swept.counts is not None
@@ -63,23 +58,20 @@ def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column],
             head = swept.cells[max(cells[1:], key=lambda c: goodness[s, p, c])].head
             row |= {"best_head": head, "best_value": row[f"head_{head}"]}
             rows.append(row)
-    return columns, rows
+    return Table(columns, rows)
 
 
-def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
+def norm_table(swept: Sweep, complete: bool) -> Table:
     """Return the mean norm over all pairs of pieces, by position, layer and head."""
-    columns = [Column("position", "position"), Column("layer", "layer")]
-    columns += [_column("norm", head, 4) for head in _heads(swept, complete)]
+    columns = [Column("position", "position"), Column("layer", "layer"), *_head_columns(swept, complete, "norm", 4)]
     rows: dict[tuple[str, int], dict[str, Value]] = {}
     for (p, position), (c, cell) in product(enumerate(POSITIONS), enumerate(swept.cells)):
         row = rows.setdefault((position, cell.layer), {"position": position, "layer": cell.layer})
         row[f"norm_{cell.head}"] = float(swept.norm[p, c])
-    return columns, list(rows.values())
+    return Table(columns, list(rows.values()), ["mean norm, </s> included"])
 
 
-def rule_table(
-    swept: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
-) -> tuple[list[Column], Rows]:
+def rule_table(swept: Sweep, in_columns: bool = False) -> Table:
     """Return the choice of each rule, whether it used gold, and its AER.
 
     The ends of an interval have a column each for programs (`in_columns`), and share one for people.
@@ -96,69 +88,41 @@ def rule_table(
     for choice in apply_rules(swept):
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
         cell = swept.cells[choice.cell]
-        row: dict[str, Value] = {
-            "position": choice.position,
-            "score": choice.score,
-            "rule": choice.rule,
-            "chosen": "with gold" if choice.gold else "without gold",
-            "layer": cell.layer,
-            "head": str(cell.head),
-            "consistency": float(swept.consistency[s, p, choice.cell]),
-            "reverse": "",
-            "dice": None,
-        }
+        row: dict[str, Value] = {"position": choice.position, "score": choice.score, "rule": choice.rule}
+        row |= {"chosen": "with gold" if choice.gold else "without gold", "layer": cell.layer, "head": str(cell.head)}
+        row |= {"consistency": float(swept.consistency[s, p, choice.cell]), "reverse": "", "dice": None}
         if choice.reverse_cell is not None:
             reverse = swept.reverse_cells[choice.reverse_cell]
             row["reverse"] = f"{reverse.layer}, {reverse.head}"
             row["dice"] = float(swept.dice[s, p, choice.cell, choice.reverse_cell])
         if swept.counts is not None:
-            rate = list(map(percent, estimate(swept.counts[:, s, p, choice.cell], samples=samples, seed=seed)))
+            rate = list(map(percent, estimate(swept.counts[:, s, p, choice.cell])))
             row |= dict(zip(("aer", "aer_low", "aer_high"), rate, strict=True))
             row["interval"] = interval(*rate[1:])
         rows.append(row)
-    return columns, rows
-
-
-def best_of_all(swept: Sweep, write: Callable[[str], str] = with_arguments) -> Iterator[str]:
-    """Yield the best setting by lexical consistency, and the best by AER, as `write` writes them."""
-    judged = [("without gold", swept.consistency)]
-    if swept.counts is not None:
-        judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
-    for how, values in judged:
-        s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
-        cell = swept.cells[int(c)]
-        head = '"all"' if cell.head == "all" else cell.head
-        setting = f'‹score="{SCORES[s]}"› ‹position="{POSITIONS[p]}"› ‹layer={cell.layer}› ‹head={head}›'
-        yield f"best {how}: {write(setting)}"
-
-
-def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
-    """Yield integer counts of every setting, of the whole text or of each sentence with gold."""
-    names = ("in_sure", "in_possible", "links", "sure")
-    for s, score in enumerate(SCORES):
-        for p, position in enumerate(POSITIONS):
-            for c, cell in enumerate(swept.cells):
-                key: dict[str, Any] = {
-                    "score": score,
-                    "position": position,
-                    "layer": cell.layer,
-                    "head": 0 if cell.head == "all" else cell.head,
-                }
-                if per_sentence and swept.counts is not None:
-                    for n, counts in enumerate(swept.counts[:, s, p, c], 1):
-                        yield {**key, "line": n, **dict(zip(names, map(int, counts), strict=True))}
-                    continue
-                row = {**key, "pairs": swept.pairs, "target_words": swept.target_words}
-                row["null_words"] = int(swept.null[s, p, c])
-                if swept.counts is not None:
-                    row |= dict(zip(names, map(int, swept.counts[:, s, p, c].sum(0)), strict=True))
-                row |= {"mean_norm": float(swept.norm[p, c]), "consistency": float(swept.consistency[s, p, c])}
-                yield row
+    return Table(columns, rows)
 
 
 def write_counts(swept: Sweep, out: BinaryIO, path: str, per_sentence: bool, sign: str) -> None:
-    """Write the counts as TSV or, if the path ends in .parquet, Parquet; head 0 is all heads together."""
-    rows = list(count_rows(swept, per_sentence))
+    """Write integer counts of every setting, of the whole text or of each sentence with gold; head 0 is all heads.
+
+    The file is TSV or, if the path ends in .parquet, Parquet.
+    """
+    names = ("in_sure", "in_possible", "links", "sure")
+    rows: list[dict[str, Any]] = []
+    for (s, score), (p, position), (c, cell) in product(
+        enumerate(SCORES), enumerate(POSITIONS), enumerate(swept.cells)
+    ):
+        key: dict[str, Any] = {"score": score, "position": position, "layer": cell.layer}
+        key["head"] = 0 if cell.head == "all" else cell.head
+        if per_sentence and swept.counts is not None:
+            for n, counts in enumerate(swept.counts[:, s, p, c], 1):
+                rows.append({**key, "line": n, **dict(zip(names, map(int, counts), strict=True))})
+            continue
+        row = {**key, "pairs": swept.pairs, "target_words": swept.target_words, "null_words": int(swept.null[s, p, c])}
+        if swept.counts is not None:
+            row |= dict(zip(names, map(int, swept.counts[:, s, p, c].sum(0)), strict=True))
+        rows.append(row | {"mean_norm": float(swept.norm[p, c]), "consistency": float(swept.consistency[s, p, c])})
     if path.endswith(".parquet"):
         import pyarrow.parquet
 
@@ -175,14 +139,24 @@ def report(
     *,
     format: str = "text",
     wide: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
     write: Callable[[str], str] = with_arguments,
 ) -> str:
-    """Return all tables, followed by the best settings and the signature; `wide` text does not fit a terminal."""
+    """Return all tables, followed by the best settings and the signature.
+
+    `wide` text does not fit a terminal; `write` writes the arguments in notes.
+    """
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
     mark = {"text": "*", "tsv": "best"}.get(format, "bold")
-    best = list(best_of_all(swept, write))
+    best = []
+    judged = [("without gold", swept.consistency)]
+    if swept.counts is not None:
+        judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
+    for how, values in judged:
+        s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
+        cell = swept.cells[int(c)]
+        head = '"all"' if cell.head == "all" else cell.head
+        setting = f'‹score="{SCORES[s]}"› ‹position="{POSITIONS[p]}"› ‹layer={cell.layer}› ‹head={head}›'
+        best.append(f"best {how}: {write(setting)}")
     rules = ["layers: all heads of each together; heads: single heads too"]
     if swept.pairs - swept.skipped < MIN_PAIRS:
         rules.append(f"under {MIN_PAIRS} pairs: too few to choose by; aligners take the model's own calibration")
@@ -194,12 +168,13 @@ def report(
         cells = [f"AER; {mark}: the lowest of its position and score, chosen WITH gold"]
         rules.append("AER: of this direction's links; what has the lowest is chosen WITH gold")
     cells.append("NULL: target words for which </s> wins, by all heads together")
-    if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
+    cell_values = cell_table(swept, complete, named=for_programs)
+    if any(column.key == "best_head" for column in cell_values.columns):
         cells.append(f"each head by itself: {write('‹wide›')}")
     tables = {
-        "cells": Table(*cell_table(swept, complete, named=for_programs), cells),
-        "norms": Table(*norm_table(swept, complete), ["mean norm, </s> included"]),
-        "rules": Table(*rule_table(swept, samples, seed, in_columns=for_programs), [*rules, *best]),
+        "cells": cell_values._replace(notes=cells),
+        "norms": norm_table(swept, complete),
+        "rules": rule_table(swept, for_programs)._replace(notes=[*rules, *best]),
     }
     return write_tables(tables, sign, format=format, wide=wide, more={"best": best})
 

@@ -47,8 +47,26 @@ def test_the_reverse_file_may_have_the_target_first(run: Run, write: Write) -> N
 
 
 def test_the_same_links_in_other_forms(run: Run, write: Write) -> None:
-    write(reverse="\ufeff1-2:0.9\t0-0  1p1 1-1\r\n \n1-1")
+    write(forward='0-0 1-1 2p1\n\n{"links": [[0, 0]]}\n', reverse="\ufeff1-2:0.9\t0-0  1p1 1-1\r\n \n1-1")
     assert run(*BOTH, "-q") == (0, UNION, "")
+
+
+@pytest.mark.parametrize(
+    ("reverse", "reading"),
+    [
+        ("3-0 5-1", "the sides of the second swapped"),
+        ("1-4 2-6", "its indices one lower"),
+        ("0-3 1-5", ""),
+        ("0-2", ""),
+    ],
+)
+def test_readings_that_agree_on_more(run: Run, write: Write, reverse: str, reading: str) -> None:
+    write(forward="0-3 1-5\n" * 20, reverse=f"{reverse}\n" * 20)
+    expected = f"warning: forward and reverse have 0 links in common, and 40 with {reading}: " if reading else ""
+    assert expected in (err := run(*BOTH).err)
+    assert ("in common" in err) == bool(reading)
+    write(forward="0-3 1-5\n" * 5, reverse=f"{reverse}\n" * 5)
+    assert "in common" not in run(*BOTH).err  # ten links more may be chance
 
 
 # What is refused: file and line, after the lines before it

@@ -14,7 +14,7 @@ from align.evaluation.link_formats import parse_scored
 ALIGNMENT = Alignment(Pair(("a", "b"), ("x", "y"), 1), {(0, 1): 0.8312, (1, 0): 1.0})
 
 
-def scores_of(path: Path, text: str, options: LinkOptions | None = None) -> list[dict[tuple[int, int], float]]:
+def scores_of(path: Path, text: str, options: LinkOptions | None = None) -> list[dict[tuple[int, int], float | None]]:
     path.write_text(text, encoding="utf-8")
     return [dict(scores) for scores in read_as("hyp", str(path), options or LinkOptions(), scored=True).scores]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from align import grid, heat_grid
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import make_gold
-from align.evaluation.tables import TABLES, Column, Rows
+from align.evaluation.tables import FORMATS, Column, Rows, Table
 from align.view.grid import ERROR_SIGNS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
@@ -102,17 +102,17 @@ ROWS: Rows = [
     ],
 )
 def test_tables(name: str, lines: list[str]) -> None:
-    assert TABLES[name](COLUMNS, ROWS, "AER|n:2", ["a note"]) == "\n".join(lines)
+    assert Table(COLUMNS, ROWS, ["a note"]).write(name, "AER|n:2") == "\n".join(lines)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
     columns = [Column("system", "system"), Column("n", "n")]
     rows: Rows = [{"system": "\x1b[31mred\n\tx\u202e", "n": 1}]
-    written = TABLES[name](columns, rows, "", [])
+    written = Table(columns, rows).write(name, "")
     assert "\x1b" not in written
     assert "\u202e" not in written
-    assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "", []).split("\n"))
+    assert len(written.split("\n")) == len(Table(columns, [{"system": "red", "n": 1}]).write(name, "").split("\n"))
     assert sum(line.count("\t") for line in written.split("\n")) == (2 if name == "tsv" else 0)
 
 
@@ -123,7 +123,7 @@ LATEX_ROW = re.compile(r"(?:[^\\{}$&%#_^~<>|\x00-\x1f]|\\[a-z]+\{\}|\\[&%$#_{}]|
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
 def test_latex_compiles_whatever_the_names(names: list[str]) -> None:
     columns = [Column("system", "100 %"), Column("n", "n", 2)]
-    lines = TABLES["latex"](columns, [{"system": name, "n": -1.0} for name in names], "sign", ()).split("\n")
+    lines = Table(columns, [{"system": name, "n": -1.0} for name in names]).write("latex", "sign").split("\n")
     assert lines[2:5] == [r"\begin{tabular}{lr}", r"\toprule", lines[4]]
     assert lines[5] == r"\midrule"
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
