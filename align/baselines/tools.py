@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from align.baselines.fast_align import find_fast_align
 from align.baselines.giza import find_giza
 from align.baselines.process import Files, Job, run_program
 from align.core.errors import DataError, PairError
@@ -104,18 +105,6 @@ class Tool(NamedTuple):
     separate: bool = True
 
 
-class Run(NamedTuple):
-    """A run of a tool: the number of pairs it was trained on, including skipped ones, and the links of each pair.
-
-    Forward links have at most one source word for each target word, reverse links at most one target word for each
-    source word, all as (source, target); if pieces were aligned, this holds for pieces. They can be read once, and
-    only while the run is open: its files are temporary.
-    """
-
-    trained: int
-    links: Iterator[tuple[Links, Links]]
-
-
 def align_with(
     tool: str,
     pairs: Iterable[Pair],
@@ -125,8 +114,8 @@ def align_with(
     cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
     """Align pairs with a statistical tool, in both directions; see `open_run`."""
-    with open_run(tool, pairs, train=train, threads=threads, cut=cut) as run:
-        yield from run.links
+    with open_run(tool, pairs, train=train, threads=threads, cut=cut) as (_, links):
+        yield from links
 
 
 @contextmanager
@@ -137,8 +126,13 @@ def open_run(
     train: Iterable[Pair] | None = None,
     threads: int = 1,
     cut: Cut | None = None,
-) -> Iterator[Run]:
+) -> Iterator[tuple[int, Iterator[tuple[Links, Links]]]]:
     """Run a statistical tool on pairs, in both directions, and read its links.
+
+    Yields the number of pairs that the tool was trained on, including skipped ones, and the links of each pair. They
+    can be read once, and only in this context: the tool's files are temporary. Forward links have at most one source
+    word for each target word, reverse links at most one target word for each source word, all as (source, target);
+    if pieces were aligned, this holds for pieces.
 
     Pairs that a tool cannot take get no links: blank pairs, and, with a warning, those that are too long for it. The
     limits are 1,023 words a side for eflomal, 100 words and nine times the other side for GIZA++, and 32,766 words for
@@ -163,7 +157,8 @@ def open_run(
     do_job = TOOLS[tool].find()
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder = Path(name)
-        numbers = (_numbers(), _numbers())
+        # words are numbered in order of appearance, from 2, since GIZA++ reserves 0 and 1
+        numbers = defaultdict[str, int](count(2).__next__), defaultdict[str, int](count(2).__next__)
         text = (folder / "text.source", folder / "text.target")
         test, trained = None, 0
         unit, words = "pieces" if cut else "words", folder / "words"
@@ -176,9 +171,9 @@ def open_run(
         trained += 0 if test else len(shapes) // 3
         if any(shapes[1::3]):
             links = _read(tool, do_job(Job(folder, text, test, threads)), shapes)
-            yield Run(trained, join_links(links, words) if cut else links)
+            yield trained, join_links(links, words) if cut else links
         else:
-            yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
+            yield trained, ((frozenset(), frozenset()) for _ in shapes[::3])
 
 
 def lower_case(pair: Pair) -> Pair:
@@ -208,11 +203,6 @@ def describe_tool(tool: str) -> str:
         return f"{tool}:{Path(str(do_job.args[0])).name}"
     package = {"fast_align": "systran-align"}.get(tool, tool)
     return f"{tool}:{package}-{version(package)}{'-unseeded' if tool == 'eflomal' else ''}"
-
-
-def _numbers() -> defaultdict[str, int]:
-    """Return a table that numbers words in order of appearance; from 2, since GIZA++ reserves 0 and 1."""
-    return defaultdict(count(2).__next__)
 
 
 def _write(
@@ -272,14 +262,8 @@ def _read(tool: str, files: Files, shapes: array[int]) -> Iterator[tuple[Links, 
             yield links[0], links[1]
 
 
-def _find_fast_align() -> Callable[[Job], Files]:
-    from align.baselines.fast_align import find_fast_align  # which needs numpy
-
-    return find_fast_align()
-
-
 TOOLS: dict[str, Tool] = {
-    "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
+    "fast_align": Tool(find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
     "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
     "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # it truncates sentences beyond either limit
 }

@@ -84,7 +84,7 @@ def align_statistically(args: BaselineArgs, text: Input, train: Input | None, ou
         written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
         if output.format in WITH_WORDS:
             pairs = written = list(pairs)
-        tool_run = stack.enter_context(
+        trained, links = stack.enter_context(
             open_run(
                 args.tool,
                 pairs,
@@ -94,7 +94,7 @@ def align_statistically(args: BaselineArgs, text: Input, train: Input | None, ou
             )
         )
         progress = stack.enter_context(closing(Progress(PROGRAM, run.quiet)))
-        aligned = alignments(written, tool_run.links, args.symmetrize)
+        aligned = alignments(written, links, args.symmetrize)
         with open_output(output.output) as out:
             summary = write_alignments(aligned, out, output.format, progress, args.symmetrize == MEAN)
     progress.write(f"{PROGRAM}: {summary}")
@@ -102,7 +102,7 @@ def align_statistically(args: BaselineArgs, text: Input, train: Input | None, ou
     parts = {
         "tool": describe_tool(args.tool),
         **({"pieces": recorder.name} if recorder else {"case": case}),
-        "trained": f"{'train' if train else 'test'}-{tool_run.trained}",
+        "trained": f"{'train' if train else 'test'}-{trained}",
         "symmetrize": args.symmetrize,
     }
     progress.write(signature(parts))

@@ -27,8 +27,8 @@ def open_partners(
                 from align.baselines.tools import open_run
 
                 pairs = stack.enter_context(open_text(text))
-                run = stack.enter_context(open_run(name, pairs, threads=threads, cut=cut))
-                partners.append((name, (share_of_directions(*both) for both in run.links)))
+                _, links = stack.enter_context(open_run(name, pairs, threads=threads, cut=cut))
+                partners.append((name, (share_of_directions(*both) for both in links)))
             else:
                 lines = read_lines(stack.enter_context(open_lines(name)), name_shown(name))
                 partners.append((name_shown(name), read_scored(lines, name_shown(name))))
