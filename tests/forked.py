@@ -40,8 +40,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 PROGRAMS = {"extract-align": "align.cli.main"}
 
-FAIRSEQ = {"fairseq_cli": "align.training.programs"}
-"""What `align.fairseq_cli` runs, as a program."""
+FAIRSEQ = {"fairseq_cli": "align.fairseq_cli"}
 
 OWN = {"serve", "-c", "-m", "-"}
 """First arguments of what runs as a process of its own: a service, and Python without a script."""

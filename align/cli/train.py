@@ -28,16 +28,9 @@ from align.cli.parser import Parser
 from align.io.output import locked_folder
 from align.training.compat import check_installed
 from align.training.folder import is_current, move_model, refuse_files
-from align.training.prepare import Bitext, Prepared, prepare
-from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_count, read_recipe
-from align.training.run import (
-    Machine,
-    read_curve,
-    shorten_recipe,
-    train,
-    updates_within,
-    write_curve,
-)
+from align.training.prepare import Bitext, prepare
+from align.training.recipe import DEFAULT_RECIPE, bundled_recipes, read_count, read_recipe
+from align.training.run import Machine, read_curve, shorten_recipe, train, write_curve
 
 PROGRAM = "extract-align train"
 
@@ -50,14 +43,6 @@ Stopped, it goes on where it was when the same command is given again. FOLDER/wo
 
 CHECKPOINT = "checkpoint.pt"
 """Weights in a model folder."""
-
-NEEDED = (
-    "align.models.fairseq.checkpoint",
-    "align.training.begin",
-    "align.training.card",
-    "align.training.export",
-)
-"""Modules that are imported only once a training is asked for."""
 
 STATUS_EVERY = 60.0
 """Seconds between two lines of progress where stderr is not a terminal."""
@@ -143,17 +128,20 @@ def tell(message: str) -> None:
 
 def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) -> None:
     """Prepare the text once, then train a model for each seed."""
+    # Now, before there is anything to say: a signal during an import ends the program at once.
     from align.models.load import pick_device
+    from align.models.model_toml import ModelOptions, format_model_toml
     from align.training.begin import find_start
+    from align.training.card import choose_cells, measure, write_card
+    from align.training.export import export
 
-    for module in NEEDED:  # before there is anything to say: a signal during an import ends the program at once
-        import_module(module)
     check_installed()
     recipe = read_recipe(args.recipe)
     machine = Machine(pick_device(run_args.device), run_args.threads or os.cpu_count() or 1)
     seeds = recipe.seeds if args.seed is None else (args.seed,)
     folders = {seed: args.folder / str(seed) if len(recipe.seeds) > 1 else args.folder for seed in seeds}
-    languages, work = bitext.languages, args.folder / "work"
+    languages, text, work = bitext.languages, recipe.text, args.folder / "work"
+    options = ModelOptions(*languages, case=text.case, tokenizer=text.tokenizer, subwords="sentencepiece")
     with locked_folder(args.folder):
         if not work.exists():
             names = [CHECKPOINT, "README.md", "model.toml", "training.tsv"]
@@ -161,10 +149,10 @@ def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) 
             for folder in folders.values():
                 refuse_files(folder, names)
         if args.minutes:
-            updates = updates_within(recipe, args.minutes, machine)
-            of_recipe = f"{read_count(recipe.fairseq, 'max-update'):,.0f} updates of recipe {recipe.name}"
-            tell(f"{args.minutes} min: {updates:,} of {of_recipe}")
-            recipe = shorten_recipe(recipe, updates, args.minutes)
+            total = read_count(recipe.fairseq, "max-update")
+            recipe = shorten_recipe(recipe, args.minutes, machine)
+            updates = recipe.fairseq["max-update"]
+            tell(f"{args.minutes} min: {updates:,} of {total:,.0f} updates of recipe {recipe.name}")
         start = find_start(args.finetune_from, languages, recipe.text) if args.finetune_from else None
         for old, language in zip(start.languages if start else languages, languages, strict=True):
             if old != language:
@@ -177,46 +165,28 @@ def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) 
             with closing(Progress(PROGRAM, every=STATUS_EVERY)) as status:
                 train(work / "bin", languages, recipe, seed, run_folder, machine, tell, status.show, start)
             if not is_current(folder / CHECKPOINT, run_folder / "checkpoint_last.pt"):
-                about = start.describe() if start else ""
-                finish(folder, run_folder, prepared, languages, recipe, seed, machine, command, about)
+                # Convert the run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
+                draft = run_folder / "model"
+                shutil.rmtree(draft, ignore_errors=True)
+                draft.mkdir()
+                checkpoints = export(run_folder, recipe.checkpoint, draft / CHECKPOINT)
+                for language in languages:
+                    shutil.copyfile(work / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
+                    shutil.copyfile(work / f"{language}.spm", draft / f"{language}.spm")
+                points = read_curve(run_folder / "log")
+                write_curve(points, draft / "training.tsv")
+                tell(f"validation loss and BLEU of {draft / CHECKPOINT}")
+                quality = measure(work, draft / CHECKPOINT, languages, machine, run_folder / "score.log")
+                nats = f"{quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word"
+                tell(f"{nats}, BLEU {quality.bleu:.1f}")
+                toml = draft / "model.toml"
+                toml.write_text(format_model_toml(options, {"": {}}), encoding="utf-8")  # needed to load it
+                cells = choose_cells(draft, work, languages)
+                toml.write_text(format_model_toml(options, {"": cells}), encoding="utf-8")
+                about, made = start.describe() if start else "", (recipe, seed, prepared, points, quality)
+                write_card(draft / "README.md", languages, *made, checkpoints, command, about)
+                move_model(draft, folder, CHECKPOINT)
             tell(f"{folder} is ready: extract-align -m {folder}")
-
-
-def finish(
-    folder: Path,
-    run_folder: Path,
-    prepared: Prepared,
-    languages: tuple[str, str],
-    recipe: Recipe,
-    seed: int,
-    machine: Machine,
-    command: str,
-    start: str,
-) -> None:
-    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
-
-    `run_folder` has the checkpoints and logs; `start` describes the initial model, "" for random weights.
-    """
-    from align.training.card import choose_cells, measure, write_card, write_toml
-    from align.training.export import export
-
-    draft = run_folder / "model"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    checkpoints = export(run_folder, recipe.checkpoint, draft / CHECKPOINT)
-    for language in languages:
-        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
-        shutil.copyfile(prepared.folder / f"{language}.spm", draft / f"{language}.spm")
-    points = read_curve(run_folder / "log")
-    write_curve(points, draft / "training.tsv")
-    tell(f"validation loss and BLEU of {draft / CHECKPOINT}")
-    quality = measure(prepared.folder, draft / CHECKPOINT, languages, machine, run_folder / "score.log")
-    tell(f"{quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
-    write_toml(draft / "model.toml", languages, recipe, {})  # needed to load it
-    write_toml(draft / "model.toml", languages, recipe, choose_cells(draft, prepared.folder, languages))
-    card = draft / "README.md"
-    write_card(card, languages, recipe, seed, prepared, points, quality, checkpoints, command, start)
-    move_model(draft, folder, CHECKPOINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,13 +1,13 @@
-"""Quality of a finished model, and files next to its weights: `model.toml` for the program, a card for people."""
+"""Quality of a finished model, the cells to read it at, and a card for people."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import yaml
 
@@ -22,16 +22,12 @@ from align.models.divide import in_units
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.languages import base_language
 from align.models.load import load
-from align.models.model_toml import ModelOptions, format_model_toml
 from align.training.follow import TrainingError
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Machine, Point, fairseq
 
 BEAM = 5
-
-Cells = Mapping[tuple[Position, Score], Cell]
-"""The cell to read for each position and score."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +44,7 @@ class Quality:
 
 
 def measure(prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path) -> Quality:
-    """Score a checkpoint on a validation text.
-
-    Args:
-        prepared: a folder written by `prepare`: the text's words, its pieces, and bin/.
-    """
+    """Score a checkpoint on the validation text of a folder written by `prepare`."""
     from sacrebleu.metrics.bleu import BLEU
 
     common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
@@ -88,15 +80,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Cells) -> None:
-    """Write languages, text rules and, if given, the cells to read."""
-    text = recipe.text
-    options = ModelOptions(*languages, case=text.case, tokenizer=text.tokenizer, subwords="sentencepiece")
-    stored = {(score, position): cell for (position, score), cell in cells.items()}
-    path.write_text(format_model_toml(options, {"": stored}), encoding="utf-8")
-
-
-def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
+def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> dict[tuple[Score, Position], Cell]:
     """Choose cells by lexical consistency on the validation text; return none if it is too short."""
     sides = [[split_words(line) for line in _lines(prepared / f"valid.{language}")] for language in languages]
     recorder = load(str(folder)).forward.recorder
@@ -104,29 +88,11 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
     if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
         return {}
-    cells: dict[tuple[Position, Score], Cell] = {}
+    cells: dict[tuple[Score, Position], Cell] = {}
     for position, score in product(get_args(Position), get_args(Score)):
         choice = choose(AttentionReader(recorder, score), encoded, Settings(score, position))
-        cells[position, score] = choice.place.cells()[position]
+        cells[score, position] = choice.place.cells()[position]
     return cells
-
-
-def metadata(languages: tuple[str, str], valid: int, bleu: float) -> dict[str, Any]:
-    """Return the metadata of a card, as model hubs read it; BLEU on the validation text is the only figure."""
-    source, target = languages
-    result = {
-        "task": {"type": "translation"},
-        "dataset": {"name": f"validation text, {valid:,} pairs", "type": "validation"},
-        "metrics": [{"type": "bleu", "value": round(bleu, 1), "name": "BLEU"}],
-    }
-    return {
-        "language": [base_language(source), base_language(target)],
-        "library_name": "extract-align",
-        "pipeline_tag": "translation",
-        "tags": ["word-alignment", "fairseq"],
-        "metrics": ["bleu"],
-        "model-index": [{"name": f"{source}-{target}", "results": [result]}],
-    }
 
 
 def write_card(
@@ -141,15 +107,25 @@ def write_card(
     command: str,
     start: str,
 ) -> None:
-    """Write a model card: metadata, purpose of the model, training data and settings, and quality.
+    """Write a model card next to the weights: metadata, purpose of the model, training data and settings, and quality.
 
-    Args:
-        path: the card; the weights are next to it.
-        points: the training curve.
-        checkpoints: checkpoints whose weights were used.
-        start: description of the initial model; "" for random weights.
+    `points` are the training curve, `checkpoints` those whose weights were used, and `start` describes the initial
+    model, "" for random weights.
     """
     source, target = languages
+    result = {  # BLEU on the validation text is the only figure that model hubs read
+        "task": {"type": "translation"},
+        "dataset": {"name": f"validation text, {prepared.valid:,} pairs", "type": "validation"},
+        "metrics": [{"type": "bleu", "value": round(quality.bleu, 1), "name": "BLEU"}],
+    }
+    metadata = {
+        "language": [base_language(source), base_language(target)],
+        "library_name": "extract-align",
+        "pipeline_tag": "translation",
+        "tags": ["word-alignment", "fairseq"],
+        "metrics": ["bleu"],
+        "model-index": [{"name": f"{source}-{target}", "results": [result]}],
+    }
     checkpoint = path.with_name("checkpoint.pt")
     parameters = sum(weight.numel() for weight in load_checkpoint(checkpoint)["model"].values())
     updates = max((point.updates for point in points), default=0)
@@ -159,7 +135,7 @@ def write_card(
     text = recipe.text
     lines = [
         "---",
-        *yaml.safe_dump(metadata(languages, prepared.valid, quality.bleu), sort_keys=False).splitlines(),
+        *yaml.safe_dump(metadata, sort_keys=False).splitlines(),
         "---",
         "",
         f"# {source}-{target}: a translation model to read word alignments off",

@@ -1,17 +1,15 @@
 """Make `import fairseq` work on current Python and torch, and prevent it from evaluating its input as Python.
 
 `install()` adds an import hook, which patches fairseq as it is imported. It changes the process permanently, so it is
-called in two places only, before they import fairseq: where fairseq's own programs are started (`programs.py`), and
-where fairseq's own model is loaded (`align.analysis.models.native`).
+called in two places only, before they import fairseq: where its own programs are started (`align.fairseq_cli`), and
+where its own model is loaded (`align.analysis.models.native`).
 
-1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
+1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq has many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
    means `evaluate_literal`, which accepts numbers, strings and lists of them.
 4. It reads checkpoints by `torch.load`, which is restricted to the classes in `align.models.saved`.
 5. Importing it causes deprecation warnings of torch and Python, which users cannot act on.
-6. Its debugger takes a semaphore of the system, which a worker process that `multiprocessing.Pool` ends leaves behind,
-   with a warning. A lock of the process itself is sufficient.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
@@ -25,7 +23,6 @@ import importlib.abc
 import importlib.util
 import logging
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,10 +30,8 @@ from typing import Any
 
 from align.core.errors import shorten
 
-MENDED = ("fairseq", "hydra")
-
 MAX_EVALUATED = 100_000
-"""Maximum characters of an evaluated setting, and maximum items of its value."""
+"""Maximum characters of an evaluated setting."""
 
 REQUIREMENTS = (
     "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "
@@ -59,7 +54,7 @@ def _hashable_dataclasses() -> Iterator[None]:
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         def decorate(plain: type) -> Any:
             decorated: Any = original(plain, **options)
-            if decorated.__module__.partition(".")[0] in MENDED and decorated.__hash__ is None:
+            if _is_fairseq(decorated.__module__) and decorated.__hash__ is None:
                 decorated.__hash__ = object.__hash__
             return decorated
 
@@ -73,83 +68,43 @@ def _hashable_dataclasses() -> Iterator[None]:
 
 
 def evaluate_literal(text: str, *scopes: Any) -> Any:
-    """Return the value of a literal, in place of `eval` in fairseq's modules.
-
-    Lists may be added, and repeated as in `[(512, 3)] * 20`.
-
-    Args:
-        scopes: names for `eval`, which a literal does not use.
-    """
+    """Return the value of a literal, in place of `eval` in fairseq's modules, whose `scopes` a literal does not use."""
     if not isinstance(text, str):
         raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
     if len(text) > MAX_EVALUATED:
         raise ValueError(f"{len(text):,} characters are too many for a setting")
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body)
+        return ast.literal_eval(text.strip())
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise ValueError(f"{shorten(text)!r} is not a number, a string, or a list of them") from None
 
 
-def _value(node: ast.expr) -> Any:
-    """Return the value of a literal, or of lists of literals that are added or repeated."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Mult)):
-        return ast.literal_eval(node)
-    left, right = _value(node.left), _value(node.right)
-    lists = [side for side in (left, right) if isinstance(side, (list, tuple))]
-    if isinstance(node.op, ast.Add) and len(lists) == 2 and len(left) + len(right) <= MAX_EVALUATED:
-        return left + right
-    if isinstance(node.op, ast.Mult) and len(lists) == 1:
-        times = right if lists[0] is left else left
-        if type(times) is int and len(lists[0]) * times <= MAX_EVALUATED:
-            return left * right
-    raise ValueError  # only lists can be added, and repeated a number of times
-
-
-def _replace_eval(module: Any) -> None:
-    """Replace `eval` in a module of fairseq: a module's globals take precedence over built-in names."""
-    module.__dict__["eval"] = evaluate_literal
-
-
-def _guard_loading() -> None:
-    """Restrict the checkpoints of fairseq's own programs to the classes that our `load_checkpoint` reads."""
+def _mend() -> None:
+    """Apply the patches that need an imported fairseq; a second call changes nothing."""
     from fairseq import checkpoint_utils
+    from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
     from align.models.saved import only_checkpoint_classes  # imports torch
 
-    original = checkpoint_utils.load_checkpoint_to_cpu
-    if not hasattr(original, "__wrapped__"):
-
-        @functools.wraps(original)
-        def load_checkpoint_to_cpu(*arguments: Any, **named: Any) -> Any:
-            with only_checkpoint_classes():
-                return original(*arguments, **named)
-
-        checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
-
-
-def _disable_fast_path() -> None:
-    """Keep fairseq 0.12.2's encoder layers off torch's fused kernel, which rejects their padding mask."""
-    from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-
-    original = TransformerEncoderLayerBase.__init__
-    if hasattr(original, "__wrapped__"):  # done already
-        return
-
-    @functools.wraps(original)
-    def without_fast_path(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.can_use_fastpath = False
-
-    TransformerEncoderLayerBase.__init__ = without_fast_path
-
-
-def _mend() -> None:
-    """Apply the patches that need an imported fairseq; a second call changes nothing."""
     for name, module in list(sys.modules.items()):
         if _is_fairseq(name):
-            _replace_eval(module)
-    _guard_loading()
-    _disable_fast_path()
+            module.__dict__["eval"] = evaluate_literal  # a module's globals take precedence over built-in names
+    load, build = checkpoint_utils.load_checkpoint_to_cpu, TransformerEncoderLayerBase.__init__
+    if hasattr(load, "__wrapped__"):
+        return
+
+    @functools.wraps(load)
+    def load_restricted(*arguments: Any, **named: Any) -> Any:
+        with only_checkpoint_classes():
+            return load(*arguments, **named)
+
+    @functools.wraps(build)
+    def build_without_fast_path(self: Any, *arguments: Any, **named: Any) -> None:
+        build(self, *arguments, **named)
+        self.can_use_fastpath = False
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_restricted
+    TransformerEncoderLayerBase.__init__ = build_without_fast_path
 
 
 def _is_fairseq(name: str) -> bool:
@@ -171,13 +126,11 @@ class _Hook(importlib.abc.MetaPathFinder):
         execute = spec.loader.exec_module
 
         def mended(module: Any) -> None:
-            _replace_eval(module)
+            module.__dict__["eval"] = evaluate_literal
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if name != "fairseq":
                     execute(module)
-                    if name == "fairseq.pdb":
-                        module._stdin_lock = threading.Lock()
                     return
                 handler = logging.NullHandler()  # without any, `basicConfig` sends all logging to stdout
                 logging.root.addHandler(handler)

@@ -43,54 +43,40 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[Words, Words]]:
             yield pair.source, pair.target
 
 
-class Cleaner:
-    """Selects the pairs to train on, and counts those skipped by reason; `exclude` is the validation text."""
+def clean(
+    pairs: Iterable[tuple[Words, Words]],
+    recipe: DataRecipe,
+    dropped: Counter[str],
+    valid: Iterable[tuple[Words, Words]] = (),
+) -> Iterator[tuple[Words, Words]]:
+    """Yield the pairs to train on, in order; count the others by reason. `valid` is the validation text."""
 
-    def __init__(self, recipe: DataRecipe, exclude: Iterable[tuple[Words, Words]] = ()) -> None:
-        self._recipe = recipe
-        self._excluded = {self._key(*pair) for pair in exclude}
-        self._seen: set[bytes] = set()
-        self.dropped: Counter[str] = Counter()
-
-    def __call__(self, pairs: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Words]]:
-        """Yield the pairs to train on, in order."""
-        for source, target in pairs:
-            if reason := self._reason(source, target):
-                self.dropped[reason] += 1
-            else:
-                yield source, target
-
-    def _reason(self, source: Words, target: Words) -> str:
-        """Return the reason to skip a pair; "" to take it."""
-        recipe = self._recipe
-        if not source or not target:
-            return "a side is empty"
-        short, long = sorted(len(_units(" ".join(side))) for side in (source, target))
-        if long > recipe.max_words:
-            return f"a side has more than {recipe.max_words} words"
-        if long > recipe.max_ratio * short:
-            return f"a side is more than {recipe.max_ratio:g} times as long as the other"
-        key = self._key(source, target)
-        if key in self._excluded:
-            return "in the validation text"
-        if key in self._seen:
-            return "seen before"
-        self._seen.add(key)
-        return ""
-
-    @staticmethod
-    def _key(source: Words, target: Words) -> bytes:
+    def key(source: Words, target: Words) -> bytes:
         """Return a 16-byte digest of a pair that ignores case and spaces."""
         text = f"{''.join(source)}\t{''.join(target)}".lower()
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
+    of_valid, seen = {key(*pair) for pair in valid}, set[bytes]()
+    for pair in pairs:
+        digest = key(*pair)
+        short, long = sorted(len(_units(" ".join(side))) for side in pair)
+        if not all(pair):
+            dropped["a side is empty"] += 1
+        elif long > recipe.max_words:
+            dropped[f"a side has more than {recipe.max_words} words"] += 1
+        elif long > recipe.max_ratio * short:
+            dropped[f"a side is more than {recipe.max_ratio:g} times as long as the other"] += 1
+        elif digest in of_valid:
+            dropped["in the validation text"] += 1
+        elif digest in seen:
+            dropped["seen before"] += 1
+        else:
+            seen.add(digest)
+            yield pair
+
 
 def learn_pieces(tokens: Path, path: Path, language: str, text: TextRecipe) -> None:
-    """Train sentencepiece BPE.
-
-    Args:
-        tokens: the training text in tokens, one sentence per line.
-    """
+    """Train sentencepiece BPE on a text in tokens, one sentence per line."""
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()  # not a file, whose name would be stored in the model
@@ -124,12 +110,8 @@ class Bitext:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder of prepared text, and its counts for the model card: of pairs, and of target pieces without `</s>`.
+    """Counts of prepared text for the model card: of pairs, and of target pieces without `</s>`."""
 
-    The folder contains `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words of the validation text).
-    """
-
-    folder: Path
     dropped: Mapping[str, int]
     train: int
     valid: int
@@ -143,7 +125,8 @@ def prepare(
 
     Args:
         recipe: its data and text tables are used.
-        folder: gets its name once it is complete.
+        folder: gets its name once it is complete: with `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words
+            of the validation text).
         start: initial model whose pieces and dictionaries are used; missing ones are learnt from the text, as are all
             without a model.
     """
@@ -157,12 +140,12 @@ def prepare(
             raise ValueError(f"{folder}: exists and was not made by this program; move it") from None
         if record["made_of"] != made_of:
             raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
-        return Prepared(folder, **record["counts"])
+        return Prepared(**record["counts"])
     draft = folder.with_name(f"{folder.name}.preparing")
     shutil.rmtree(draft, ignore_errors=True)  # left by an interrupted run
     draft.mkdir(parents=True)
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
-    dropped = _clean(bitext, recipe, draft)
+    dropped = _write_words(bitext, recipe, draft)
     for language, pieces in zip(languages, start.pieces if start else (None, None), strict=True):
         if pieces:
             shutil.copyfile(pieces, draft / f"{language}.spm")
@@ -185,7 +168,7 @@ def prepare(
     record = {"made_of": made_of, "counts": {"dropped": dropped, **counts}}
     (draft / "prepared.json").write_bytes(dump_json(record))
     draft.replace(folder)
-    return Prepared(folder, dropped, **counts)
+    return Prepared(dropped, **counts)
 
 
 def _open_sides(stack: ExitStack, folder: Path, name: str, languages: Sequence[str], mode: str = "r") -> list[IO[str]]:
@@ -210,7 +193,7 @@ def _cutter(language: str, text: TextRecipe, pieces: Path | None = None) -> Call
     return lambda words: [known[i] for i in preprocess(words)[0]]
 
 
-def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
+def _write_words(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
     """Write the words of both texts and, for learning pieces, the tokens of the training text.
 
     Returns the number of pairs left out, by reason.
@@ -219,14 +202,13 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
     valid: deque[tuple[Words, Words]] = deque()
     if bitext.valid:
         valid.extend(pair for pair in read_pairs(*bitext.valid) if all(pair))
-    cleaner = Cleaner(recipe.data, valid)
     held_out = 0 if bitext.valid else recipe.data.valid_lines  # the last pairs
     waiting: deque[tuple[Words, Words]] = deque()
     tokenize = [_cutter(language, recipe.text) for language in languages]
-    train_size = 0
+    train_size, dropped = 0, Counter[str]()
     with ExitStack() as stack:
         outs, tokens = (_open_sides(stack, folder, name, languages, "w") for name in ("train", "train.tokens"))
-        for pair in cleaner(read_pairs(*bitext.train)):
+        for pair in clean(read_pairs(*bitext.train), recipe.data, dropped, valid):
             waiting.append(pair)
             if len(waiting) > held_out:
                 train_size += 1
@@ -235,13 +217,13 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> dict[str, int]:
                     token_out.write(" ".join(cut(words)) + "\n")
         valid.extend(waiting)
         if not (train_size and valid):
-            left_out = "".join(f"; {count:,} left out: {why}" for why, count in cleaner.dropped.items())
+            left_out = "".join(f"; {count:,} left out: {why}" for why, count in dropped.items())
             raise ValueError(f"{bitext.train[0]}: no pairs left to train on{left_out}")
         outs = _open_sides(stack, folder, "valid", languages, "w")
         for pair in valid:
             for words, out in zip(pair, outs, strict=True):
                 out.write(" ".join(words) + "\n")
-    return dict(cleaner.dropped)
+    return dict(dropped)
 
 
 def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> tuple[dict[str, int], int]:

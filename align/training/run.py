@@ -49,9 +49,7 @@ class Machine:
     def flags(self, training: bool = False) -> list[str]:
         """Return the options of fairseq's programs for this machine.
 
-        Args:
-            training: for fairseq-train: do the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32
-                on such a CPU).
+        Training does the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32 on such a CPU).
         """
         import torch
 
@@ -99,11 +97,7 @@ def train(
 ) -> None:
     """Train to the recipe's end; resume if there is a checkpoint_last.pt.
 
-    Args:
-        binary: folder written by fairseq-preprocess.
-        recipe: the [fairseq] table, and the maximum number of pieces.
-        say: receives messages that stay.
-        progress: receives messages, each of which replaces the one before.
+    `binary` is a folder written by fairseq-preprocess. Messages of `progress` replace each the one before.
     """
     from align.models.fairseq.checkpoint import load_checkpoint
     from align.training.begin import save_start
@@ -145,31 +139,27 @@ def train(
                 say(f"update {point.updates:,}: validation loss {point.valid:.3f} nats per piece")
 
 
-def updates_within(recipe: Recipe, minutes: int, machine: Machine) -> int:
-    """Return how many updates of a recipe a training of some minutes has: all, a half, a quarter and so on."""
-    total = int(read_count(recipe.fairseq, "max-update"))
+def shorten_recipe(recipe: Recipe, minutes: int, machine: Machine) -> Recipe:
+    """Return a recipe for a training of some minutes: of all updates, or a half, a quarter and so on.
+
+    All counts of its schedule are in proportion. It validates and saves four times at least, and ends after these
+    minutes on a slower machine.
+    """
+    options = dict(recipe.fairseq)
+    total = int(read_count(options, "max-update"))
     if not (total and recipe.minutes):
         raise ValueError(f"recipe {recipe.name}: --minutes needs a recipe with `minutes` and max-update")
     needed = recipe.minutes / (GPU_SPEED if machine.device == "cuda" else min(machine.threads / 2, MAX_SPEED))
-    for n in range(HALVINGS + 1):
-        if needed / (1 << n) <= minutes:
-            return math.ceil(total / (1 << n))
-    least = math.ceil(needed / (1 << HALVINGS))
-    raise ValueError(
-        f"--minutes {minutes} is too short: the shortest training by recipe {recipe.name} takes {least} min"
-    )
-
-
-def shorten_recipe(recipe: Recipe, updates: int, minutes: int) -> Recipe:
-    """Return a recipe of this many updates, with all counts of its schedule in proportion.
-
-    It validates and saves four times at least, and ends after these minutes on a slower machine.
-    """
-    options = dict(recipe.fairseq)
-    share = updates / read_count(options, "max-update")
+    halvings = next((n for n in range(HALVINGS + 1) if needed / (1 << n) <= minutes), None)
+    if halvings is None:
+        least = math.ceil(needed / (1 << HALVINGS))
+        raise ValueError(
+            f"--minutes {minutes} is too short: the shortest training by recipe {recipe.name} takes {least} min"
+        )
+    updates = math.ceil(total / (1 << halvings))
     for name in SCHEDULE:
         if (count := read_count(options, name)) > 0:
-            options[name] = max(1, round(count * share))
+            options[name] = max(1, round(count * updates / total))
     hours = read_count(options, "stop-time-hours")
     interval = min(int(read_count(options, "save-interval-updates")) or updates, math.ceil(updates / 4))
     options |= {

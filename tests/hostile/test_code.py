@@ -84,8 +84,6 @@ def test_generate_runs_nothing_of_a_checkpoint(places: tuple[Path, Path, Path], 
     ("text", "value"),
     [
         ("(0.9, 0.98)", (0.9, 0.98)),
-        ("[(512, 3)] * 2 + [(4, 5)]", [(512, 3), (512, 3), (4, 5)]),
-        ("3 * [1]", [1, 1, 1]),
         (" {'name': None, 'sizes': [-1, 2.5]}", {"name": None, "sizes": [-1, 2.5]}),
         ("True", True),
     ],

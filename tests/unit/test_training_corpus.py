@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-from align.training.prepare import Cleaner, read_pairs
+from align.training.prepare import clean, read_pairs
 from align.training.recipe import DataRecipe
 
 
@@ -20,7 +21,7 @@ def test_a_carriage_return_within_a_line_ends_a_word_and_no_line(tmp_path: Path)
 
 
 def test_each_reason_to_leave_a_pair_out_is_counted() -> None:
-    cleaner = Cleaner(DataRecipe(max_words=5, max_ratio=3), [(("in", "test"), ("im", "test"))])
+    recipe, dropped = DataRecipe(max_words=5, max_ratio=3), Counter[str]()
     pairs = [
         (("a", "b"), ("x",)),
         (("A", "b"), ("X",)),  # the same but for case
@@ -30,8 +31,9 @@ def test_each_reason_to_leave_a_pair_out_is_counted() -> None:
         (("In", "test"), ("im", "Test")),
         (("c",), ("z",)),
     ]
-    assert list(cleaner(pairs)) == [(("a", "b"), ("x",)), (("c",), ("z",))]
-    assert cleaner.dropped == {
+    found = list(clean(pairs, recipe, dropped, valid=[(("in", "test"), ("im", "test"))]))
+    assert found == [(("a", "b"), ("x",)), (("c",), ("z",))]
+    assert dropped == {
         "seen before": 1,
         "a side is empty": 1,
         "a side has more than 5 words": 1,
@@ -41,15 +43,15 @@ def test_each_reason_to_leave_a_pair_out_is_counted() -> None:
 
 
 def test_text_without_spaces_is_measured_in_characters() -> None:
-    cleaner = Cleaner(DataRecipe(max_words=12, max_ratio=2))
+    recipe, dropped = DataRecipe(max_words=12, max_ratio=2), Counter[str]()
     kept = [
         (("日本の水墨画。",), ("Japanese", "ink", "painting", ".")),
         (("それは", "Perl6だ。"), ("that", "is", "Perl6", ".")),
         (("ภาษาไทย",), ("the", "Thai", "language", ".")),
     ]
     long, uneven = (("日本の水墨画日本の水墨画。",), ("ink",) * 7), (("日本の水墨画。",), ("ink",) * 3)
-    assert list(cleaner([*kept, long, uneven])) == kept
-    assert cleaner.dropped == {
+    assert list(clean([*kept, long, uneven], recipe, dropped)) == kept
+    assert dropped == {
         "a side has more than 12 words": 1,
         "a side is more than 2 times as long as the other": 1,
     }

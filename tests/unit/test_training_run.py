@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from align.training.recipe import Recipe, read_recipe
-from align.training.run import Machine, is_finished, read_curve, read_point, shorten_recipe, updates_within, write_curve
+from align.training.recipe import read_recipe
+from align.training.run import Machine, is_finished, read_curve, read_point, shorten_recipe, write_curve
 
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | Namespace(...)
 2026-01-01 00:00:01 | INFO | train_inner | {"epoch": 1, "loss": "10", "wps": "1,234.5", "num_updates": "100"}
@@ -61,32 +62,33 @@ def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only(supported: bool, mon
     assert Machine("cuda", 2).flags() == []
 
 
-def recipe_with(**options: object) -> Recipe:
-    options = {name.replace("_", "-"): value for name, value in options.items()}
-    return replace(read_recipe(), fairseq=options, minutes=100)
-
-
 def test_the_time_and_the_machine_say_how_many_updates_there_are() -> None:
-    recipe, two = recipe_with(max_update=3001), Machine("cpu", 2)
-    assert [updates_within(recipe, minutes, two) for minutes in (100, 99, 50, 7, 2)] == [3001, 1501, 1501, 188, 47]
-    assert [updates_within(recipe, 25, Machine("cpu", threads)) for threads in (1, 8, 64)] == [376, 3001, 3001]
-    assert updates_within(recipe, 5, Machine("cuda", 2)) == 3001
+    recipe = replace(read_recipe(), fairseq={"max-update": 3001}, minutes=100)
+
+    def updates(minutes: int, device: str = "cpu", threads: int = 2) -> object:
+        return shorten_recipe(recipe, minutes, Machine(device, threads)).fairseq["max-update"]
+
+    assert [updates(minutes) for minutes in (100, 99, 50, 7, 2)] == [3001, 1501, 1501, 188, 47]
+    assert [updates(25, threads=threads) for threads in (1, 8, 64)] == [376, 3001, 3001]
+    assert updates(5, "cuda") == 3001
     with pytest.raises(ValueError, match="--minutes 1 is too short: the shortest training by recipe small takes 2 min"):
-        updates_within(recipe, 1, two)
+        updates(1)
 
 
 @pytest.mark.parametrize("recipe", ["small", "further", "new-language"])
 def test_a_schedule_ends_with_the_updates(recipe: str) -> None:
     whole = read_recipe(recipe)
     assert whole.minutes > 0
-    options = shorten_recipe(whole, 280, 3).fairseq
-    share = 280 / whole.fairseq["max-update"]
-    assert options["max-update"] == options["total-num-update"] == 280
+    minutes = math.ceil(whole.minutes / 16)
+    options = shorten_recipe(whole, minutes, Machine("cpu", 2)).fairseq
+    updates = math.ceil(whole.fairseq["max-update"] / 16)
+    share = updates / whole.fairseq["max-update"]
+    assert options["max-update"] == options["total-num-update"] == updates
     assert options["warmup-updates"] == round(whole.fairseq["warmup-updates"] * share) > 0
-    assert options["stop-time-hours"] == pytest.approx(0.05)
-    assert options["save-interval-updates"] == options["validate-interval-updates"] == 70
+    assert options["stop-time-hours"] == pytest.approx(minutes / 60)
+    assert options["save-interval-updates"] == options["validate-interval-updates"] == math.ceil(updates / 4)
     new = {"stop-time-hours", "validate-interval-updates", "save-interval", "validate-interval"}
     assert options.keys() - whole.fairseq.keys() == new
-    full = shorten_recipe(whole, whole.fairseq["max-update"], 3).fairseq
+    full = shorten_recipe(whole, int(whole.minutes), Machine("cpu", 2)).fairseq
     for name in ("max-update", "total-num-update", "warmup-updates", "save-interval-updates", "lr"):
         assert full[name] == whole.fairseq[name]
