@@ -37,6 +37,7 @@ class KnownRecorder:
     layers, heads, max_positions = 3, 3, (100, 100)
     pad, unk = 1, 3
     languages = ("numbers", "numbers")
+    raw = multilingual = prompted = False
 
     def encode(self, pair: Pair) -> Pieces:
         if isinstance(pair, IdPair):

@@ -130,7 +130,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     }
     if options != ModelOptions() or calibration:
         folder = find_model(args.model, options)
-        pair = BETWEEN.join(recorder.languages) if getattr(recorder, "multilingual", False) else ""
+        pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
         path = store(args, options, folder, recorder.languages, pair, calibration)
         say(f"{PROGRAM}: {path} is written")
     if args.heads:

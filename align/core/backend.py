@@ -38,6 +38,9 @@ class Recorder(AttentionRecorder, Protocol):
     text: str  # how the text of each side is prepared, for messages
     dtype: str  # precision of matrix products, such as "float32"
     device: str  # where the tensors are, for messages
+    raw: bool  # whether it was trained on text that is not tokenised, as far as known
+    multilingual: bool  # between several pairs of languages, of which options name one
+    prompted: bool  # whether it is decoder-only: pieces of a source are those of prompt and translation, and no beam
 
     def encode(self, pair: Pair) -> Pieces:
         """Return the model's pieces of a pair; a side may have no pieces except `</s>`.

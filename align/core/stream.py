@@ -111,7 +111,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", names: Si
         return Encoded(pair, None, "too long")
     names = names or SideNames()
     side, n = (names.source, 0) if lengths[0] > limits[0] else (names.target, 1)
-    if unit != "characters" and getattr(recorder, "prompted", False):
+    if unit != "characters" and recorder.prompted:
         side, unit = "the pair with its prompt", "pieces"
     message = f"{side} has {lengths[n]:,} {unit}, {names.model} takes {limits[n]:,}"
     hint = f"shorten it, or leave such lines without links ({BLANK})"

@@ -113,7 +113,7 @@ def sign(
     """
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
-    if search and getattr(aligner.forward.recorder, "greedy", False):
+    if search and aligner.forward.recorder.prompted:
         search = replace(search, beam=1)
     more = {"translate": str(search)} if search else {}
     if words != "spaces":

@@ -16,7 +16,7 @@ from align.core.types import Dtype
 from align.models.engine.forward import Sinusoids
 from align.models.folder import BUNDLED, ModelFolder
 from align.models.preprocess import Preprocessor, Segment, TextRules
-from align.models.recorder import ModelParts, ModelRecorder, fingerprint, remember
+from align.models.recorder import ModelParts, ModelRecorder, fingerprint
 
 
 def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
@@ -44,9 +44,7 @@ def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) 
     origin = folder.absolute(), device, dtype
     root = origin[0].root
     label = root.name if root.parent == BUNDLED else "-".join(parts.languages)
-    recorder = ModelRecorder(parts, f"{folder.backend}:{label}@{parts.digest}", origin)
-    remember(recorder, origin)
-    return recorder
+    return ModelRecorder(parts, f"{folder.backend}:{label}@{parts.digest}", origin)
 
 
 def text_fingerprint(files: Iterable[Path], rules: Sequence[TextRules], *others: object) -> str:

@@ -239,7 +239,7 @@ def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> Pair:
 def _as_ids(recorder: Recorder, pieces: Pieces, sides: Sequence[Division], model: int, id: int) -> IdPair:
     """Return a pair as the ids of one model, whose words are the units of its source and target."""
     source_units, target_units = (iter(side.pieces[model]) for side in sides)
-    end = len(pieces.source) - (len(pieces.target) if getattr(recorder, "prompted", False) else 0)
+    end = len(pieces.source) - (len(pieces.target) if recorder.prompted else 0)
     pair = IdPair.of(
         pieces.source[:end],
         pieces.target,

@@ -128,7 +128,7 @@ def load(
     loader = import_module(f"align.models.{folder.backend}.model")
     recorder: Recorder = getattr(loader, f"load_{folder.backend}")(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
-    if getattr(recorder, "prompted", False):
+    if recorder.prompted:
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
     elif len(stored := {of for kind, of in calibration if kind == score}) == 1:

@@ -57,12 +57,6 @@ _kept: deque[Recorder] = deque(maxlen=4)
 """The last recorders that were reloaded: a worker process unpickles an aligner with each of its tasks."""
 
 
-def remember(recorder: Recorder, origin: tuple[ModelFolder, str, Dtype]) -> None:
-    """Register a recorder by folder, device and dtype, so that `load_again` returns it as long as it is in use."""
-    folder, device, dtype = origin
-    _loaded[folder.checkpoint, recorder.name, device, dtype] = recorder
-
-
 def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
     """Return this process's recorder of the same files, or load the model again."""
     recorder = _loaded.get((folder.checkpoint, name, device, dtype))
@@ -72,6 +66,21 @@ def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: D
             raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
         _kept.append(recorder)
     return recorder
+
+
+class FolderRecorder(Recorder):
+    """What recorders of models in folders share: they are pickled as the folder, device and dtype of their model."""
+
+    def __init__(self, load: Load, name: str, origin: tuple[ModelFolder, str, Dtype]) -> None:
+        """Register a recorder that is complete otherwise, so that `load_again` returns it as long as it is in use."""
+        self._load, self.name, self.origin = load, name, origin
+        folder, device, self.dtype = origin
+        self.backend = name.partition(":")[0]  # a key of `align.models.recognise.CHECKPOINTS`
+        _loaded[folder.checkpoint, name, device, self.dtype] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model was loaded from, not its weights."""
+        return load_again, (self._load, self.name, *self.origin)
 
 
 class TransformerAttention:
@@ -135,7 +144,7 @@ class ModelParts:
     multilingual: bool = False  # between several pairs of languages, of which options name one
 
 
-class ModelRecorder(TransformerAttention):
+class ModelRecorder(TransformerAttention, FolderRecorder):
     """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes."""
 
     def __init__(self, parts: ModelParts, name: str, origin: tuple[ModelFolder, str, Dtype]) -> None:
@@ -144,20 +153,11 @@ class ModelRecorder(TransformerAttention):
         self.text = ", ".join(str(side.rules) for side in parts.sides) + parts.note
         self.unk, self.special = parts.unk, parts.special
         self.max_positions = (parts.max_positions[0], parts.max_positions[1] - len(parts.start) + 1)
-        self.dtype: str = origin[2]
-        self.raw, self.multilingual = parts.raw, parts.multilingual
-        self.origin, self._load, self._output = origin, parts.load, parts.output
+        self.raw, self.multilingual, self.prompted = parts.raw, parts.multilingual, False
+        self._output = parts.output
         self._surroundings, self._prefix, self._tags = (parts.before, parts.after), tuple(parts.prefix), parts.tags
         self._warned = False
-
-    @property
-    def backend(self) -> str:
-        """Key of the model's format in `align.models.recognise.CHECKPOINTS`."""
-        return self.name.partition(":")[0]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where the model was loaded from, not its weights."""
-        return load_again, (self._load, self.name, *self.origin)
+        FolderRecorder.__init__(self, parts.load, name, origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """Return the pieces of a pair; surroundings and prefix of the source belong to no word.

@@ -109,7 +109,7 @@ def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[P
             f"place of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
         )
     apart = sum(word in MARKS for pair, _ in encoded for word in (*pair.source, *pair.target))
-    if getattr(recorder, "raw", False) and apart >= MIN_MARKS and attached < 0.05 * apart:  # a few abbreviations
+    if recorder.raw and apart >= MIN_MARKS and attached < 0.05 * apart:  # a few abbreviations
         yield (
             f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
             "written: is there a version of the text that is not tokenised?"

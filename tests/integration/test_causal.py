@@ -20,9 +20,9 @@ from align.core.errors import ModelError, PairError
 from align.core.types import Search
 from align.models.causal.model import CausalRecorder, Text
 from align.models.causal.template import read_template
-from align.models.huggingface.config import Config
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
+from align.models.settings import Config
 from tests import causal
 
 pytest.importorskip("transformers", reason="needs transformers, which writes the models")
@@ -237,7 +237,7 @@ def change(folder: Path, **settings: Any) -> None:
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: change(folder, num_key_value_heads=4), "config.json: 6 heads of width 4 with 4 key"),
     (lambda folder: change(folder, rope_parameters={"rope_type": "yarn"}), "its positions are scaled by yarn"),
-    (lambda folder: change(folder, hidden_act="exec"), "config.json: its activation is exec"),
+    (lambda folder: change(folder, hidden_act="exec"), "config.json: its hidden_act is 'exec', not one of relu"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
 ]
 
@@ -304,12 +304,9 @@ def test_every_character_belongs_to_its_word(tokenizer: JsonTokenizer, words: li
     template = read_template(Path(), pattern, (None, None))
     text = Text(tokenizer, template, Config({}, ""))
     ids, source_words, target_words = text.encode(words, words[::-1])
-    prompt = template.fill(" ".join(words), " ".join(words[::-1]))
-    offsets = tokenizer.tokenizer.encode(prompt.text, add_special_tokens=False).offsets
-    for numbers, (begin, end), side in (
-        (source_words, prompt.source, words),
-        (target_words, prompt.target, words[::-1]),
-    ):
+    prompt, *spans = template.fill(" ".join(words), " ".join(words[::-1]))
+    offsets = tokenizer.tokenizer.encode(prompt, add_special_tokens=False).offsets
+    for numbers, (begin, end), side in zip((source_words, target_words), spans, (words, words[::-1]), strict=True):
         word_of = [n for n, word in enumerate(side) for _ in f" {word}"][1:]  # of each character
         overlap = [first < end and last > begin for first, last in offsets]
         expected = [

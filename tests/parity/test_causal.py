@@ -11,9 +11,9 @@ from torch import Tensor
 
 from align.core.scores import CELL_SCORES
 from align.core.types import CrossAttention
-from align.models.causal.builder import build_causal
+from align.models.causal.families import build_causal
 from align.models.causal.forward import CausalTransformer
-from align.models.huggingface.config import Config
+from align.models.settings import Config
 from tests import causal
 
 pytest.importorskip("transformers", reason="needs transformers, which the models are compared with")

@@ -75,7 +75,7 @@ def test_tokenised_text_for_a_model_of_raw_text(tmp_path: Path) -> None:
         Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
     ]
     for raw in (False, True):
-        recorder.raw = raw  # type: ignore[attr-defined]
+        recorder.raw = raw
         doubts = warnings_about(recorder, tokens * 3)
         assert [doubt[:36] for doubt in doubts] == ["punctuation is apart from words (`ho"] * raw
         assert warnings_about(recorder, PAIRS * 3) == []

@@ -30,7 +30,7 @@ def test_prompts_of_presets(tmp_path: Path) -> None:
     with_template(tmp_path, TURNS)
 
     def prompt(name: str) -> str:
-        return read_template(tmp_path, name, GERMAN_ENGLISH).fill("Das Haus", "The house").text
+        return read_template(tmp_path, name, GERMAN_ENGLISH).fill("Das Haus", "The house")[0]
 
     assert prompt("tower") == (
         "<|im_start|>user\nTranslate the following text from German into English.\nGerman: Das Haus\nEnglish:"
@@ -49,7 +49,7 @@ def test_a_chat_template_that_takes_codes(tmp_path: Path) -> None:
     )
     with_template(tmp_path, template, bos_token={"content": "<bos>"})
     filled = read_template(tmp_path, "translategemma", ("de", "en-GB")).fill("Das Haus", "The house")
-    assert filled.text == "<bos>From de to en-GB:\nDas Haus\nThe house"
+    assert filled[0] == "<bos>From de to en-GB:\nDas Haus\nThe house"
 
 
 @given(
@@ -66,8 +66,8 @@ def test_the_span_is_the_sources_whatever_it_says(source: str, target: str) -> N
 
 def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_begins_with(tmp_path: Path) -> None:
     template = read_template(tmp_path, r"{source_code}: {source}\n{target_code}: {target}", GERMAN_ENGLISH)
-    assert template.fill("a", None).text == "de: a\nen:"
-    assert template.fill("a", "b").text == "de: a\nen: b"
+    assert template.fill("a", None)[0] == "de: a\nen:"
+    assert template.fill("a", "b")[0] == "de: a\nen: b"
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_prompts_are_those_of_transformers(tmp_path: Path) -> None:
             [{"role": "user", "content": message}], chat_template=template, add_generation_prompt=True,
             tokenize=False, enable_thinking=False,
         )  # fmt: skip
-        assert read_template(tmp_path, "tower", GERMAN_ENGLISH).fill("das haus <|end|>", "").text == own
+        assert read_template(tmp_path, "tower", GERMAN_ENGLISH).fill("das haus <|end|>", "")[0] == own

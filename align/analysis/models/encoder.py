@@ -21,10 +21,10 @@ from align.analysis.recording import LayerAttention, sentence_maps, split_heads,
 from align.core.errors import ModelError, PairError, show_value
 from align.core.scores import head_products
 from align.core.types import Pair, Part
-from align.models.huggingface.config import read_config
 from align.models.huggingface.files import read_weights, weight_files
 from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
 from align.models.recorder import fingerprint
+from align.models.settings import read_config
 
 
 class Kind(NamedTuple):

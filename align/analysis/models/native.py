@@ -26,10 +26,10 @@ from align.core.types import Dtype, Pieces
 from align.models.engine.forward import Padded
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import USUAL_POSITIONS, Config, read_config, unlearned_positions
 from align.models.huggingface.families import FAMILIES
 from align.models.huggingface.files import read_model_weights
 from align.models.recorder import ModelRecorder
+from align.models.settings import USUAL_POSITIONS, Config, read_config, unlearned_positions
 
 _modules: WeakKeyDictionary[ModelRecorder, Any] = WeakKeyDictionary()
 """Modules by the recorders of the same models."""

@@ -10,9 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
-from typing import Any
 
 from torch import Tensor
 
@@ -20,10 +18,9 @@ from align.core.backend import Translator
 from align.core.errors import ModelError, PairError, shorten
 from align.core.scores import NULL, PAD
 from align.core.text import IdPair
-from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, Span
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 from align.models.assemble import fitting
-from align.models.causal.builder import build_causal, renamed
-from align.models.causal.families import text_config
+from align.models.causal.families import build_causal, renamed, text_config
 from align.models.causal.forward import Cache, CausalTransformer
 from align.models.causal.template import PRESETS, Template, read_template, token_of
 from align.models.detokenize import Detokenizer
@@ -32,11 +29,11 @@ from align.models.engine.linear import Linear, make_linear
 from align.models.engine.search import BeamSearch, EngineTranslator
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import Config, read_config, tokenizer_config, unlearned_positions
 from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
 from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
 from align.models.preprocess import TextRules
-from align.models.recorder import file_digest, fingerprint, load_again, remember
+from align.models.recorder import FolderRecorder, file_digest, fingerprint
+from align.models.settings import Config, read_config, tokenizer_config, unlearned_positions
 
 USUAL_POSITIONS = 4096
 """Limit of pieces of prompt and translation where config.json has none."""
@@ -51,33 +48,29 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     options = folder.options
     if options.reverse_of == ("source", "target"):  # of a forward model whose languages are not known
         options = replace(options, reverse_of=None)
-    languages = options.languages
-    pattern = options.template or "chat"
+    languages, pattern = options.languages, options.template or "chat"
     template = read_template(folder.text_root, pattern, languages)
     path = folder.text_root / "tokenizer.json"
     if not path.is_file():
         hint = "save the model's fast tokenizer with save_pretrained() of transformers"
         raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
     text = Text(JsonTokenizer(path), template, tokenizer_config(folder.text_root))
-
-    def build(weights: dict[str, Tensor]) -> CausalTransformer:
-        return build_causal(config, weights, device, dtype)
-
+    transformer = shared_transformer(
+        folder, config, None, device, dtype, lambda weights: build_causal(config, weights, device, dtype)
+    )
     files = [folder.root / "config.json", path, *model_weight_files(folder)]
     spec = template.parts, template.chat, text.before, [file_digest(path) for path in files]
     known = (languages[0] or "source", languages[1] or "target")
     shown = pattern if pattern in PRESETS else "'" + shorten(pattern.replace("\n", "\\n")) + "'"
-    recorder = CausalRecorder(
-        shared_transformer(folder, config, None, device, dtype, build),
+    return CausalRecorder(
+        transformer,
         text,
-        origin=(folder.absolute(), device, dtype),
-        name=f"{folder.backend}:{'-'.join(known)}@{fingerprint((), repr(spec))}",
         languages=known,
         described=f"as it is, in the prompt {shown}",
         limit=unlearned_positions(text_config(config), USUAL_POSITIONS),
+        name=f"{folder.backend}:{'-'.join(known)}@{fingerprint((), repr(spec))}",
+        origin=(folder.absolute(), device, dtype),
     )
-    remember(recorder, recorder.origin)
-    return recorder
 
 
 class Text:
@@ -106,15 +99,20 @@ class Text:
 
         A piece belongs to a side if it holds one of its characters, and there to the word of the first of these.
         """
-        prompt = self.template.fill(" ".join(source), None if target is None else " ".join(target))
+        text, *spans = self.template.fill(" ".join(source), None if target is None else " ".join(target))
         try:
-            encode = partial(self.tokenizer.tokenizer.encode, add_special_tokens=False)
-            encoding = call_library(encode, prompt.text)
+            encoding = call_library(self.tokenizer.tokenizer.encode, text, None, False, False)
         except ValueError as error:
             raise PairError(f"the model's tokenizer fails on it: {error}") from None
-        nothing = [NULL] * len(self.before)
-        sides = ((source, prompt.source), (target or (), prompt.target))
-        words_of = [nothing + _words_of(words, span, encoding.offsets) for words, span in sides]
+        words_of = []
+        for words, span in zip((source, target or ()), spans, strict=True):
+            ends = list(accumulate((len(word) + 1 for word in words), initial=span[0] - 1))[1:]
+            numbers = [NULL] * len(self.before)
+            for begin, end in encoding.offsets:
+                word = bisect_right(ends, max(begin, span[0]))  # the first one that ends after the piece begins
+                inside = begin < end and begin < span[1] and end > span[0]
+                numbers.append(min(word, len(words) - 1) if inside and words else NULL)
+            words_of.append(numbers)
         return [*self.before, *encoding.ids], words_of[0], words_of[1]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -122,19 +120,7 @@ class Text:
         return str(self.tokenizer.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-def _words_of(words: Sequence[str], span: Span, offsets: Sequence[Span]) -> list[int]:
-    """Return the word of each piece of a text, NULL outside the words."""
-    starts = list(accumulate((len(word) + 1 for word in words[:-1]), initial=span[0]))
-    ends = [start + len(word) for start, word in zip(starts, words, strict=True)] if words else []
-    numbers = []
-    for begin, end in offsets:
-        word = bisect_right(ends, max(begin, span[0]))  # the first one that ends after the piece begins
-        inside = begin < end and begin < span[1] and end > span[0]
-        numbers.append(min(word, len(words) - 1) if inside and words else NULL)
-    return numbers
-
-
-class CausalRecorder:
+class CausalRecorder(FolderRecorder):
     """Records the attention of a decoder-only model to the source in its prompt; see `Recorder` for the attributes.
 
     Its `Pieces` have the whole sequence as their source, in which only pieces of the source have a word, and the pieces
@@ -146,27 +132,19 @@ class CausalRecorder:
         transformer: CausalTransformer,
         text: Text,
         *,
-        origin: tuple[ModelFolder, str, Dtype],
-        name: str,
         languages: tuple[str, str],
         described: str,
         limit: int,
+        name: str,
+        origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
-        self.transformer, self.prompts, self.origin = transformer, text, origin
-        self.name, self.languages, self.text = name, languages, described
+        self.transformer, self.prompts, self.languages, self.text = transformer, text, languages, described
         self.layers, self.heads = len(transformer.layers), transformer.heads
-        self.device: str = str(transformer.device)
-        self.dtype: str = origin[2]
+        self.device = str(transformer.device)
         self.pad, self.unk = 0, text.unk
         self.max_positions = (limit, limit)
-        # It was trained on text that is not tokenised, translates without a beam, its pieces of a source are those of
-        # prompt and translation, and options name its languages.
-        self.raw = self.greedy = self.prompted = self.multilingual = True
-        self.backend = name.partition(":")[0]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where the model was loaded from, not its weights."""
-        return load_again, (load_causal, self.name, *self.origin)
+        self.raw = self.multilingual = self.prompted = True
+        super().__init__(load_causal, name, origin)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Yield the attention of some layers (from 1), lowest first; see `AttentionRecorder.record`."""
@@ -217,13 +195,12 @@ class CausalRecorder:
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """Return a translator with this model, by greedy search: with a beam of 1 in place of the default one."""
-        text, longest, folder = self.prompts, self.max_positions[0], self.origin[0]
+        text, longest, (folder, device, dtype) = self.prompts, self.max_positions[0], self.origin
         if search.beam not in (1, Search().beam):
             message = f"language models translate by greedy search, not with a beam of {search.beam}"
             raise ModelError(message, file=str(folder.root), hint="leave out ‹beam›")
         if not text.ends:
             raise ModelError("its tokenizer has no piece that ends a translation", file=str(folder.text_root))
-        _, device, dtype = self.origin
         weights = Weights(renamed(read_model_weights(folder)))
         table = "lm_head.weight" if "lm_head.weight" in weights else "embed_tokens.weight"
         with fitting(folder.checkpoint):

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from align.core.errors import ModelError, one_line, shorten
 from align.core.types import Span
-from align.models.huggingface.config import Config, read_json, tokenizer_config
 from align.models.languages import base_language
+from align.models.settings import Config, read_json, tokenizer_config
 
 TOWER = "Translate the following text from {source_lang} into {target_lang}.\n{source_lang}: {source}\n{target_lang}:"
 ALMA = "Translate this from {source_lang} to {target_lang}:\n{source_lang}: {source}\n{target_lang}:"
@@ -55,14 +55,6 @@ _MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
 """Stand for the source, to find it in what a chat template writes."""
 
 
-class Prompt(NamedTuple):
-    """A text for a model, with the characters of source and target; the target ends it."""
-
-    text: str
-    source: Span
-    target: Span
-
-
 @dataclass(frozen=True)
 class Template:
     """The text around sources."""
@@ -71,13 +63,13 @@ class Template:
     parts: tuple[str, ...]
     chat: bool  # whether a chat template wrote it, with the special pieces at its beginning
 
-    def fill(self, source: str, target: str | None) -> Prompt:
-        """Return the prompt of a source, with its translation or, for a model to continue, without."""
+    def fill(self, source: str, target: str | None) -> tuple[str, Span, Span]:
+        """Return the prompt of a source, with its translation or, for a model to continue, without; and their spans."""
         prompt = source.join(self.parts)
         end = len(prompt) - len(self.parts[-1])
         if target is None:
             prompt, target = prompt if self.chat else prompt.rstrip(" "), ""
-        return Prompt(prompt + target, (end - len(source), end), (len(prompt), len(prompt) + len(target)))
+        return prompt + target, (end - len(source), end), (len(prompt), len(prompt) + len(target))
 
 
 def read_template(root: Path, pattern: str, languages: tuple[str | None, str | None]) -> Template:
@@ -126,7 +118,21 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ModuleNotFoundError:
         raise ModuleNotFoundError("chat templates need jinja2: pip install jinja2", name="jinja2") from None
-    template, variables, file = _read_chat_template(root)
+    settings = tokenizer_config(root)
+    template, file = settings.content.get("chat_template"), settings.file
+    path = root / "chat_template.jinja"
+    if path.is_file():
+        template, file = path.read_text(encoding="utf-8", errors="replace"), str(path)
+    elif (path := root / "chat_template.json").is_file():
+        template, file = read_json(path).get("chat_template"), str(path)
+    if isinstance(template, list):
+        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
+        template = next(named, {}).get("template")
+    if not isinstance(template, str):
+        hint = "give ‹template›, a text with {source} and {target}"
+        raise ModelError("the model has no chat template", file=file, hint=hint)
+    special = {name: token_of(settings, name) for name in settings.content if name.endswith("_token")}
+    tokens = {name: token for name, token in special.items() if token is not None}
 
     def refuse(message: object) -> None:
         raise TemplateError(str(message))
@@ -145,7 +151,9 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
             content = [{"type": "text", **codes, "text": content}]
         messages = [{"role": "user", "content": content}]
         try:
-            return environment.from_string(template).render(**variables, messages=messages)
+            return environment.from_string(template).render(
+                **tokens, messages=messages, add_generation_prompt=True, enable_thinking=False
+            )
         except Exception as error:  # those of Jinja, and whatever its operators raise
             message = f"its chat template cannot be rendered: {one_line(error) or type(error).__name__}"
             raise ModelError(message, file=file) from None
@@ -154,26 +162,6 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
     if len(written) < 2 or write(_PROBE) != _PROBE.join(written):
         raise ModelError("its chat template leaves out the source, or changes it", file=file)
     return Template(written, True)
-
-
-def _read_chat_template(root: Path) -> tuple[str, dict[str, Any], str]:
-    """Return a model's chat template, the values of its names, and its file."""
-    settings = tokenizer_config(root)
-    template, file = settings.content.get("chat_template"), settings.file
-    path = root / "chat_template.jinja"
-    if path.is_file():
-        template, file = path.read_text(encoding="utf-8", errors="replace"), str(path)
-    elif (path := root / "chat_template.json").is_file():
-        template, file = read_json(path).get("chat_template"), str(path)
-    if isinstance(template, list):
-        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
-        template = next(named, {}).get("template")
-    if not isinstance(template, str):
-        hint = "give ‹template›, a text with {source} and {target}"
-        raise ModelError("the model has no chat template", file=file, hint=hint)
-    special = {name: token_of(settings, name) for name in settings.content if name.endswith("_token")}
-    tokens = {name: token for name, token in special.items() if token is not None}
-    return template, {**tokens, "add_generation_prompt": True, "enable_thinking": False}, file
 
 
 def token_of(settings: Config, name: str) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
-from align.models.huggingface.config import read_file
+from align.models.settings import read_file
 
 VERSIONS = (2, 3, 4, 5, 6)
 """Versions of the file that are read; aliases came with 3, types of numbers with 4."""

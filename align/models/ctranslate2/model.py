@@ -23,10 +23,10 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import Config, read_config, read_json
 from align.models.languages import check_language, find_language
 from align.models.preprocess import TextRules
 from align.models.recorder import ModelParts, ModelRecorder
+from align.models.settings import Config, read_config, read_json
 
 ACTIVATIONS: dict[float, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "gelu_sigmoid", 5: "tanh"}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from align.core.errors import ModelError, shorten, show_value
-from align.models.huggingface.config import read_config
 from align.models.huggingface.hub import fetch_model
+from align.models.settings import read_config
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,14 +11,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.causal.families import ACTIVATIONS
 from align.models.engine.builder import Architecture, Positions, Side, build_transformer
 from align.models.engine.forward import Transformer
 from align.models.engine.weights import Weights
-from align.models.huggingface.config import Config
 from align.models.huggingface.t5 import MAX_LAYERS, build_t5
+from align.models.settings import Config
 
 Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
 """The pieces of a sentence, or what surrounds them: an end, a beginning, the decoder's start, a language."""
@@ -70,10 +69,7 @@ def transformer_of(
     """Return the Transformer with a model's settings and weights."""
     if family is T5:
         return build_t5(config, weights, device, dtype)
-    name = config.word("activation_function", "gelu")
-    if name not in ACTIVATIONS:
-        message = f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}"
-        raise ModelError(message, file=config.file)
+    activation = ACTIVATIONS[config.one_of("activation_function", ACTIVATIONS, "gelu")]
     pad = config.id("pad_token_id")
     first = family.first if family.first is not None else (1 if pad is None else pad) + 1
     encoder, decoder = (
@@ -88,7 +84,7 @@ def transformer_of(
         )
         for side in ("encoder", "decoder")
     )
-    shape = Architecture(encoder, decoder, ACTIVATIONS[name], scaled=config.switch("scale_embedding", False))
+    shape = Architecture(encoder, decoder, activation, scaled=config.switch("scale_embedding", False))
 
     # The names that `align.models.engine.builder` expects; an embedding of both sides is stored once
     renamed = {name.removeprefix("model."): weights.pop(name) for name in list(weights)}

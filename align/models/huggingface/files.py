@@ -15,8 +15,8 @@ from align.models.assemble import fitting
 from align.models.folder import ModelFolder
 from align.models.huggingface.adapter import CONFIG, merge_adapter
 from align.models.huggingface.adapter import WEIGHTS as ADAPTER_WEIGHTS
-from align.models.huggingface.config import Config, lacks, read_json
 from align.models.saved import load_weights
+from align.models.settings import Config, lacks, read_json
 
 AnyTransformer = TypeVar("AnyTransformer")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from align.core.errors import ModelError, one_line
-from align.models.huggingface.config import lacks
+from align.models.settings import lacks
 
 TEXT = ("*.json", "chat_template.jinja", "merges.txt", "*.spm", "*.model")
 """Patterns of the files that a model needs in addition to its weights."""

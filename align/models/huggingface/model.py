@@ -19,18 +19,18 @@ from align.models.engine.linear import make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.config import (
+from align.models.huggingface.families import FAMILIES, T5, Family, transformer_of
+from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
+from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
+from align.models.languages import check_language, find_language, same_language
+from align.models.recorder import ModelParts, ModelRecorder, file_digest, fingerprint
+from align.models.settings import (
     USUAL_POSITIONS,
     Config,
     read_config,
     tokenizer_config,
     unlearned_positions,
 )
-from align.models.huggingface.families import FAMILIES, T5, Family, transformer_of
-from align.models.huggingface.files import model_weight_files, read_model_weights, shared_transformer
-from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
-from align.models.languages import check_language, find_language, same_language
-from align.models.recorder import ModelParts, ModelRecorder, file_digest, fingerprint
 
 VOCABULARIES = (
     "vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "added_tokens.json", "tokenizer_config.json"

@@ -13,7 +13,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.engine.forward import (
     Block,
@@ -28,7 +27,7 @@ from align.models.engine.forward import (
 )
 from align.models.engine.linear import Activation, GatedLinear, Linear, Projection, make_linear
 from align.models.engine.weights import Weights
-from align.models.huggingface.config import Config
+from align.models.settings import Config
 
 MAX_LAYERS = 512
 """Maximum number of layers per side."""
@@ -86,11 +85,7 @@ def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dt
     stored = Weights(weights, UNUSED)
     width, heads, hidden = config.size("d_model"), config.size("num_heads"), config.size("d_ff")
     inner = heads * config.size("d_kv")
-    name = config.word("feed_forward_proj", "relu")
-    if name not in FEED_FORWARD:
-        message = f"its feed_forward_proj is {name}, not one of {', '.join(FEED_FORWARD)}"
-        raise ModelError(message, file=config.file)
-    activation, gated = FEED_FORWARD[name]
+    activation, gated = FEED_FORWARD[config.one_of("feed_forward_proj", FEED_FORWARD, "relu")]
     linear: Callable[..., Projection] = partial(make_linear, bias=None, dtype=dtype)
     table = stored.borrow("shared.weight", stored.shape("shared.weight")[0], width)
     pieces = compact_table(table, dtype).to(device)

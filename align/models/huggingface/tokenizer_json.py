@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
 from align.models.detokenize import JOINS
-from align.models.huggingface.config import lacks, read_json
+from align.models.settings import lacks, read_json
 
 T = TypeVar("T")
 

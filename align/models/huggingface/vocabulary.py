@@ -14,7 +14,6 @@ from typing import Any
 from align.core.errors import ModelError, shorten
 from align.models.assemble import preprocessor
 from align.models.detokenize import JOINS, UNKNOWN, Join
-from align.models.huggingface.config import read_config, read_json, tokenizer_config
 from align.models.huggingface.languages import LANGUAGES
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
@@ -27,6 +26,7 @@ from align.models.preprocess import (
     sentencepiece_segmenter,
     subword_nmt_segmenter,
 )
+from align.models.settings import read_config, read_json, tokenizer_config
 
 SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
-from align.models.huggingface.config import Config, read_file
+from align.models.settings import Config, read_file
 
 SETTINGS = "special:model.yml"
 """Name of the item that holds the settings."""

@@ -1,4 +1,4 @@
-"""Read a model's config.json, which is not trusted: each value is read by name, and its type is checked."""
+"""Read settings of models in JSON, which are not trusted: each value is read by name, and its type is checked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,12 @@ class Config:
         return self.content.get(name) is not None
 
     def _read(
-        self, name: str, otherwise: object, kind: type | tuple[type, ...], expected: str, fits: Callable[[Any], bool]
+        self,
+        name: str,
+        otherwise: object,
+        kind: type | tuple[type, ...],
+        expected: str,
+        fits: Callable[[Any], bool] = lambda value: True,
     ) -> Any:
         """Return a value of a type that fits, or `otherwise` for a missing one unless that is None."""
         value = self.content.get(name)
@@ -81,13 +86,17 @@ class Config:
         """Return a finite number."""
         return float(self._read(name, otherwise, (int, float), "a number", lambda n: abs(n) < 1e9))
 
+    def positive(self, name: str, otherwise: float) -> float:
+        """Return a number above 0."""
+        return float(self._read(name, otherwise, (int, float), "a number above 0", lambda n: 0 < n < 1e9))
+
     def share(self, name: str) -> float:
         """Return a number from 0 to 1."""
         return float(self._read(name, None, (int, float), "a number from 0 to 1", lambda n: 0 <= n <= 1))
 
     def switch(self, name: str, otherwise: bool) -> bool:
         """Return true or false."""
-        return bool(self._read(name, otherwise, bool, "true or false", lambda value: True))
+        return bool(self._read(name, otherwise, bool, "true or false"))
 
     def inner(self, name: str) -> Config:
         """Return the settings in a nested object; empty if it is missing."""
@@ -98,15 +107,15 @@ class Config:
         """Return a short string."""
         return str(self._read(name, otherwise, str, "a word", lambda word: len(word) <= 100))
 
-    def one_of(self, name: str, known: Collection[str]) -> str:
+    def one_of(self, name: str, known: Collection[str], otherwise: str | None = None) -> str:
         """Return a string that is in `known`."""
-        return str(self._read(name, None, str, "one that is known here", known.__contains__))
+        return str(self._read(name, otherwise, str, f"one of {', '.join(known)}", known.__contains__))
 
     def id(self, name: str) -> int | None:
         """Return the id of a piece, the first of several; None if there is none."""
         value = self.content.get(name)
-        first = Config({name: value[0] if isinstance(value, list) and value else value}, self.file)
-        return first.size(name, least=0) if first.has(name) else None
+        value = value[0] if isinstance(value, list) and value else value
+        return None if value is None else Config({name: value}, self.file).size(name, least=0)
 
 
 def read_config(path: Path) -> Config:
