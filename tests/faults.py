@@ -163,8 +163,8 @@ embeddings-always-scaled  models/huggingface/families.py  tests/parity/test_hugg
 - scaled=config.switch("scale_embedding", False)
 + scaled=True
 decoder-without-eos  models/huggingface/families.py  tests/parity/test_huggingface.py
-- "pieces", "eos"), ("eos", "target")),  # and NLLB
-+ "pieces", "eos"), ("target",)),
+- None, "source pieces eos", "eos target",
++ None, "source pieces eos", "target",
 start-is-a-piece  models/marian/model.py  tests/parity/test_marian.py
 - table.new_zeros(1, table.shape[1])
 + table[:1]

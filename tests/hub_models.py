@@ -14,29 +14,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from align.core.text import normalize, split_words
+from align.models.preprocess import sentencepiece_pieces
+from tests.hugging import MARIAN, USUAL_IDS, write_json, write_weights
 from tests.vocabularies import SENTENCES, bpe_merges, byte_level_tokenizer, write_sentencepiece
 
 Ids = dict[str, list[list[int]]]
 """Of each sentence as a "source", special pieces included, and as a "target" without them."""
 
-NARROW = {
-    "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 512, "dropout": 0.0,
-}  # fmt: skip
-NARROW_T5 = {"d_model": 16, "num_heads": 4, "d_kv": 6, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 24}
-USUAL_IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+Cut = Callable[[str], list[int]]
+"""Cuts a sentence into ids."""
+
 T5_IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 T5_TRAINING = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
-
-
-class Written(NamedTuple):
-    """What a tokenizer's files are written with, and what cuts a sentence into ids; None where nothing can here."""
-
-    source: Callable[[str], list[int]] | None
-    target: Callable[[str], list[int]] | None
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,8 @@ class HubModel:
     pieces: int  # of its sentencepiece model, or of each of its two
     rows: int  # of its table of pieces
     parameters: int  # millions
-    text: Callable[[Path, HubModel], Written]  # writes its tokenizer files
+    # writes its tokenizer files; returns what cuts a source and a target by transformers
+    text: Callable[[Path, HubModel], tuple[Cut, Cut]]
     settings: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
     target: str | None = None
@@ -60,51 +53,42 @@ class HubModel:
         return replace(self, pieces=pieces, rows=rows)
 
 
-def _inner(tokenizer: Any, **more: Any) -> Callable[[str], list[int]]:
-    return lambda text: list(tokenizer(text, add_special_tokens=False, **more)["input_ids"])
+def _cut(tokenizer: Any, before: str = "", last: Any = None) -> tuple[Cut, Cut]:
+    """Return what cuts a source with its special pieces, after some text, and a target without them."""
+    last = last or tokenizer
+    return (
+        lambda text: list(tokenizer(before + text)["input_ids"]),
+        lambda text: list(last(text, add_special_tokens=False)["input_ids"]),
+    )
 
 
-def _whole(tokenizer: Any) -> Callable[[str], list[int]]:
-    return lambda text: list(tokenizer(text)["input_ids"])
-
-
-def _write_json(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def _pieces(path: Path) -> list[str]:
-    from sentencepiece import SentencePieceProcessor
-
-    processor: Any = SentencePieceProcessor(model_file=str(path))
-    return [processor.id_to_piece(n) for n in range(processor.get_piece_size())]
-
-
-def _marian(folder: Path, model: HubModel) -> Written:
+def _marian(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import MarianTokenizer
 
     tags = [">>fra<<", ">>por<<", ">>pob<<"] if model.target else []
     for name, seed in (("source", 1), ("target", 2)):
         write_sentencepiece(folder / f"{name}.spm", model.pieces, "unigram", first=seed)
     ids = {"</s>": 0, "<unk>": 1}
-    for piece in (*tags, *_pieces(folder / "source.spm")[3:], *_pieces(folder / "target.spm")[3:]):
+    pieces = [piece for side in ("source", "target") for piece in sentencepiece_pieces(folder / f"{side}.spm")[3:]]
+    for piece in (*tags, *pieces):
         if len(ids) < model.rows - 1:
             ids.setdefault(piece, len(ids))
-    _write_json(folder / "vocab.json", {**ids, "<pad>": model.rows - 1})
+    write_json(folder / "vocab.json", {**ids, "<pad>": model.rows - 1})
     languages = {"source_lang": "en", "target_lang": "pt"} if tags else {"source_lang": "de", "target_lang": "en"}
-    _write_json(folder / "tokenizer_config.json", languages)
+    write_json(folder / "tokenizer_config.json", languages)
     own: Any = MarianTokenizer.from_pretrained(folder)
-    tag = f">>{model.target}<<" if tags else ""
-    return Written(lambda text: _whole(own)(tag + text), lambda text: list(own(text_target=text)["input_ids"])[:-1])
+    source, _ = _cut(own, f">>{model.target}<<" if tags else "")
+    return source, lambda text: list(own(text_target=text)["input_ids"])[:-1]
 
 
-def _m2m100(folder: Path, model: HubModel) -> Written:
+def _m2m100(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import M2M100Tokenizer
 
     path = folder / "sentencepiece.bpe.model"
     write_sentencepiece(path, model.pieces, "bpe")
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *_pieces(path)[3:]]
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sentencepiece_pieces(path)[3:]]
     pieces += [f"<unused{n}>" for n in range(model.pieces + 4 - len(pieces))]
-    _write_json(folder / "vocab.json", {piece: n for n, piece in enumerate(pieces)})
+    write_json(folder / "vocab.json", {piece: n for n, piece in enumerate(pieces)})
     small = "small100" in model.name
     first = model.target if small else model.source  # of SMaLL-100's tokenizer, which is no part of transformers
     own: Any = M2M100Tokenizer(str(folder / "vocab.json"), str(path), src_lang=first, tgt_lang=model.target)
@@ -112,11 +96,11 @@ def _m2m100(folder: Path, model: HubModel) -> Written:
     if small:
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         settings |= {"tokenizer_class": "SMALL100Tokenizer", "src_lang": None, "tgt_lang": None}
-        _write_json(folder / "tokenizer_config.json", settings)
-    return Written(_whole(own), _inner(own))
+        write_json(folder / "tokenizer_config.json", settings)
+    return _cut(own)
 
 
-def _nllb(folder: Path, model: HubModel) -> Written:
+def _nllb(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     """As transformers 4 saved it with its slow tokenizer, or as any version does with a tokenizer.json."""
     import transformers
     from transformers import NllbTokenizer
@@ -131,10 +115,10 @@ def _nllb(folder: Path, model: HubModel) -> Written:
 
         own = NllbTokenizer.from_pretrained(folder, extra_special_tokens=LANGUAGES["nllb"].split(), **given)
     own.save_pretrained(folder)
-    return Written(_whole(own), _inner(own))
+    return _cut(own)
 
 
-def _mbart(folder: Path, model: HubModel) -> Written:
+def _mbart(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     import transformers
     from sentencepiece import SentencePieceProcessor
 
@@ -145,19 +129,19 @@ def _mbart(folder: Path, model: HubModel) -> Written:
     own: Any = getattr(transformers, name).from_pretrained(folder, **given)
     if name == "MBart50Tokenizer" or transformers.__version__.startswith("4."):
         own.save_pretrained(folder)
-        return Written(_whole(own), _inner(own))
+        return _cut(own)
     # version 5 loses the normaliser of such a file: take sentencepiece itself, and fairseq's shift of ids by one
-    _write_json(folder / "tokenizer_config.json", {"tokenizer_class": name, **given})
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": name, **given})
     processor: Any = SentencePieceProcessor(model_file=str(path))
     language = own.convert_tokens_to_ids(model.source)
 
     def inner(text: str) -> list[int]:
         return [n + 1 if n else 3 for n in processor.encode(text)]
 
-    return Written(lambda text: [*inner(text), 2, language], inner)
+    return lambda text: [*inner(text), 2, language], inner
 
 
-def _t5(folder: Path, model: HubModel) -> Written:
+def _t5(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import T5Tokenizer
 
     path = folder / "spiece.model"
@@ -169,61 +153,58 @@ def _t5(folder: Path, model: HubModel) -> Written:
     own.save_pretrained(folder)
     if "spiece.model" not in {path.name for path in folder.iterdir()}:
         write_sentencepiece(path, model.pieces, "unigram", user_defined_symbols=first, **T5_TRAINING)
-    tag = f"<2{model.target}> " if first else model.prefix or ""
-    return Written(lambda text: _whole(own)(tag + text), _inner(own))
+    return _cut(own, f"<2{model.target}> " if first else model.prefix or "")
 
 
-def _byt5(folder: Path, model: HubModel) -> Written:
+def _byt5(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import ByT5Tokenizer
 
     own: Any = ByT5Tokenizer()
     own.save_pretrained(folder)
-    return Written(_whole(own), _inner(own))
+    return _cut(own)
 
 
-def _pegasus(folder: Path, model: HubModel) -> Written:
+def _pegasus(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import PegasusTokenizer
 
-    path = folder / "spiece.model"
-    write_sentencepiece(path, model.pieces, "unigram", **T5_TRAINING)
+    write_sentencepiece(folder / "spiece.model", model.pieces, "unigram", **T5_TRAINING)
     own: Any = PegasusTokenizer.from_pretrained(folder)
     own.save_pretrained(folder)
-    return Written(_whole(own), _inner(own))
+    return _cut(own)
 
 
-def _fsmt(folder: Path, model: HubModel) -> Written:
+def _fsmt(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import FSMTTokenizer
 
     pieces, merges = bpe_merges(model.rows - 4)
     ids = {piece: n for n, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *pieces])}
     files = {f"{side}_vocab_file": str(folder / f"vocab-{side}.json") for side in ("src", "tgt")}
     for path in files.values():
-        _write_json(Path(path), ids)
+        write_json(Path(path), ids)
     (folder / "merges.txt").write_text("".join(f"{merge}\n" for merge in merges), encoding="utf-8")
     languages = ["de", "en"]
-    _write_json(folder / "tokenizer_config.json", {"langs": languages, "do_lower_case": False})
+    write_json(folder / "tokenizer_config.json", {"langs": languages, "do_lower_case": False})
     # its tokenizer cuts both sides by the rules of the first language
     own: list[Any] = [
         FSMTTokenizer(langs=langs, merges_file=str(folder / "merges.txt"), **files)
         for langs in (languages, languages[::-1])
     ]
-    return Written(_whole(own[0]), _inner(own[1]))
+    return _cut(own[0], last=own[1])
 
 
-def _bart(folder: Path, model: HubModel) -> Written:
+def _bart(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     from transformers import PreTrainedTokenizerFast
 
     byte_level_tokenizer(model.rows).save(str(folder / "tokenizer.json"))
-    _write_json(folder / "tokenizer_config.json", {"tokenizer_class": "BartTokenizer"})
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "BartTokenizer"})
     own: Any = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-    return Written(_whole(own), _inner(own))
+    return _cut(own)
 
 
 TASKS = {
     f"translation_en_to_{code}": {"prefix": f"translate English to {language}: "}
     for code, language in (("de", "German"), ("fr", "French"), ("ro", "Romanian"))
 }
-MARIAN = {"activation_function": "swish", "scale_embedding": True, "bos_token_id": 0, "eos_token_id": 0}
 GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 SCALED = {**USUAL_IDS, "scale_embedding": True, "activation_function": "relu"}
 
@@ -263,31 +244,11 @@ MODELS = [
 
 def write_model(model: HubModel, folder: Path) -> tuple[Any, Ids]:
     """Write a folder with random weights; returns transformers' module, and the ids of the sentences."""
-    import torch
-    from transformers import AutoConfig, AutoModelForSeq2SeqLM
-
     folder.mkdir(parents=True, exist_ok=True)
-    written = model.text(folder, model)
-    sizes: dict[str, Any] = {**(NARROW_T5 if model.kind in ("t5", "mt5", "umt5") else NARROW)}
-    if model.kind == "marian":
-        sizes |= {"pad_token_id": model.rows - 1, "decoder_start_token_id": model.rows - 1}
-    if model.kind == "fsmt":
-        sizes |= {"src_vocab_size": model.rows, "tgt_vocab_size": model.rows, "langs": ["de", "en"]}
-    else:
-        sizes["vocab_size"] = model.rows
-    config = AutoConfig.for_model(model.kind, **{**sizes, **model.settings})
-    torch.manual_seed(1)
-    module: Any = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
-    for name, weight in module.named_parameters():
-        if "embed_positions" not in name or model.kind in ("bart", "mbart"):
-            sharp = any(part in name for part in ("embed", "shared", ".q", ".k"))  # what tells steps apart
-            wide = 0.35 if model.kind in ("t5", "mt5", "umt5") else 0.7  # their scores are not scaled down
-            torch.nn.init.normal_(weight, float("norm" in name and name.endswith("weight")), wide if sharp else 0.2)
-    module.tie_weights()
-    module.save_pretrained(folder)
-    sides = {"source": written.source, "target": written.target}
+    source, target = model.text(folder, model)
+    module = write_weights(model.kind, folder, model.rows, 512, model.settings)
     texts = [normalize(" ".join(split_words(sentence))) for sentence in SENTENCES]  # as a recorder reads them
-    return module, {side: [cut(text) for text in texts] for side, cut in sides.items() if cut}
+    return module, {"source": list(map(source, texts)), "target": list(map(target, texts))}
 
 
 def find_model(name: str) -> HubModel:
@@ -298,4 +259,4 @@ def find_model(name: str) -> HubModel:
 if __name__ == "__main__":
     chosen = find_model(sys.argv[1])
     _, found = write_model(chosen.with_pieces(int(sys.argv[3])) if sys.argv[3:] else chosen, Path(sys.argv[2]))
-    _write_json(Path(sys.argv[2]) / "ids.json", found)
+    write_json(Path(sys.argv[2]) / "ids.json", found)

@@ -1,4 +1,4 @@
-"""Tiny Hugging Face models with random weights, saved by transformers itself, and their vocabularies."""
+"""Narrow Hugging Face models with random weights, saved by transformers itself, and vocabularies of a few words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from align.models.model_toml import ModelOptions
+from align.models.preprocess import sentencepiece_pieces
 
 WORDS = [
     "das", "haus", "ist", "alt", "und", "gross", "wir", "sehen",
@@ -17,11 +16,28 @@ WORDS = [
 ]  # fmt: skip
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 LANGUAGES = ("deu_Latn", "eng_Latn", "fra_Latn")
+MULTILINGUAL = ("m2m_100", "mbart", "mbart-50")
+T5_KINDS = ("t5", "mt5", "umt5")
+
 SIZES: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 40,
-    "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2, "dropout": 0.0,
+    "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "dropout": 0.0,
 }  # fmt: skip
+T5_SIZES = {"d_model": 16, "num_heads": 4, "d_kv": 6, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 24}
+USUAL_IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+MARIAN = {"activation_function": "swish", "scale_embedding": True, "bos_token_id": 0, "eos_token_id": 0}
+T5_TOY_IDS = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bart": USUAL_IDS,
+    **{kind: {**USUAL_IDS, "scale_embedding": True} for kind in ("fsmt", "m2m_100", "mbart", "mbart-50", "pegasus")},
+    "marian": MARIAN,
+    "mt5": {**T5_TOY_IDS, "feed_forward_proj": "gated-gelu"},
+    "t5": T5_TOY_IDS,
+}
+
+
+def write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _json_tokenizer(folder: Path, languages: tuple[str, ...] = ()) -> int:
@@ -37,19 +53,21 @@ def _json_tokenizer(folder: Path, languages: tuple[str, ...] = ()) -> int:
     return int(tokenizer.get_vocab_size())
 
 
+def _with_languages(folder: Path) -> int:
+    return _json_tokenizer(folder, LANGUAGES)
+
+
 def train_pieces(path: Path, **options: Any) -> list[str]:
     """Train a sentencepiece model of 40 pieces; returns those."""
     from sentencepiece import SentencePieceTrainer
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    text, prefix = path.parent / "text", path.parent / "trained"
-    text.write_text("".join(f"{' '.join(WORDS[n:] + WORDS[:n])}\n" for n in range(len(WORDS)) for _ in range(5)))
-    SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=40, minloglevel=2, **options)
-    lines = Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()
-    Path(f"{prefix}.model").rename(path)
-    Path(f"{prefix}.vocab").unlink()
-    text.unlink()
-    return [line.split("\t")[0] for line in lines]
+    lines = [" ".join(WORDS[n:] + WORDS[:n]) for n in range(len(WORDS)) for _ in range(5)]
+    with path.open("wb") as file:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=file, vocab_size=40, minloglevel=2, **options
+        )
+    return sentencepiece_pieces(path)
 
 
 def _marian(folder: Path) -> int:
@@ -59,7 +77,7 @@ def _marian(folder: Path) -> int:
         for piece in train_pieces(folder / f"{name}.spm")[3:]:
             pieces.setdefault(piece, len(pieces))
     pieces["<pad>"] = len(pieces)
-    (folder / "vocab.json").write_text(json.dumps(pieces))
+    write_json(folder / "vocab.json", pieces)
     return len(pieces)
 
 
@@ -75,44 +93,9 @@ def _fsmt(folder: Path) -> int:
             pieces.append(f"{word[: n + 1]}{end}")
     (folder / "merges.txt").write_text("\n".join([*merges, ""]))
     for name in ("src", "tgt"):
-        (folder / f"vocab-{name}.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"langs": ["de", "en"], "do_lower_case": True}))
+        write_json(folder / f"vocab-{name}.json", {piece: n for n, piece in enumerate(pieces)})
+    write_json(folder / "tokenizer_config.json", {"langs": ["de", "en"], "do_lower_case": True})
     return len(pieces)
-
-
-def _with_languages(folder: Path) -> int:
-    return _json_tokenizer(folder, LANGUAGES)
-
-
-def _config(kind: str, size: int) -> Any:
-    import transformers as hf
-
-    some: dict[str, Any] = {"vocab_size": size, **SIZES}
-    if kind == "marian":
-        some |= {"pad_token_id": size - 1, "decoder_start_token_id": size - 1, "eos_token_id": 0, "bos_token_id": 0}
-        return hf.MarianConfig(**some, activation_function="swish", scale_embedding=True)
-    if kind == "fsmt":
-        del some["vocab_size"]
-        return hf.FSMTConfig(**some, src_vocab_size=size, tgt_vocab_size=size, langs=["de", "en"], scale_embedding=True)
-    if kind == "m2m_100":
-        return hf.M2M100Config(**some, scale_embedding=True)
-    if kind in ("mbart", "mbart-50"):
-        return hf.MBartConfig(**some, scale_embedding=True)
-    if kind in ("t5", "mt5"):
-        heads: dict[str, Any] = {
-            "num_heads": 4,
-            "d_kv": 6,
-            "num_layers": 2,
-            "num_decoder_layers": 3,
-            "d_ff": 24,
-            "d_model": 16,
-        }
-        ids: dict[str, Any] = {"vocab_size": size, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-        gated: dict[str, Any] = {"feed_forward_proj": "gated-gelu"} if kind == "mt5" else {}
-        return (hf.MT5Config if kind == "mt5" else hf.T5Config)(**heads, **ids, **gated, dropout_rate=0.0)
-    if kind == "pegasus":
-        return hf.PegasusConfig(**some, scale_embedding=True)
-    return hf.BartConfig(**some)
 
 
 VOCABULARIES: Mapping[str, Callable[[Path], int]] = {
@@ -128,8 +111,6 @@ VOCABULARIES: Mapping[str, Callable[[Path], int]] = {
 }
 """For each family, what writes its vocabulary and says how large that is."""
 
-MULTILINGUAL = ("m2m_100", "mbart", "mbart-50")
-
 
 def options(kind: str) -> ModelOptions:
     """The languages of a family's tiny model, where it has some."""
@@ -143,26 +124,49 @@ def is_computed(kind: str, name: str) -> bool:
 
 def randomise(kind: str, model: Any) -> None:
     """Weights with which each step attends to something else; with those that models are made with none does."""
+    from torch.nn.init import normal_
+
     for name, weight in model.named_parameters():
         if not is_computed(kind, name):
             gain = "norm" in name and name.endswith("weight")
             sharp = any(part in name for part in ("embed", "shared", ".q", ".k"))  # what tells steps apart
-            torch.nn.init.normal_(weight, float(gain), 0.7 if sharp else 0.2)
+            wide = 0.35 if kind in T5_KINDS else 0.7  # the scores of T5 are not scaled down
+            normal_(weight, float(gain), wide if sharp else 0.2)
 
 
-def save_model(
-    kind: str, folder: Path, seed: int = 1, size: int = 0, fill: Callable[[str, Any], None] = randomise
+def write_weights(
+    kind: str,
+    folder: Path,
+    rows: int,
+    positions: int,
+    settings: Mapping[str, Any],
+    fill: Callable[[str, Any], None] = randomise,
 ) -> Any:
-    """A model of a family, saved with its vocabulary; also transformers' own module."""
-    from transformers import AutoModelForSeq2SeqLM
+    """Save a model of a number of pieces with its settings; returns transformers' own module."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-    folder.mkdir(parents=True, exist_ok=True)
-    config = _config(kind, max(size, VOCABULARIES[kind](folder)))
-    torch.manual_seed(seed)
-    model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
+    sizes = {**T5_SIZES} if kind in T5_KINDS else {**SIZES, "max_position_embeddings": positions}
+    if kind == "fsmt":
+        sizes |= {"src_vocab_size": rows, "tgt_vocab_size": rows, "langs": ["de", "en"]}
+    else:
+        sizes["vocab_size"] = rows
+    if kind == "marian":
+        sizes |= {"pad_token_id": rows - 1, "decoder_start_token_id": rows - 1}
+    config = AutoConfig.for_model(kind.removesuffix("-50"), **{**sizes, **settings})
+    torch.manual_seed(1)
+    model: Any = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
     fill(kind, model)
     model.tie_weights()
     model.save_pretrained(folder)
+    return model
+
+
+def save_model(kind: str, folder: Path, size: int = 0, fill: Callable[[str, Any], None] = randomise) -> Any:
+    """A model of a family, saved with a tiny vocabulary; also transformers' own module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = max(size, VOCABULARIES[kind](folder))
+    model = write_weights(kind, folder, rows, 40, SETTINGS[kind], fill)
     if kind == "mbart-50":
-        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MBart50Tokenizer"}))
+        write_json(folder / "tokenizer_config.json", {"tokenizer_class": "MBart50Tokenizer"})
     return model

@@ -40,43 +40,39 @@ class Division:
     pieces: list[list[int]]
 
 
-def split_characters(text: str) -> list[Span]:
-    """Return the spans of a text's characters other than spaces: grapheme clusters (UAX 29), as people count them."""
-    from wcwidth import iter_graphemes  # options know this module's names where nothing is installed
+def split(text: str, cut: str) -> list[Span]:
+    """Return the spans of the parts of a text that are not white space.
 
-    return _visible(list(iter_graphemes(text)))
+    They are words by ICU's dictionaries, with punctuation as words, if `cut` is "icu", and otherwise characters as
+    people count them: grapheme clusters (UAX 29).
+    """
+    if cut == "icu":
+        try:
+            from icu4py.breakers import WordBreaker
+        except ModuleNotFoundError:
+            message = "words by ICU need icu4py, for Python 3.11 or newer: pip install '.[icu]'"
+            raise ModuleNotFoundError(message) from None
+        segments = list(WordBreaker(text, "en"))  # its own offsets count UTF-16 units
+    else:
+        from wcwidth import iter_graphemes  # options know this module's names where nothing is installed
 
-
-def split_by_icu(text: str) -> list[Span]:
-    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word."""
-    try:
-        from icu4py.breakers import WordBreaker
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("words by ICU need icu4py, for Python 3.11 or newer: pip install '.[icu]'") from None
-    return _visible(list(WordBreaker(text, "en")))  # its own offsets count UTF-16 units
+        segments = list(iter_graphemes(text))
+    ends = accumulate(map(len, segments))
+    return [(end - len(segment), end) for segment, end in zip(segments, ends, strict=True) if not segment.isspace()]
 
 
 def split_words_at(words: Iterable[str], cut: str) -> tuple[str, ...]:
     """Cut words between spaces into "characters", or into words that "icu" finds; "segmented" words stay."""
     if cut == "segmented":
         return tuple(words)
-    split = split_by_icu if cut == "icu" else split_characters
-    return tuple(word[begin:end] for word in words for begin, end in split(word))
-
-
-def _visible(segments: Sequence[str]) -> list[Span]:
-    """Return the spans of the segments that are not white space."""
-    ends = accumulate(map(len, segments))
-    return [(end - len(segment), end) for segment, end in zip(segments, ends, strict=True) if not segment.isspace()]
+    return tuple(word[begin:end] for word in words for begin, end in split(word, cut))
 
 
 def join(words: Sequence[str]) -> tuple[tuple[str, ...], list[list[Span]]]:
     """Join words as models of scripts without spaces read them: where one ends or the next begins with such a script.
 
-    Words without visible characters, and a tag for the target language before the others, stay by themselves.
-
-    Returns:
-        The parts of the text that remain between spaces, and the spans of the words in each.
+    Words without visible characters, and a tag for the target language before the others, stay by themselves. Returned
+    are the parts of the text that remain between spaces, and the spans of the words in each.
     """
     parts: list[str] = []
     spans: list[list[Span]] = []
@@ -97,18 +93,15 @@ def divide(
 ) -> Division:
     """Cut one side into words, and its pieces into units.
 
-    Args:
-        parts: text between spaces, as the models read it.
-        spelt: for each model the pieces of each part.
-        cut: one of CUTS except "spaces".
-        given: the words of each part, for "segmented".
+    `parts` is the text between spaces, `spelt` has for each model the pieces of each part, `given` the words of each
+    part for the cut "segmented".
     """
     words: list[str] = []
     units: list[Span] = []
     of_pieces: list[list[int]] = [[] for _ in spelt]
     for n, part in enumerate(parts):
-        spans = given[n] if given else split_by_icu(part) if cut == "icu" else split_characters(part)
-        characters = split_characters(part) or spans
+        spans = given[n] if given else split(part, cut)
+        characters = split(part, "characters") or spans
         if not characters:  # a part of spaces that are not ASCII's
             for numbers, pieces in zip(of_pieces, spelt, strict=True):
                 numbers += [max(0, len(units) - 1)] * len(pieces[n])
@@ -137,7 +130,11 @@ def _runs(characters: Sequence[str], pieces: Sequence[str], starts: Set[int]) ->
     A model's text may differ from the user's: characters and pieces are compared decomposed and in folded case. All
     between the first and the last difference is one run, since its borders are unknown.
     """
-    user_texts, piece_texts = list(map(_plain, characters)), [_plain(_unmarked(piece)) for piece in pieces]
+    user_texts, piece_texts = list(map(_plain, characters)), []
+    for piece in pieces:  # without the mark of a word's beginning or end
+        for mark in BEGINNINGS:
+            piece = piece.removeprefix(mark)
+        piece_texts.append(_plain(piece.removesuffix(ENDING).removesuffix(CONTINUED)))
     text, joined = "".join(user_texts), "".join(piece_texts)
     prefix = _common(text, joined)
     suffix = min(_common(text[::-1], joined[::-1]), len(text) - prefix, len(joined) - prefix)
@@ -162,13 +159,6 @@ def _plain(text: str) -> str:
     return "".join(unicodedata.normalize("NFKD", normalize(text)).casefold().split())
 
 
-def _unmarked(piece: str) -> str:
-    """Return a piece without the mark of a word's beginning or end."""
-    for mark in BEGINNINGS:
-        piece = piece.removeprefix(mark)
-    return piece.removesuffix(ENDING).removesuffix(CONTINUED)
-
-
 def align_unspaced(
     aligner: Aligner,
     pairs: Iterable[Pair],
@@ -178,12 +168,8 @@ def align_unspaced(
 ) -> Generator[Alignment, None, None]:
     """Align pairs in other words than those that models read between spaces: yield one alignment for each, in order.
 
-    The models read the lines unchanged; where the words are "segmented", without the spaces next to Chinese, Japanese,
-    Thai and the like. All words in the same piece share its links.
-
-    Args:
-        pairs: `LinePair`s, whose words are between spaces.
-        words: "segmented", "characters", "pieces" or "icu".
+    The models read the lines, `LinePair`s, unchanged; where the words are "segmented", without the spaces next to
+    Chinese, Japanese, Thai and the like. All words in the same piece share its links.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
@@ -224,8 +210,7 @@ def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> Pair:
     pieces = [recorder.encode(one) for recorder, one in zip(recorders, read, strict=True)]
     spelt = [recorder.spell(one)[::step] for recorder, one, step in zip(recorders, read, (1, -1), strict=False)]
     source, target = (divide(parts[n], [sides[n] for sides in spelt], words, given[n]) for n in (0, 1))
-    divided = source, target
-    new = replace(pair, source=source.words, target=target.words)
+    new, divided = replace(pair, source=source.words, target=target.words), (source, target)
     origin = replace(pair.origin, item=(new, divided))
     if new.blank:
         return Pair((), (), pair.id, origin=origin)

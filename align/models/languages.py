@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 
-from align.core.errors import show_value
+from align.core.errors import ModelError, show_value
 
 GROUPS = frozenset({
     "aav", "afa", "alv", "art", "bat", "bnt", "cau", "cel", "cpf", "cpp", "dra", "euq", "fiu", "gem", "gmq",
@@ -23,8 +23,7 @@ _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,4}")
 def named_language(name: str) -> str:
     """Return the code by which a document names its language, without encoding and modifier.
 
-    Returns:
-        "" if it is not a code, such as `German`, or stands for no certain language, such as `und`.
+    It is "" for text that is not a code, such as `German`, or stands for no certain language, such as `und`.
     """
     code = re.split("[.@]", name.strip())[0]
     return code if _CODE.fullmatch(code) and code[:3].lower() not in ("mis", "mul", "und", "zxx") else ""
@@ -68,8 +67,8 @@ LANGUAGE_CODE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 """A language code, which becomes part of file names."""
 
 
-def check_language(code: object) -> str:
+def check_language(code: object, file: str = "") -> str:
     """Return a language code, which consists of letters, digits, `_`, `.` and `-`."""
     if isinstance(code, str) and LANGUAGE_CODE.fullmatch(code):
         return code
-    raise ValueError(f"{show_value(code)} is not a language code such as 'de'")
+    raise ModelError(f"{show_value(code)} is not a language code such as 'de'", file=file)

@@ -61,12 +61,9 @@ def moses_normalizer(language: str) -> Callable[[str], str]:
 
 
 def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
-    """Return a function that tokenises words as Moses does.
+    """Return a function that tokenises words as Moses does, with the abbreviations of a language.
 
-    Args:
-        language: selects the list of abbreviations.
-        escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
-        split_hyphens: write `a @-@ b` for `a-b`, as Moses does with `-a`.
+    It may write `&apos;` for an apostrophe and so on, as Moses' own script does by default, and `a @-@ b` for `a-b`.
     """
     options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
     # The rules that look further than one character only look at full stops, apostrophes, backticks, commas within
@@ -173,12 +170,11 @@ class _Nothing(dict[str, Any]):
 def subword_nmt_segmenter(
     path: Path | None, known: Container[str], limited: bool = False, fastbpe: bool = False
 ) -> Segment:
-    """Return a segmenter by subword-nmt's BPE, with `@@` after all but a token's last piece; fastBPE's codes work too.
+    """Return a segmenter by subword-nmt's BPE, with `@@` after all but a token's last piece.
 
-    Args:
-        limited: whether pieces that are not in the dictionary are cut further. subword-nmt's `--vocabulary` does that,
-            with any threshold: the dictionary of a text that was cut this way lacks the same pieces.
-        fastbpe: whether these are fastBPE's codes, which are of version 0.2 even without a header.
+    A `limited` one cuts pieces further that are not in the dictionary. subword-nmt's `--vocabulary` does that, with any
+    threshold: the dictionary of a text that was cut this way lacks the same pieces. Codes of fastBPE, which have three
+    columns, or are known to be its own, are of version 0.2 even without a header.
     """
     from subword_nmt.apply_bpe import BPE
 
@@ -225,22 +221,15 @@ CASES = ("lower", "keep")
 
 
 class Preprocessor:
-    """Converts one side's words to the model's ids.
-
-    Args:
-        index: id of a piece in the model's dictionary.
-        known: pieces of that dictionary.
-        segment: cuts a token into pieces; None for the subwords of `rules`.
-        normalize_further: applied to a normalised word before it is tokenised, if given.
-    """
+    """Converts one side's words to the model's ids."""
 
     def __init__(
         self,
         rules: TextRules,
-        index: Callable[[str], int],
-        known: Container[str] = (),
-        segment: Segment | None = None,
-        normalize_further: Callable[[str], str] | None = None,
+        index: Callable[[str], int],  # id of a piece in the model's dictionary
+        known: Container[str] = (),  # pieces of that dictionary
+        segment: Segment | None = None,  # in place of the subwords of `rules`
+        normalize_further: Callable[[str], str] | None = None,  # of a normalised word, before it is tokenised
     ) -> None:
         self.rules = rules
         self._lower = rules.case == "lower"

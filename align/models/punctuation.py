@@ -74,9 +74,7 @@ def leading(word: str) -> int:
 def trailing(word: str, full_stop: bool) -> int:
     """Return the number of characters after a word's end: stops, commas, brackets, quotes; 0 if it is only punctuation.
 
-    Args:
-        word: a word; one with an entity is left whole.
-        full_stop: whether a point ends a sentence here, not an abbreviation.
+    A word with an entity is left whole. `full_stop` tells that a point ends a sentence here, not an abbreviation.
     """
     if "&" in word or is_punctuation(word):
         return 0
@@ -149,12 +147,7 @@ def sentence_ends(words: Sequence[str]) -> set[int]:
 
 
 def partners(word: str, kind: str) -> tuple[int, int]:
-    """Return how many quotes or brackets a word opens, and how many it closes.
-
-    Args:
-        word: a word; its quotes count at its edges, where they are no apostrophes.
-        kind: "quote" or "bracket".
-    """
+    """Return how many marks of a kind a word opens, "quote" at its beginning or "bracket", and how many it closes."""
     if kind == "bracket":
         return sum(character in "([{" for character in word), sum(character in ")]}" for character in word)
     first, last = leading(word), len(word) - trailing(word, full_stop=True)

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from align.core.aligner import Aligner
 
 
-Scores = Callable[[Pair], "Sequence[Sequence[float]] | None"]
-"""Returns scores of a pair's words `[J][I+1]`, the last column for `</s>`; None if the model cannot read the pair."""
-
 NO_SOURCE = "\u2047"
 """Stands for an unknown word whose source is unknown too, as in sentencepiece."""
 
@@ -63,16 +60,17 @@ def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
     return "".join(tokens[unknown[0] : unknown[-1] + 1]) if unknown else word
 
 
-def replace_unknown(alignment: Alignment, scores: Scores, part: Callable[[str], str] = str) -> Alignment:
+def replace_unknown(
+    alignment: Alignment,
+    scores: Callable[[Pair], Sequence[Sequence[float]] | None],
+    part: Callable[[str], str] = str,
+) -> Alignment:
     """Replace each unknown token of the translation by the unknown part of its source word.
 
-    The source word is the one with the best link, or the highest score if no link leads to a word that is more than
-    punctuation. Neighbouring unknown words with the same source word become one.
-
-    Args:
-        alignment: of a source sentence and its translation, in which UNKNOWN stands for each unknown piece.
-        scores: returns scores, for words without a link.
-        part: returns the part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`.
+    UNKNOWN stands for each unknown piece there. The source word is the one with the best link, or the highest score
+    of the pair's words `[J][I+1]`, the last column for `</s>`, if no link leads to a word that is more than
+    punctuation. `part` returns the part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`.
+    Neighbouring unknown words with the same source word become one.
     """
     words, sentence = alignment.pair.target, alignment.pair.source
     if not any(UNKNOWN in word for word in words):
@@ -95,7 +93,9 @@ def replace_unknown(alignment: Alignment, scores: Scores, part: Callable[[str], 
             if source is not None and source == before and word.startswith(UNKNOWN):
                 target[-1] += end
             else:
-                copied = "" if source is None else _NOT_IN_A_WORD.sub("", part(_core(sentence[source])))
+                core = "" if source is None else sentence[source]  # without punctuation around it
+                inner = [n for n, c in enumerate(core) if not is_punctuation(c) and normalize(c)]
+                copied = _NOT_IN_A_WORD.sub("", part(core[inner[0] : inner[-1] + 1] if inner else core))
                 target.append(f"{start}{copied or NO_SOURCE}{end}")
             before = source if word.endswith(UNKNOWN) else None
         numbers.append(len(target) - 1)
@@ -110,12 +110,6 @@ def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
     """Return the source word with the highest score; punctuation only if no other word has a score."""
     ranked = [(not is_punctuation(sentence[i]), score, -i) for i, score in scores.items() if score > 0]
     return -max(ranked)[2] if ranked else None
-
-
-def _core(word: str) -> str:
-    """Return a word without punctuation around it; the whole word if it has nothing else."""
-    inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
-    return word[inner[0] : inner[-1] + 1] if inner else word
 
 
 def _around_unknown(word: str) -> tuple[str, str]:

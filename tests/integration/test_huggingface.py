@@ -1,10 +1,12 @@
-"""Hugging Face models from their folder to links: fairseq's own with the same weights, and a clear word otherwise."""
+"""Hugging Face models from their folder, or the hub's cache, to links: those of the same weights elsewhere."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,15 @@ from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, translate
 from align.core.errors import ModelError
+from align.models.huggingface.files import read_weights
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES
+from tests.hostile.code import pickles
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
+NAME = "some/model"
 PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
 
 
@@ -36,6 +41,17 @@ def marian(tmp_path: Path) -> Path:
     """A tiny model."""
     hugging.save_model("marian", tmp_path / "marian")
     return tmp_path / "marian"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the hub's client, without a network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "cache"
 
 
 def open_model(folder: Path, **more: Any) -> Aligner:
@@ -107,8 +123,10 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     mark = tmp_path / "mark"
     (marian / "modeling_own.py").write_text(f"open({str(mark)!r}, 'w')\n")
     own = {"AutoConfig": "modeling_own.C", "AutoModelForSeq2SeqLM": "modeling_own.M"}
-    change(marian, "config.json", auto_map=own)
+    settings = {"attn_implementation": "some/kernel", "quantization_config": {"quant_method": "awq"}, "dtype": "x"}
+    change(marian, "config.json", auto_map=own, **settings)
     assert links(open_model(marian))
+    assert len(list(translate(open_model(marian), ["das haus"], Search(max_len_b=3)))) == 1
     own["AutoTokenizer"] = "modeling_own.OwnTokenizer"
     (marian / "tokenizer_config.json").write_text(json.dumps({"auto_map": own, "tokenizer_class": "OwnTokenizer"}))
     with pytest.raises(ModelError, match="its tokenizer is OwnTokenizer; with a model of type marian"):
@@ -139,9 +157,8 @@ def test_mbart_50_is_known_by_its_languages(tmp_path: Path) -> None:
     assert open_model(tmp_path).forward.recorder.encode(pair) == named.encode(pair)
 
 
-@pytest.mark.parametrize("kind", ["bart", "mbart"])
-def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
-    hugging.save_model(kind, tmp_path)
+def test_a_version_among_the_weights(tmp_path: Path) -> None:
+    hugging.save_model("bart", tmp_path)
     expected = links(open_model(tmp_path))
     weights = load_file(tmp_path / "model.safetensors")
     for prefix in ("", "model."):
@@ -178,16 +195,7 @@ def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> Non
     assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
 
 
-def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    mark = tmp_path / "mark"
-    (marian / "modeling_own.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    settings = {"attn_implementation": "some/kernel", "quantization_config": {"quant_method": "awq"}, "dtype": "x"}
-    own = {"AutoConfig": "modeling_own.C", "AutoModelForSeq2SeqLM": "modeling_own.M"}
-    change(marian, "config.json", auto_map=own, **settings)
-    search = Search(max_len_b=3)
-    assert len(list(translate(open_model(marian), ["das haus"], search))) == 1
-    assert not mark.exists()
+def test_translating_needs_an_output_layer(marian: Path) -> None:
     change(marian, "config.json", tie_word_embeddings=False)
     with pytest.raises(ValueError, match=r"model\.safetensors: it has no lm_head\.weight, which translating needs"):
         translate(open_model(marian), ["das haus"])
@@ -201,13 +209,102 @@ def in_cache(name: str, folder: Path, cache: Path) -> None:
     (home / "refs" / "main").write_text("abc")
 
 
-def test_a_name_of_the_hub(tmp_path: Path, marian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+def test_a_name_of_the_hub(cache: Path, marian: Path) -> None:
     with pytest.raises(ValueError, match=r"hub cannot be reached: .*: hf download some/model"):
-        load("some/model")
-    in_cache("some/model", marian, tmp_path / "cache")
-    assert links(load("some/model")) == links(load(marian))
+        load(NAME)
+    in_cache(NAME, marian, cache)
+    assert links(load(NAME)) == links(load(marian))
+
+
+def in_parts(folder: Path) -> list[Path]:
+    """Save a model's weights anew, in two files that torch writes and the index that names them."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(weights)
+    parts = [folder / f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
+    for n, part in enumerate(parts):
+        torch.save({name: weights[name] for name in names[n::2]}, part)
+    places = {name: parts[n % 2].name for n, name in enumerate(names)}
+    index = {"metadata": {"total_size": 1}, "weight_map": places}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    return parts
+
+
+def test_what_torch_saved_in_parts(marian: Path, cache: Path) -> None:
+    expected, weights = links(load(marian)), load_file(marian / "model.safetensors")
+    parts = in_parts(marian)
+    found = read_weights(marian / "pytorch_model.bin.index.json")
+    assert found.keys() == weights.keys()
+    assert all(torch.equal(found[name], weights[name]) for name in weights)
+    in_cache(NAME, marian, cache)
+    for model in (str(marian), str(marian / "pytorch_model.bin.index.json"), NAME):
+        assert links(load(model)) == expected
+    parts[1].unlink()
+    with pytest.raises(ValueError, match=r"pytorch_model-00002-of-00002\.bin: no such file"):
+        load(marian)
+
+
+def test_what_torch_saved_in_parts_runs_no_code(marian: Path, tmp_path: Path) -> None:
+    *_, last = in_parts(marian)
+    for _, content in pickles(tmp_path / "mark"):
+        last.write_bytes(content)
+        with pytest.raises(ValueError, match=last.name):
+            load(marian)
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("place", ["../pytorch_model-1.bin", "a.safetensors"])
+def test_parts_elsewhere_are_not_read(marian: Path, place: str) -> None:
+    part, _ = in_parts(marian)
+    part.rename(marian.parent / "pytorch_model-1.bin")
+    (marian / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": {"a": place}}))
+    with pytest.raises(ValueError, match="which is no file of weights next to it"):
+        load(marian)
+
+
+def test_parts_are_fetched_where_there_are_no_safetensors(
+    marian: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        cache.mkdir(exist_ok=True)
+        for file in marian.iterdir():
+            if any(fnmatch(file.name, pattern) for pattern in allow_patterns):
+                (cache / file.name).write_bytes(file.read_bytes())
+        return str(cache)
+
+    expected = links(load(marian))
+    parts = in_parts(marian)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    assert links(load(NAME)) == expected
+    assert {part.name for part in parts} <= {file.name for file in cache.iterdir()}
+
+
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_a_line_that_is_too_long_for_any_kind_of_positions(tmp_path: Path, kind: str) -> None:
+    hugging.save_model(kind, tmp_path)
+    aligner = open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1)
+    most, long = (1024, 1100) if kind in ("t5", "mt5") else (40, 50)
+    starts = 2 if kind in ("bart", "m2m_100", "mbart-50") else 1  # of which one is counted with the pieces
+    for pair, message in (
+        (("das " * long, "the"), rf"source has [\d,]+ pieces with </s>, the model takes {most:,}: shorten it"),
+        (("das", "the " * long), rf"target has [\d,]+ pieces with </s>, the model takes {most + 1 - starts:,}: "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            aligner.align(*pair)
+        found = list(replace(aligner, too_long="blank")([pair, ("das", "the")]))
+        assert [one.skipped for one in found] == ["too long", ""]
+
+
+@pytest.mark.parametrize(("named", "most"), [(None, 1024), (600, 600), (10**6, 10_000)])
+@pytest.mark.parametrize("kind", ["marian", "m2m_100", "t5"])
+def test_as_many_positions_as_the_settings_say_within_reason(
+    tmp_path: Path, kind: str, named: int | None, most: int
+) -> None:
+    hugging.save_model(kind, tmp_path)
+    change(tmp_path, "config.json", max_position_embeddings=named)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "embed_positions" not in name}  # computed for 40
+    save_file(kept, tmp_path / "model.safetensors")
+    recorder: Any = open_model(tmp_path).forward.recorder
+    assert recorder.max_positions == (most, most + 1 - len(recorder.start))
+    assert recorder.translator(Search(), 1000).longest == most

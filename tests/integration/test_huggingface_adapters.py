@@ -147,10 +147,11 @@ def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
     q = f"base_model.model.{TARGETS[0]}"
     for bad, message in (
         ({f"{q}.lora_B.weight": torch.ones(17, 4)}, "its factors of .*q_proj.weight do not fit"),
+        ({f"{q}.lora_A.weight": None}, "its .*q_proj.lora_B.weight lacks its other factor"),
         ({f"{q}.bias": torch.ones(17)}, "it replaces .*q_proj.bias, which its model does not have"),
         ({"base_model.model.model.shared.weight": torch.ones(1406, 16)}, "it has a separate model.shared.*: merge it"),
     ):
-        save_file({**good, **bad}, path)
+        save_file({name: weight for name, weight in {**good, **bad}.items() if weight is not None}, path)
         with pytest.raises(ModelError, match=message):
             load(tmp_path / "adapter", options=OPTIONS)
     path.rename(path.with_name("adapter_model.bin"))

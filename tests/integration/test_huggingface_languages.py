@@ -105,7 +105,7 @@ def test_a_language_that_the_tokenizer_names_in_another_code(
     with pytest.raises(ModelError) as error:
         load(hub(OPUS_EN_PT))
     assert (
-        "the model has no language pt, which tokenizer_config.json names: give target_lang, one of fra, por, pob"
+        "the model has no language pt, which tokenizer_config.json names: give target_lang, one of fra, pob, por"
         in str(error.value)
     )
     silent = copied(NLLB)

@@ -80,12 +80,9 @@ class GroupedAttention:
         return turn(query, angles), turn(key, angles), value
 
     def weights(self, query: Tensor, key: Tensor, places: Tensor) -> Tensor:
-        """Return attention weights `[B, H, R, K]`.
+        """Return attention weights `[B, H, R, K]` of queries `[B, H, R, d]` to keys of all pieces `[B, G, K, d]`.
 
-        Args:
-            query: of rows `[B, H, R, d]`.
-            key: of all pieces `[B, G, K, d]`.
-            places: of the rows among the pieces `[B, R]`, or `[1, R]` for all sequences.
+        `places` are those of the R rows among the pieces `[B, R]`, or `[1, R]` for all sequences.
         """
         batch, _, rows, size = query.shape
         of_group = self.heads // self.groups * rows  # the query heads of a group follow each other
@@ -200,16 +197,11 @@ class CausalTransformer:
 
     @torch.inference_mode()
     def record(self, ids: Tensor, lengths: Tensor, targets: Tensor, layers: Sequence[int]) -> Iterator[CrossAttention]:
-        """Yield the attention of some layers, of the rows of targets to all pieces.
+        """Yield the attention `[B, H, T+1, S]` of some layers (from 1), lowest first, of targets to all pieces.
 
-        Args:
-            ids: prompts, each followed by its target `[B, S]`, with pads at the end.
-            lengths: number of pieces of each sequence `[B]`.
-            targets: number of its target pieces `[B]`; at least one piece is before them.
-            layers: from 1, lowest first.
-
-        Yields:
-            Weights `[B, H, T+1, S]`: row 0 is that of the last piece before the target, which predicts its first piece.
+        Row 0 is that of the last piece before the target, which predicts its first piece. `ids` `[B, S]` are prompts,
+        each followed by its target, with pads at the end, `lengths` `[B]` their pieces, `targets` `[B]` those of the
+        target, before which is at least one piece.
         """
         before = lengths - targets - 1  # place of the last piece before the target
         same = (ids == ids[:1]).all(0).int().cumprod(0).sum()

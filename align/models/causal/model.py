@@ -74,12 +74,7 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
 
 
 class Text:
-    """The text processing of a decoder-only model.
-
-    Attributes:
-        before: ids that the tokenizer adds before a text; chat templates write them by themselves.
-        ends: ids that end a translation.
-    """
+    """The text processing of a decoder-only model."""
 
     def __init__(self, tokenizer: JsonTokenizer, template: Template, settings: Config) -> None:
         self.tokenizer, self.template = tokenizer, template
@@ -88,9 +83,9 @@ class Text:
         adds = settings.content.get("add_bos_token")
         if adds is True and not before and begin is not None:
             before = [begin]
-        self.before = [] if template.chat or adds is False else before
+        self.before = [] if template.chat or adds is False else before  # chat templates write them by themselves
         marks = (token_of(settings, "eos_token"), "</s>", "<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|endoftext|>")
-        self.ends = sorted({tokenizer.ids[mark] for mark in marks if mark in tokenizer.ids})
+        self.ends = sorted({tokenizer.ids[mark] for mark in marks if mark in tokenizer.ids})  # of translations
         unknown = getattr(tokenizer.tokenizer.model, "unk_token", None)
         self.unk: int = tokenizer.ids.get(unknown or "", -1)
 

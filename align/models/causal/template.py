@@ -73,14 +73,11 @@ class Template:
 
 
 def read_template(root: Path, pattern: str, languages: tuple[str | None, str | None]) -> Template:
-    r"""Return the template of a model.
+    r"""Return the template of a model in a folder.
 
-    Args:
-        root: folder with the tokenizer's files.
-        pattern: a key of PRESETS, or a text with {source} in which \n stands for a line's end. If it has {target}, it
-            is the text as it is; otherwise it is a user's message, and the model's chat template adds the rest.
-            {source_lang} and {target_lang} are English names of languages, {source_code} and {target_code} their codes.
-        languages: codes or names of source and target language, if they are known.
+    The pattern is a key of PRESETS, or a text with {source} in which \n stands for a line's end. If it has {target}, it
+    is the text as it is; otherwise it is a user's message, and the model's chat template adds the rest. {source_lang}
+    and {target_lang} are English names of languages, {source_code} and {target_code} their codes.
     """
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     fields = _FIELD.findall(text)

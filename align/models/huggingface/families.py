@@ -5,9 +5,7 @@ All of these but T5 and its variants derive from fairseq's Transformer, and use 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
@@ -18,9 +16,6 @@ from align.models.engine.forward import Transformer
 from align.models.engine.weights import Weights
 from align.models.huggingface.t5 import MAX_LAYERS, build_t5
 from align.models.settings import Config
-
-Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
-"""The pieces of a sentence, or what surrounds them: an end, a beginning, the decoder's start, a language."""
 
 UNUSED = (
     r"lm_head\.(weight|bias)",
@@ -39,24 +34,33 @@ class Family:
     before: bool  # whether layer norms come before attention and feed-forward networks (pre-norm)
     positions: Positions  # the kind of position embeddings
     first: int | None  # row or number of the first position; None: the one after the id of padding
-    source: Sequence[Special]  # what the encoder reads
-    steps: Sequence[Special]  # what the decoder reads before the first piece
+    # what the encoder reads: "pieces", and around them "eos", "bos", or a language, "source" or "target"
+    source: str
+    steps: str  # what the decoder reads before the first piece: these, or its "start"
+    tokenizers: str  # classes of transformers that are read, without `Tokenizer` and `TokenizerFast`
+    code: str = ""  # form of the pieces that stand for languages, with the code as its group
+    languages: str = ""  # key of LANGUAGES: these follow the pieces of sentencepiece, whose ids are shifted by one
     # whether a tag for the target language comes before the source, if the vocabulary has such tags
     tagged: bool = False
 
 
-T5 = Family(True, "none", 0, ("pieces", "eos"), ("start",), tagged=True)
+SPECIAL_CODE = r"(?:__)?((?!_)[\w-]{1,30}?)(?:__)?"
+"""Special pieces `deu_Latn`, `de_DE`, or `__de__` for `de`."""
+
+T5 = Family(True, "none", 0, "pieces eos", "start", "T5 MT5 ByT5 Roberta", r"<2(\w[\w-]{0,29})>", tagged=True)
 
 FAMILIES = {
-    "bart": Family(False, "learned", 2, ("bos", "pieces", "eos"), ("start", "bos")),
-    "fsmt": Family(False, "sinusoids", None, ("pieces", "eos"), ("start",)),
-    "m2m_100": Family(True, "sinusoids", None, ("source", "pieces", "eos"), ("eos", "target")),  # and NLLB
-    "marian": Family(False, "beyond", 0, ("pieces", "eos"), ("start",), tagged=True),
-    "mbart": Family(True, "learned", 2, ("pieces", "eos", "source"), ("target",)),
-    "mbart-50": Family(True, "learned", 2, ("source", "pieces", "eos"), ("eos", "target")),
+    "bart": Family(False, "learned", 2, "bos pieces eos", "start bos", "Bart Barthez Roberta T5"),
+    "fsmt": Family(False, "sinusoids", None, "pieces eos", "start", "FSMT Marian"),
+    "m2m_100": Family(  # and NLLB
+        True, "sinusoids", None, "source pieces eos", "eos target", "M2M100 Nllb", SPECIAL_CODE, "nllb"
+    ),
+    "marian": Family(False, "beyond", 0, "pieces eos", "start", "Marian", r">>([\w-]{1,30})<<", tagged=True),
+    "mbart": Family(True, "learned", 2, "pieces eos source", "target", "MBart MBart50", SPECIAL_CODE, "mbart"),
+    "mbart-50": Family(True, "learned", 2, "source pieces eos", "eos target", "MBart50", SPECIAL_CODE, "mbart-50"),
     "mt5": T5,
-    "pegasus": Family(True, "beyond", 0, ("pieces", "eos"), ("start",)),
-    "small100": Family(True, "sinusoids", None, ("target", "pieces", "eos"), ("eos",)),
+    "pegasus": Family(True, "beyond", 0, "pieces eos", "start", "Pegasus"),
+    "small100": Family(True, "sinusoids", None, "target pieces eos", "eos", "SMALL100", SPECIAL_CODE),
     "t5": T5,
     "umt5": T5,
 }

@@ -40,8 +40,6 @@ VOCABULARIES = (
 SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}
 """Settings that give the ids of special pieces."""
 
-T5_KINDS = ("t5", "mt5", "umt5")
-
 OWN_TABLES = ("lm_head.weight", "decoder.output_projection.weight")
 SHARED_TABLES = ("decoder.embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight")
 """Weights of the output layer: its own, or those of embeddings, in search order."""
@@ -73,7 +71,7 @@ def load_huggingface(
     special = vocabulary.of_no_word(0), vocabulary.of_no_word(1)
 
     prefix = options.source_prefix
-    if prefix is None and config.kind in T5_KINDS:
+    if prefix is None and family is T5:
         tasks = config.inner("task_specific_params")
         prefix = tasks.inner(f"translation_{source}_to_{target}").word("prefix", "")
         pairs = [shorten(str(task)[12:].replace("_to_", " to ")) for task in tasks.content if "_to_" in str(task)][:10]
@@ -88,9 +86,8 @@ def load_huggingface(
     def id_of(role: str, side: int) -> int:
         """Return the id of what surrounds the pieces of a side: a special piece, or a language."""
         if role in ("source", "target"):
-            code, by = (source, "") if role == "source" else (target, named_by if target else "")
-            piece = language_piece(vocabulary.codes, code, f"{role}_lang", config.file, by)
-            number = vocabulary.sides[side].ids.get(piece)
+            code, by = (source, "") if role == "source" else (target, named_by)
+            number = vocabulary.sides[side].ids.get(language_piece(vocabulary.codes, code, role, config.file, by))
         else:
             number = config.id(SPECIAL_IDS[role])
         if number is None:
@@ -102,15 +99,12 @@ def load_huggingface(
     pieces = {piece: n for n, piece in special[0].items()}
     leading = list(takewhile(pieces.__contains__, words))
     words = words[len(leading) :]
-    middle = list(family.source).index("pieces")
-    before = [id_of(role, 0) for role in family.source[:middle]]
-    after = [id_of(role, 0) for role in family.source[middle + 1 :]]
+    before, after = ([id_of(role, 0) for role in roles.split()] for roles in family.source.split("pieces"))
     if family.tagged and vocabulary.codes and not any(word in vocabulary.codes.values() for word in leading):
         before.insert(0, id_of("target", 0))
     before += [pieces[word] for word in leading]
-    start = [id_of(role, 1) for role in family.steps]
-    has_languages = vocabulary.codes or {"source", "target"} & {*family.source}
-    if vocabulary.surroundings and not words and not has_languages:
+    start = [id_of(role, 1) for role in family.steps.split()]
+    if vocabulary.surroundings and not words and not vocabulary.codes:
         theirs = [*map(list, vocabulary.surroundings)]
         if theirs != [before, after]:  # it was trained on text of another form
             message = f"tokenizer.json surrounds a source with the ids {theirs}, its settings with {[before, after]}"
@@ -177,29 +171,23 @@ def _family(folder: ModelFolder, config: Config) -> tuple[Family, Vocabulary]:
         kind = "mbart-50"
     family = FAMILIES[kind]
     if kind == "m2m_100" and settings.switch("legacy_behaviour", False):
-        family = replace(family, source=("pieces", "eos", "source"))  # as in NLLB's old tokenizer
+        family = replace(family, source="pieces eos source")  # as in NLLB's old tokenizer
     return family, vocabulary
 
 
 def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> tuple[tuple[str | None, str | None], str, bool]:
     """Return the languages of source and target, those of the options, the forward model's swapped, or the files'.
 
-    Returns:
-        The languages, None if unknown; the file that named the target, if no option did; whether they are swapped.
+    Unknown ones are None. The file that named the target, if no option did, and whether they are swapped, follow.
     """
-    settings = tokenizer_config(folder.text_root)
-    pair = settings.content.get("langs")
-    stored = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # in FSMT
-    files = []
-    for default, names in zip(stored, (("source_lang", "src_lang"), ("target_lang", "tgt_lang")), strict=True):
-        code = next((word for name in names if (word := settings.word(name, ""))), default)
-        try:
-            files.append(None if code is None else check_language(code))
-        except ValueError as error:
-            raise ModelError(str(error), file=settings.file) from None
-    options, forward = folder.options, folder.options.reverse_of
+    settings, options, forward = tokenizer_config(folder.text_root), folder.options, folder.options.reverse_of
+    pair = settings.content.get("langs")  # in FSMT
+    files: list[str | None] = list(pair) if isinstance(pair, list) and len(pair) == 2 else [None, None]
+    for side, names in enumerate((("source_lang", "src_lang"), ("target_lang", "tgt_lang"))):
+        code = next((word for name in names if (word := settings.word(name, ""))), files[side])
+        files[side] = None if code is None else check_language(code, settings.file)
     if forward is None or forward[0] == forward[1]:
-        named_by = "" if options.target_lang else "tokenizer_config.json"
+        named_by = "tokenizer_config.json" if files[1] and not options.target_lang else ""
         return (options.source_lang or files[0], options.target_lang or files[1]), named_by, False
     opposite: list[str | None] = [forward[1], forward[0]]
     if vocabulary.codes:
@@ -212,8 +200,8 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> tuple[tuple[str |
     return (source, target), "", swapped and opposite[1] is not None
 
 
-def language_piece(codes: Mapping[str, str], code: str | None, argument: str, file: str, named_by: str) -> str:
-    """Return the piece that stands for a language among those of a model."""
+def language_piece(codes: Mapping[str, str], code: str | None, side: str, file: str, named_by: str) -> str:
+    """Return the piece that stands for the language of a side among those of a model."""
     if piece := codes.get(code or "") or codes.get((code or "").strip("_")):
         return piece
     wanted = ("en", "de", "fr", "es", "zh") if code is None else (code,)
@@ -222,10 +210,10 @@ def language_piece(codes: Mapping[str, str], code: str | None, argument: str, fi
     choice = f"one of {', '.join(map(shorten, codes))}"
     if len(codes) > 10:
         choice = f"one of its {len(codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
-    message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
+    message = f"the model has no language {shorten(code)}" if code else f"no {side} language is given"
     if named_by:
         message += f", which {named_by} names"
-    raise ModelError(message, file=file, hint=f"give ‹{argument}›, {choice}")
+    raise ModelError(message, file=file, hint=f"give ‹{side}_lang›, {choice}")
 
 
 def _output(vocabulary: Vocabulary, recorder: ModelRecorder) -> Output:
@@ -235,7 +223,7 @@ def _output(vocabulary: Vocabulary, recorder: ModelRecorder) -> Output:
     rows, width = len(recorder.transformer.decoder.embedding.pieces), config.size("d_model")
     stored = read_model_weights(folder)
     weights = Weights({name.removeprefix("model."): stored.pop(name) for name in list(stored)})
-    is_t5 = config.kind in T5_KINDS
+    is_t5 = FAMILIES.get(config.kind) is T5
     tied = is_t5 or config.switch("tie_word_embeddings", config.kind != "fsmt")
     table = next((name for name in (*OWN_TABLES, *(SHARED_TABLES if tied else ())) if name in weights), None)
     if table is None:

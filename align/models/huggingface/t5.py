@@ -48,14 +48,10 @@ UNUSED = (
 
 
 class RelativePositions:
-    """Bias of each head's scores by the distance of column and row.
+    """Bias of each head's scores by the distance of column and row, from a table `[buckets, H]`.
 
-    Large distances share a bias: half of the buckets hold single distances, the others grow logarithmically.
-
-    Args:
-        table: a bias for each bucket and head `[buckets, H]`.
-        most: distance from which on all distances share a bucket.
-        both_ways: whether columns after a row have separate buckets.
+    Large distances share a bias: half of the buckets hold single distances, the others grow logarithmically up to
+    `most`. With `both_ways` columns after a row have separate buckets.
     """
 
     def __init__(self, table: Tensor, most: int, both_ways: bool) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from align.core.errors import ModelError, shorten
 from align.models.assemble import preprocessor
 from align.models.detokenize import JOINS, UNKNOWN, Join
+from align.models.huggingface.families import FAMILIES, SPECIAL_CODE, T5, Family
 from align.models.huggingface.languages import LANGUAGES
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
@@ -28,27 +29,10 @@ from align.models.preprocess import (
 )
 from align.models.settings import read_config, read_json, tokenizer_config
 
-SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
-
-FOLLOWED_BY_LANGUAGES = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart-50"}
-"""Kinds of model whose sentencepiece ids are shifted by one, as in fairseq, and followed by these languages."""
-
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 
-CLASSES: Mapping[str, frozenset[str]] = {
-    "bart": frozenset({"Bart", "Roberta", "T5", "Barthez"}),
-    "fsmt": frozenset({"FSMT", "Marian"}),
-    "m2m_100": frozenset({"M2M100", "Nllb"}),
-    "marian": frozenset({"Marian"}),
-    "mbart": frozenset({"MBart", "MBart50"}),
-    "mbart-50": frozenset({"MBart50"}),
-    "mt5": frozenset({"T5", "MT5"}),
-    "pegasus": frozenset({"Pegasus"}),
-    "small100": frozenset({"SMALL100"}),
-    "t5": frozenset({"T5", "ByT5", "Roberta"}),
-    "umt5": frozenset({"T5"}),
-}
-"""transformers' tokenizer classes that this module supports, without `Tokenizer` and `TokenizerFast`."""
+ADDED_SPECIAL = re.compile(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}").fullmatch
+"""Matches added tokens that are no text: marks such as `</s>`, and languages."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +58,6 @@ class Vocabulary:
     tokenizer: str = "none"  # a key of `align.models.preprocess.TOKENIZERS`
     # kind of its pieces: a key of `align.models.preprocess.SUBWORDS`, or "byte"
     subwords: str = "sentencepiece"
-    normalized: bool = False  # whether punctuation is normalised by Moses' rules before it is tokenised
 
     @property
     def unk(self) -> int:
@@ -96,41 +79,38 @@ class Vocabulary:
         own = self.sides[side]
         case, tokenizer = options.case or self.case, options.tokenizer or self.tokenizer
         rules = TextRules(language, case, tokenizer, self.subwords, own.file)
-        normalize = moses_normalizer(language) if self.normalized and not options.tokenizer else None
+        normalized = self.subwords == "subword-nmt" and not options.tokenizer  # by the tokenizer of FSMT models
+        normalize = moses_normalizer(language) if normalized else None
         return preprocessor(rules, self.of_words(side), own.ids["<unk>"], own.segment, normalize)
 
 
 def read_vocabulary(root: Path, kind: str) -> Vocabulary:
     """Read the pieces of the model in a folder."""
-    name = tokenizer_class(root)
-
-    def has(*files: str) -> bool:
-        return all((root / file).is_file() for file in files)
-
-    if has("merges.txt", "vocab-src.json"):
-        vocabulary = _read_fsmt(root, kind)
-    elif has("source.spm"):
-        vocabulary = _read_marian(root, kind)
+    name, family = tokenizer_class(root), FAMILIES[kind]
+    files = [path for path in (root / "sentencepiece.bpe.model", root / "spiece.model") if path.is_file()]
+    if (root / "merges.txt").is_file() and (root / "vocab-src.json").is_file():
+        vocabulary = _read_fsmt(root, family)
+    elif (root / "source.spm").is_file():
+        vocabulary = _read_sentencepiece(root / "source.spm", kind)
     elif name == "ByT5":
         vocabulary = _read_bytes(root)
-    elif has("tokenizer.json"):
-        vocabulary = _read_tokenizer_json(root / "tokenizer.json", kind)
-    elif has("sentencepiece.bpe.model", "vocab.json"):
-        vocabulary = _read_m2m100(root, kind)
-    elif any(map(has, SENTENCEPIECE_FILES)) and kind in (*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"):
-        vocabulary = _read_sentencepiece(root, kind)
+    elif (root / "tokenizer.json").is_file():
+        vocabulary = _read_tokenizer_json(root / "tokenizer.json", family)
+    elif files and ((root / "vocab.json").is_file() or family.languages or kind == "pegasus" or family is T5):
+        vocabulary = _read_sentencepiece(files[0], kind)
     else:
         message = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or "
         message += "merges.txt, vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this"
         hint = "save_pretrained() of transformers' AutoTokenizer writes tokenizer.json"
         raise ModelError(f"{message} folder", file=str(root), hint=hint)
     # A tokenizer.json of these kinds adds only its own marks around a source, not a language; they are checked.
-    has_marks = kind in ("bart", "pegasus", "t5", "mt5", "umt5") and vocabulary.surroundings is not None
+    has_marks = (kind in ("bart", "pegasus") or family is T5) and vocabulary.surroundings is not None
+    known = family.tokenizers.split()
     generic = ("", "PreTrained", "TokenizersBackend", "SentencePieceBackend", "PythonBackend")
-    if name not in (*generic, *CLASSES[kind]) and not has_marks:
-        known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
-        message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
-        raise ModelError(message, file=tokenizer_config(root).file)
+    if name not in (*generic, *known) and not has_marks:
+        message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only "
+        message += " or ".join(f"{name}Tokenizer" for name in known)
+        raise ModelError(f"{message} is read", file=tokenizer_config(root).file)
     if not all("<unk>" in side.ids for side in vocabulary.sides):
         raise ModelError("its vocabulary has no <unk>", file=str(root))
     return vocabulary
@@ -151,10 +131,7 @@ def read_added_tokens(root: Path) -> tuple[dict[str, int], set[str]]:
     """
     settings, path = tokenizer_config(root), root / "added_tokens.json"
     ids = _read_ids(path) if path.is_file() else {}
-    # language codes, and marks such as `</s>`
-    special = {
-        token for token in ids if re.fullmatch(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}", token)
-    }
+    special = set(filter(ADDED_SPECIAL, ids))
     if ids:  # the settings list special tokens: the usual ones, and languages, as in NLLB
         path = root / "special_tokens_map.json"
         for content in (read_json(path) if path.is_file() else {}, settings.content):
@@ -186,21 +163,16 @@ def _read_ids(path: Path) -> dict[str, int]:
     return _checked(read_json(path), path)
 
 
-def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
-    """Return the piece of each language code of a model, by the form of language pieces in models of its kind."""
-    if kind == "marian":
-        pieces, form = ids, r">>([\w-]{1,30})<<"
-    elif kind in ("t5", "mt5", "umt5"):
-        pieces, form = sorted(ids), r"<2(\w[\w-]{0,29})>"
-    elif kind in ("m2m_100", "small100", "mbart", "mbart-50"):  # `deu_Latn`, `de_DE`, or `__de__` for `de`
-        pieces, form = sorted(special), r"(?:__)?((?!_)[\w-]{1,30}?)(?:__)?"
-    else:
-        return {}
-    match = re.compile(form).fullmatch
+def language_codes(family: Family, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
+    """Return the piece of each language code of a model, by the form of language pieces in its family."""
+    match = re.compile(family.code).fullmatch
+    pieces = sorted(filter(match, special if family.code == SPECIAL_CODE else ids)) if family.code else []
     return {found[1]: piece for piece in pieces if (found := match(piece))}
 
 
-def _vocabulary(root: Path, kind: str, sides: Sequence[Side], known: Iterable[str] = ()) -> Vocabulary:
+def _vocabulary(
+    root: Path, family: Family, sides: Sequence[Side], known: Iterable[str] = (), **more: Any
+) -> Vocabulary:
     """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens."""
     added, added_special = read_added_tokens(root)
     taken, text = set(added.values()), [token for token in added if token and token not in added_special]
@@ -210,8 +182,8 @@ def _vocabulary(root: Path, kind: str, sides: Sequence[Side], known: Iterable[st
         merged[id(side.ids)] = {**own, **added}
     source, target = (Side(_splitting_at(text, side.segment), merged[id(side.ids)], side.file) for side in sides)
     special = {*SPECIAL, *known, *added_special}
-    codes = language_codes(kind, source.ids, special)
-    return Vocabulary((source, target), frozenset({*special, *codes.values()}), codes)
+    codes = language_codes(family, source.ids, special)
+    return Vocabulary((source, target), frozenset({*special, *codes.values()}), codes, **more)
 
 
 def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
@@ -222,51 +194,42 @@ def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
     known = frozenset(tokens)
 
     def with_tokens(word: str, first: bool) -> list[str]:
-        parts = [part for part in split(word) if part]
-        cut = ([part] if part in known else segment(part, first or n > 0) for n, part in enumerate(parts))
-        return [piece for pieces in cut for piece in pieces]
+        pieces: list[str] = []
+        for n, part in enumerate(filter(None, split(word))):
+            pieces += [part] if part in known else segment(part, first or n > 0)
+        return pieces
 
     return with_tokens
 
 
-def _read_marian(root: Path, kind: str) -> Vocabulary:
-    source = target = _read_ids(root / "vocab.json")
-    if (root / "target_vocab.json").is_file():
-        target = _read_ids(root / "target_vocab.json")
-    files = root / "source.spm", root / "target.spm"
-    sides = zip(map(sentencepiece_segmenter, files), (source, target), files, strict=True)
-    return _vocabulary(root, kind, [Side(*parts) for parts in sides])
-
-
-def _read_m2m100(root: Path, kind: str) -> Vocabulary:
-    ids = _read_ids(root / "vocab.json")
-    release = tokenizer_config(root).word("language_codes", "m2m100")
-    if release not in ("m2m100", "wmt21"):
-        message = f"its language_codes are {release}, not one of m2m100, wmt21"
-        raise ModelError(message, file=str(root / "tokenizer_config.json"))
-    languages = [f"__{code}__" for code in LANGUAGES[release].split()]
-    ids |= {piece: len(ids) + n for n, piece in enumerate(languages)}
-    path = root / "sentencepiece.bpe.model"
+def _read_sentencepiece(path: Path, kind: str) -> Vocabulary:
+    """Read a sentencepiece model, or one of each side; vocab.json or a rule of the kind numbers their pieces."""
+    root, family, languages = path.parent, FAMILIES[kind], list[str]()
+    if path.name == "source.spm":
+        target, of_target = root / "target.spm", root / "target_vocab.json"
+        ids = _read_ids(root / "vocab.json")
+        sides = [
+            Side(sentencepiece_segmenter(path), ids, path),
+            Side(sentencepiece_segmenter(target), _read_ids(of_target) if of_target.is_file() else ids, target),
+        ]
+        return _vocabulary(root, family, sides)
+    if path.name == "sentencepiece.bpe.model" and (root / "vocab.json").is_file():
+        ids, settings = _read_ids(root / "vocab.json"), tokenizer_config(root)
+        release = settings.one_of("language_codes", ("m2m100", "wmt21"), "m2m100")
+        languages = [f"__{code}__" for code in LANGUAGES[release].split()]
+        ids |= {piece: len(ids) + n for n, piece in enumerate(languages)}
+    else:
+        pieces = sentencepiece_pieces(path)
+        if family.languages:  # as in fairseq: four special pieces replace the model's first three
+            languages = LANGUAGES[family.languages].split()
+            pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
+        # Pegasus has masks of pre-training after `<pad>` and `</s>`.
+        ids = {piece: n + 103 if kind == "pegasus" and n > 1 else n for n, piece in enumerate(pieces)}
     side = Side(sentencepiece_segmenter(path), ids, path)
-    return _vocabulary(root, kind, [side, side], languages)
+    return _vocabulary(root, family, [side, side], languages)
 
 
-def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
-    """Read a sentencepiece model that numbers its pieces itself, except for special pieces and languages."""
-    path = next(root / name for name in SENTENCEPIECE_FILES if (root / name).is_file())
-    pieces = sentencepiece_pieces(path)
-    languages: list[str] = []
-    if kind in FOLLOWED_BY_LANGUAGES:  # as in fairseq: four special pieces replace the model's first three
-        languages = LANGUAGES[FOLLOWED_BY_LANGUAGES[kind]].split()
-        pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
-    ids = {piece: n for n, piece in enumerate(pieces)}
-    if kind == "pegasus":  # after `<pad>` and `</s>` it has masks of pre-training
-        ids = {piece: n if n < 2 else n + 103 for piece, n in ids.items()}
-    side = Side(sentencepiece_segmenter(path), ids, path)
-    return _vocabulary(root, kind, [side, side], languages)
-
-
-def _read_fsmt(root: Path, kind: str) -> Vocabulary:
+def _read_fsmt(root: Path, family: Family) -> Vocabulary:
     path = root / "merges.txt"
     segment = subword_nmt_segmenter(path, (), fastbpe=True)
 
@@ -274,14 +237,14 @@ def _read_fsmt(root: Path, kind: str) -> Vocabulary:
         """Return pieces as this vocabulary writes them: marked at a token's last, not at the others."""
         return [piece[:-2] if piece.endswith("@@") else f"{piece}</w>" for piece in segment(token, first)]
 
-    sides = [Side(with_end, _read_ids(root / f"vocab-{name}.json"), path) for name in ("src", "tgt")]
-    return replace(
-        _vocabulary(root, kind, sides),
+    return _vocabulary(
+        root,
+        family,
+        [Side(with_end, _read_ids(root / f"vocab-{name}.json"), path) for name in ("src", "tgt")],
         join=lambda pieces: "".join(pieces).replace("</w>", " ").strip(),
         case="lower" if tokenizer_config(root).switch("do_lower_case", False) else "keep",
         tokenizer="moses-escaped-hyphens",
         subwords="subword-nmt",
-        normalized=True,
     )
 
 
@@ -300,11 +263,11 @@ def _read_bytes(root: Path) -> Vocabulary:
     return Vocabulary((side, side), SPECIAL, {}, join, subwords="byte")
 
 
-def _read_tokenizer_json(path: Path, kind: str) -> Vocabulary:
+def _read_tokenizer_json(path: Path, family: Family) -> Vocabulary:
     tokenizer = JsonTokenizer(path)
     pieces = tokenizer.pieces
     lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
     side = Side(lambda token, first: pieces(token if first else lead + token), tokenizer.ids, path)
-    codes = language_codes(kind, tokenizer.ids, tokenizer.special)
+    codes = language_codes(family, tokenizer.ids, tokenizer.special)
     special = frozenset({*SPECIAL, *tokenizer.special, *codes.values()})
     return Vocabulary((side, side), special, codes, tokenizer.join, tokenizer.surroundings)
