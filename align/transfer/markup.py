@@ -24,7 +24,6 @@ from align.models.punctuation import (
     leading,
     leading_beyond,
     mark_kind,
-    partners,
     sentence_ends,
     trailing,
     trailing_beyond,
@@ -200,29 +199,19 @@ class _Writer:
 
 _QUOTES = "»« «» „“ „” “” ”” ‚‘ ‘’ `' `` '' \"\" () [] <> {} 「」 『』 《》"
 _PAIRS = frozenset(_QUOTES.split(" "))
-_BRACKETS = frozenset("([{\uff08\uff3b\uff5b")
 _EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
 """The first of two marks with nothing between them, where a placeholder may have been."""
 
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
 
-_JOINTS = frozenset("-./_:@=+~")  # marks that join names, as in `Makefile.in`
-SHORT = 3  # length from which content that stands in the target as it is needs no link
+SHORT = 3  # length from which letters next to a part of a word tell where that part is in a linked word
 CONTRARY = 0.5  # scores from which links speak against content that stands in the target as it is
 
-_BRIDGES = """about after against at before between by for from in into of off on onto over to under with without
-an am auf aus bei beim bis durch für gegen im in ins mit nach ohne seit um unter über vom von vor zu zum zur zwischen
-à au aux avec dans de des du en entre par pour sans sous sur a al con da de del di do em en entre na no para per por su
-aan bij door met naar onder op over te tot uit van voor"""
-BRIDGES = frozenset(_BRIDGES.split())  # prepositions, which a placeholder follows in both languages
-BRIDGED = 0.2  # score from which two prepositions are translations of each other
-NEIGHBOUR = 2.0  # weight of the score between the words on the left of a placeholder and of its place
+NEIGHBOUR = 5.0  # weight of the score between the words on the left of a placeholder and of its place
 PUNCTUATION = 1.0  # bonus of a place between two words for a point if similar punctuation ends on both sides
 MAX_QUOTED = 250_000  # quoted placeholders times empty quotes of a sentence up to which the latter are filled
 LONG = 5  # length from which a word next to an element may be a part of a compound
-MAX_QUOTED_WORDS = 100  # words of an element up to which quotes and brackets in it keep their partners
-MAX_MISSING = 10  # words by which a window may grow up to the partner of a quote or bracket
 COMPOUND = 0.25  # score from which a word next to an element is a part of the compound that the element is in
 
 _XML_PARTS = re.compile(r"<!\[CDATA\[.*?\]\]>|&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*);", re.DOTALL)
@@ -366,14 +355,11 @@ class _Placing:
         self._source = [markup.plain[start:end].lower() for start, end in markup.words]
         self._ends = sentence_ends(self._words)
         self._borders = {offset for span in spans for offset in span}
-        self._source_borders = {offset for span in markup.words for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
         for k, word in enumerate(self._words):
             if kind := mark_kind(word):
                 self._marks[kind].add(k)
-        lower = target.lower()
-        self._texts = {"source": markup.plain, "target": target, "lower": lower if len(lower) == len(target) else ""}
-        self._places_of: dict[tuple[str, str], dict[str, list[Window]]] = {}
+        self._places_of: dict[tuple[str, bool], tuple[list[Window], list[Window]]] = {}
         self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
@@ -441,32 +427,8 @@ class _Placing:
         placed, taken = place_apart(self._scores, words, region, ends, known=known)
         for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
             if window and child.tokens[0] not in self.characters and not child.block:
-                window = self._without_compound(child, window)
-                placed[n] = low, high = self._balanced(child, window, region, taken)
-                taken[low:high] = [n] * (high - low)
+                placed[n] = self._without_compound(child, window)
         return [[window] if window else [] for window in placed], taken
-
-    def _balanced(self, element: Element, window: Window, region: Window, taken: Sequence[int]) -> Window:
-        """Return a window with the words up to the partner of a quote or bracket in it, if the source has both."""
-        content = self.markup.plain[element.start : element.end].split()
-        low, high = window
-        if len(content) > MAX_QUOTED_WORDS:
-            return window
-        for kind in ("quote", "bracket"):
-            own = [partners(word, kind) for word in content]
-            opened, closed = (sum(marks[side] for marks in own) for side in (0, 1))
-            if not opened or opened != closed:
-                continue
-            first = low if own[0][0] else low + 1
-            depth = 0
-            for k in range(first, min(region[1], window[1] + MAX_MISSING)):
-                if k >= window[1] and (depth <= 0 or taken[k] != FREE):
-                    break
-                more, fewer = partners(self._words[k], kind)
-                depth += more - fewer
-                if k >= window[1] and fewer and depth == 0:
-                    high = k + 1
-        return low, high
 
     def _without_compound(self, element: Element, window: Window) -> Window:
         """Return the window of an element without the other parts of a compound.
@@ -507,24 +469,24 @@ class _Placing:
     def _find_verbatim(self, element: Element, parent: Element, region: Window) -> Window | None:
         """Return the window of an element whose content stands in the target as it is; note its characters.
 
-        Where the content occurs more than once, is very short, or a part of a word, the occurrence has to be linked.
+        Where the content occurs more than once, or in a part of a word, the occurrence has to be linked.
         """
         content = self.markup.plain[element.start : element.end].strip(" \t")
         low, high = region
         if not content or low >= high:
             return None
-        edges = self.characters.get(parent.tokens[0], (self.spans[low][0], self.spans[high - 1][1]))
-        found = self._in_order(element, content, parent, edges)
-        if not found and (place := self._find_in_equal_word(element, [region])):
+        if place := self._find_in_equal_word(element, [region]):
             return self._words_at(place)
-        kind = ""
-        for kind in ("alone", "whole", "part") if INSIDE in element.remarks and not found else ("alone", "whole"):
-            for text in ("target", "lower") if len(content) >= SHORT else ("target",):
-                found = found or _within(self._occurrences(content, text)[kind], *edges)
+        edges = self.characters.get(parent.tokens[0], (self.spans[low][0], self.spans[high - 1][1]))
+        found: Sequence[Window] = []
+        part = False
+        for part in (False, True) if INSIDE in element.remarks else (False,):
+            for lower in (False, True):
+                found = found or _within(self._occurrences(content, lower)[part], *edges)
             if found:
                 break
         found = [place for place in found if not self._is_enclosed(*place)]
-        if len(found) > 1 or len(content) < SHORT or kind == "part":
+        if len(found) > 1 or part:
             gains = self._scores.inside(element.words)
             linked: set[Window] = set()
             for start, end in (self.spans[j] for j in range(low, high) if gains[j]):
@@ -544,25 +506,13 @@ class _Placing:
         self._note_characters(element, found[0])
         return self._words_at(found[0])
 
-    def _in_order(self, element: Element, content: str, parent: Element, edges: Window) -> Sequence[Window]:
-        """Return the occurrence of a content that has the number of the element's own, if both sides have as many."""
-        source, target = self._occurrences(content, "source"), self._occurrences(content, "target")
-        for kinds in (("alone",), ("alone", "whole")):
-            own = sorted(place for kind in kinds for place in _within(source[kind], parent.start, parent.end))
-            places = sorted(place for kind in kinds for place in _within(target[kind], *edges))
-            first = bisect_left(own, (element.start,))
-            if len(own) == len(places) and own[first : first + 1] == [(element.start, element.start + len(content))]:
-                return [places[first]]
-        return []
-
-    def _occurrences(self, content: str, text: str) -> dict[str, list[Window]]:
-        """Return the characters of all occurrences of a content in the source, the target, or that in small letters."""
-        if (content, text) not in self._places_of:
-            sought = content.lower() if text == "lower" else content
-            borders = self._source_borders if text == "source" else self._borders
-            same = len(sought) == len(content)
-            self._places_of[content, text] = occurrences(self._texts[text] if same else "", sought, borders)
-        return self._places_of[content, text]
+    def _occurrences(self, content: str, lower: bool) -> tuple[list[Window], list[Window]]:
+        """Return the characters of all occurrences of a content in the target, or in both in small letters."""
+        if (content, lower) not in self._places_of:
+            text, sought = (self.target.lower(), content.lower()) if lower else (self.target, content)
+            same = (len(text), len(sought)) == (len(self.target), len(content))
+            self._places_of[content, lower] = occurrences(text if same else "", sought, self._borders)
+        return self._places_of[content, lower]
 
     def _find_in_equal_word(self, element: Element, regions: Sequence[Window]) -> Window | None:
         """Return the characters of what touches or is inside a single word, if that stands in the target too."""
@@ -643,8 +593,7 @@ class _Placing:
             for m, offset in enumerate(self._empty):
                 k = bisect_right(self.spans, offset, key=lambda span: span[0]) - 1
                 if any(low <= k < high for low, high in regions):
-                    is_other = (element.before[-1:] in _BRACKETS) != (self.target[offset - 1] in _BRACKETS)
-                    costs.append((is_other, min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
+                    costs.append((min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
         used: set[int] = set()
         for *_, n, m, k in sorted(costs):
             key = quoted[n].tokens[0]
@@ -689,11 +638,6 @@ class _Placing:
         at = element.words[0]
         words = self._source
         if is_placeholder(self.markup, element):
-            if at and words[at - 1] in BRIDGES:
-                row = self._scores.row(at - 1)
-                after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
-                if after:
-                    return max(after, key=lambda j: row[j]) + 1, 1.0
             if not any(is_punctuation(self.markup.plain[slice(*span)]) for span in self.markup.words):
                 for k in (k for region in regions for k in range(*region)):
                     if self._words[k] and all(map(closes, self._words[k])):
@@ -702,11 +646,9 @@ class _Placing:
             return regions[0][0], 1.0
         elif at >= parent.words[1]:
             return regions[-1][1], 1.0
-        source = words[at - 1] if at else ""
         share = len(self._words) / max(1, len(words))
+        marks = self._marks[mark_kind(words[at - 1] if at else "")]
         left = self._scores.row(at - 1) if at and is_placeholder(self.markup, element) else {}
-
-        marks = self._marks[mark_kind(source)]
 
         def cost(k: int) -> tuple[float, float]:
             bonus = PUNCTUATION if k - 1 in marks else 0.0
@@ -720,25 +662,21 @@ class _Placing:
         return best[-1], min(1.0, others[0][0] - best[0]) if others else 1.0
 
 
-def occurrences(text: str, content: str, borders: Collection[int]) -> dict[str, list[Window]]:
-    """Return the characters of all occurrences of a content in a text.
+def occurrences(text: str, content: str, borders: Collection[int]) -> tuple[list[Window], list[Window]]:
+    """Return the characters of a content wherever it stands in a text: as whole words, and in parts of words.
 
-    Those "alone" have spaces or punctuation around them; "whole" ones may be joined to other words by marks, as in
-    `Makefile.in`; in a "part" of a word another letter or digit is next to them.
+    In a part of a word, a letter or digit is next to it.
     """
-    places: dict[str, list[Window]] = {"alone": [], "whole": [], "part": []}
+    places: tuple[list[Window], list[Window]] = [], []
     at = text.find(content) if len(content) <= LONGEST_CONTENT else -1
     while at >= 0:
         end = at + len(content)
-        before, after = text[max(0, at - 2) : at], text[end : end + 2]
-        if combines(before[-1:], content[0]) or combines(content[-1], after[:1]):
-            at = text.find(content, at + 1)
-            continue
-        joined = (_joined(before[-1:], content[0]) and at not in borders) or (
-            _joined(content[-1], after[:1]) and end not in borders
-        )
-        marked = (before[-1:] in _JOINTS and before[:1].isalnum()) or (after[:1] in _JOINTS and after[1:].isalnum())
-        places["part" if joined else "whole" if marked else "alone"].append((at, end))
+        before, after = text[max(0, at - 1) : at], text[end : end + 1]
+        if not combines(before, content[0]) and not combines(content[-1], after):
+            is_part = (_joined(before, content[0]) and at not in borders) or (
+                _joined(content[-1], after) and end not in borders
+            )
+            places[is_part].append((at, end))
         at = text.find(content, at + 1)
     return places
 

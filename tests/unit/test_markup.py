@@ -51,16 +51,9 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("<b>DATA</b> x", "<![CDATA[a DATA b]]> y", "0-0 1-3", "<b><![CDATA[a DATA b]]></b> y"),
         ("foo<b>;bar</b>", "foo&amp;bar", "0-0", "foo<b>&amp;bar</b>"),
         ("the <b>help screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe-Ansicht</b>"),
-        # occurrences of the same content: a whole word, and in the same order
-        ("<b>Makefile</b> aus Makefile.in", "Makefile.in to Makefile", "0-0 0-2", "Makefile.in to <b>Makefile</b>"),
-        ("main() und <b>main()</b>", '"main()"- and main()', "0-0 2-0", '"main()"- and <b>main()</b>'),
-        ("<b>main()</b> und main()", '"main()"- and main()', "0-2 2-2", '"<b>main()</b>"- and main()'),
-        ("<b>Etch</b> war (Etch-a)", "etch was (Etch-a)", "0-2 1-1", "<b>etch</b> was (Etch-a)"),
+        # a whole word, not a part of one
         ("siehe <a><b>man</b>(1)</a>.", "(see man(1)).", "0-0 1-1", "(see <a><b>man</b>(1)</a>)."),
         ("<a>„<b>root</b>“</a> hier", "“root”. Here", "0-0 1-1", "<a>“<b>root</b>”</a>. Here"),
-        # quotes and brackets are in a tag with their partners
-        ("<b>Teil 1, „Alte Netze“</b> da", "Part 1, “Old Nets” on", "0-0 1-1 2-2 4-4", "<b>Part 1, “Old Nets”</b> on"),
-        ("<b>Teil „Netze“</b> da", "read Part “Old Nets” (old)", "0-1 1-2 2-0", "read <b>Part “Old Nets”</b> (old)"),
         ("<b>the house (old)</b> is", "das (alte) Haus ist", "0-0 1-2 2-1 3-3", "<b>das (alte) Haus</b> ist"),
         ("é <a>\xa0 </a>ja", "nbsp %% das", "0-0 1-1", "nbsp <a>%%</a> das"),
         # a point before a capital ends a sentence, that of an abbreviation does not
@@ -251,7 +244,6 @@ def test_halves_without_the_other_are_points() -> None:
         ("ein <sup>2</sup> da", "an mc2 there", "0-0 1-1 2-2", "an <sup>mc2</sup> there"),
         ("FOO<sup>®</sup> ist", "is FOO®", "0-1 1-0", "is FOO<sup>®</sup>"),
         ("<i>a</i> und <b>a</b>", "a and a", "0-2 1-1 2-0", "<b>a</b> and <i>a</i>"),
-        ("<i>in</i> Rom", "Rome is in Italy", "0-1 1-0", "Rome <i>is</i> in Italy"),  # short, and linked elsewhere
         # punctuation at the edges
         ("siehe <a>Abschnitt „LVM“</a>.", "see section “LVM”.", "0-0 1-1 2-2", "see <a>section “LVM”</a>."),
         ("<a>Wer?</a> Er.", "Who! He.", "0-0 1-1", "<a>Who!</a> He."),
