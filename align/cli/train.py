@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from align.core.errors import show_value
 from align.models.fairseq.architecture import ACTIVATIONS
-from align.models.settings import Config
 from align.models.recognise import other_kind
 from align.models.saved import NotWanted, load_saved, plain_weights
+from align.models.settings import Config
 
 SIDES = ("encoder", "decoder")
 SWITCHES = (

@@ -22,10 +22,10 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.settings import Config
 from align.models.marian.files import read_items, read_vocabulary, read_yaml
 from align.models.preprocess import TextRules, sentencepiece_pieces
 from align.models.recorder import ModelParts, ModelRecorder
+from align.models.settings import Config
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 
