@@ -118,25 +118,36 @@ def _nllb(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     return _cut(own)
 
 
+def _saved(name: str, file: str, **training: Any) -> Callable[[Path, HubModel], tuple[Cut, Cut]]:
+    """Return what writes the files of a tokenizer of transformers, with a sentencepiece model if it has one."""
+
+    def write(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
+        import transformers
+
+        if file:
+            write_sentencepiece(folder / file, model.pieces, "unigram", **training)
+        languages = {"src_lang": model.source, "tgt_lang": model.target} if model.source else {}
+        own: Any = getattr(transformers, name).from_pretrained(folder, **languages)
+        own.save_pretrained(folder)
+        return _cut(own)
+
+    return write
+
+
 def _mbart(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
-    import transformers
+    """As transformers 4 saved it: version 5 loses the normaliser of such a file, so sentencepiece itself cuts."""
     from sentencepiece import SentencePieceProcessor
+    from transformers import MBartTokenizer
 
     path = folder / "sentencepiece.bpe.model"
     write_sentencepiece(path, model.pieces, "unigram")
-    name = "MBart50Tokenizer" if "50" in model.name else "MBartTokenizer"
-    given = {"src_lang": model.source, "tgt_lang": model.target}
-    own: Any = getattr(transformers, name).from_pretrained(folder, **given)
-    if name == "MBart50Tokenizer" or transformers.__version__.startswith("4."):
-        own.save_pretrained(folder)
-        return _cut(own)
-    # version 5 loses the normaliser of such a file: take sentencepiece itself, and fairseq's shift of ids by one
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": name, **given})
+    given: dict[str, Any] = {"src_lang": model.source, "tgt_lang": model.target}
+    language = MBartTokenizer.from_pretrained(folder, **given).convert_tokens_to_ids(str(model.source))
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "MBartTokenizer", **given})
     processor: Any = SentencePieceProcessor(model_file=str(path))
-    language = own.convert_tokens_to_ids(model.source)
 
     def inner(text: str) -> list[int]:
-        return [n + 1 if n else 3 for n in processor.encode(text)]
+        return [n + 1 if n else 3 for n in processor.encode(text)]  # fairseq shifts ids by one
 
     return lambda text: [*inner(text), 2, language], inner
 
@@ -151,26 +162,9 @@ def _t5(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     if first:
         own.add_special_tokens({"additional_special_tokens": first})
     own.save_pretrained(folder)
-    if "spiece.model" not in {path.name for path in folder.iterdir()}:
+    if not path.is_file():
         write_sentencepiece(path, model.pieces, "unigram", user_defined_symbols=first, **T5_TRAINING)
     return _cut(own, f"<2{model.target}> " if first else model.prefix or "")
-
-
-def _byt5(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
-    from transformers import ByT5Tokenizer
-
-    own: Any = ByT5Tokenizer()
-    own.save_pretrained(folder)
-    return _cut(own)
-
-
-def _pegasus(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
-    from transformers import PegasusTokenizer
-
-    write_sentencepiece(folder / "spiece.model", model.pieces, "unigram", **T5_TRAINING)
-    own: Any = PegasusTokenizer.from_pretrained(folder)
-    own.save_pretrained(folder)
-    return _cut(own)
 
 
 def _fsmt(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
@@ -201,6 +195,9 @@ def _bart(folder: Path, model: HubModel) -> tuple[Cut, Cut]:
     return _cut(own)
 
 
+MBART50 = _saved("MBart50Tokenizer", "sentencepiece.bpe.model")
+PEGASUS = _saved("PegasusTokenizer", "spiece.model", **T5_TRAINING)
+BYT5 = _saved("ByT5Tokenizer", "")
 TASKS = {
     f"translation_en_to_{code}": {"prefix": f"translate English to {language}: "}
     for code, language in (("de", "German"), ("fr", "French"), ("ro", "Romanian"))
@@ -217,7 +214,7 @@ MODELS = [
         "facebook/nllb-200-distilled-600M", "m2m_100", 256_000, 256_206, 615, _nllb, SCALED, "deu_Latn", "eng_Latn"
     ),
     HubModel(
-        "facebook/mbart-large-50-many-to-many-mmt", "mbart", 250_000, 250_054, 611, _mbart, SCALED, "de_DE", "en_XX"
+        "facebook/mbart-large-50-many-to-many-mmt", "mbart", 250_000, 250_054, 611, MBART50, SCALED, "de_DE", "en_XX"
     ),
     HubModel(
         "facebook/mbart-large-en-ro", "mbart", 250_000, 250_027, 611, _mbart,
@@ -231,10 +228,10 @@ MODELS = [
     ),
     HubModel("google/mt5-small", "mt5", 250_000, 250_112, 300, _t5, {**T5_IDS, **GATED}),
     HubModel("google/umt5-small", "umt5", 256_000, 256_384, 309, _t5, {**T5_IDS, **GATED}),
-    HubModel("google/byt5-small", "t5", 384, 384, 300, _byt5, {**T5_IDS, **GATED}),
+    HubModel("google/byt5-small", "t5", 384, 384, 300, BYT5, {**T5_IDS, **GATED}),
     HubModel("google/madlad400-3b-mt", "t5", 256_000, 256_000, 2_940, _t5, {**T5_IDS, **GATED}, target="de"),
     HubModel(
-        "google/pegasus-xsum", "pegasus", 96_000, 96_103, 569, _pegasus,
+        "google/pegasus-xsum", "pegasus", 96_000, 96_103, 569, PEGASUS,
         {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "scale_embedding": True,
          "activation_function": "relu"},
     ),

@@ -11,7 +11,7 @@ from align.core.types import Batch, CrossAttention, Pair, Pieces, Search
 class AttentionRecorder(Protocol):
     """A trained encoder-decoder Transformer that shows its attention."""
 
-    name: str
+    name: str  # for the signature: backend, languages and fingerprint, such as "fairseq:de-en@1f3c9a2"
     layers: int
     heads: int
     pad: int
@@ -26,11 +26,7 @@ class AttentionRecorder(Protocol):
 
 
 class Recorder(AttentionRecorder, Protocol):
-    """A model with its text processing. Aligners are pickled with theirs, see `align.models.recorder.ModelRecorder`.
-
-    Its name is for the signature, such as "fairseq:de-en@1f3c9a2": format (`align.models.recognise.CHECKPOINTS`),
-    languages and fingerprint.
-    """
+    """A model with its text processing, pickled with its aligner; see `align.models.recorder.FolderRecorder`."""
 
     languages: tuple[str, str]  # codes of source and target
     max_positions: tuple[int, int]  # limit of source and target pieces, </s> included

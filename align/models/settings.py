@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,14 @@ def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
     return min(config.size("max_position_embeddings", usual), MAX_POSITIONS)
 
 
-def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the error for a missing library that only Hugging Face models need."""
-    return ModuleNotFoundError(
-        f"{error.name} is not installed, which Hugging Face models need: "
-        "pip install safetensors tokenizers huggingface_hub"
-    )
+@contextmanager
+def importing() -> Iterator[None]:
+    """Say how to install a missing library that only Hugging Face models need."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed, which Hugging Face models need: pip install safetensors"
+        raise ModuleNotFoundError(f"{message} tokenizers huggingface_hub") from None
 
 
 class Config:

@@ -176,7 +176,7 @@ def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generato
     return partial(_Translating(aligner, search).align, choices=aligner.choices)
 
 
-def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+def number_sentences(sentences: Iterable[Sentence]) -> Iterator[Pair]:
     """Yield sentences as pairs without a target, for translation; pairs keep their source and number."""
     if isinstance(sentences, str | bytes):
         raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
@@ -246,7 +246,7 @@ class _Translating:
 
         alignment = replace_unknown(alignment, scores, lambda word: unknown_part(word, is_known))
         pair = alignment.pair
-        if pair.source and not pair.target and self._encode(pair)[1]:
+        if pair.source and not pair.target and isinstance(self._encode(pair), str):
             return replace(alignment, skipped="too long")
         return alignment
 
@@ -278,31 +278,32 @@ class _Translating:
             found = attempt(self._encode, pair)
             if isinstance(found, PairError):
                 results[n] = found
-            elif found[1] and self._aligner.too_long != "blank":
-                name = "the model"
-                if self._aligner.reverse is not None:
-                    name = f"the forward model ({self._recorder.name})"
+            elif not isinstance(found, str):
+                encoded[n] = found
+            elif self._aligner.too_long != "blank":
                 hint = f"shorten it, or leave such lines without translation ({BLANK})"
-                message = f"source has {found[1][0]}, {name} takes {found[1][1]:,}"
                 line = pair.origin.line or pair.id
-                results[n] = PairError(message, file=pair.origin.file, line=line, hint=hint)
-            elif found[0] and not found[1]:
-                encoded[n] = found[0]
+                results[n] = PairError(found, file=pair.origin.file, line=line, hint=hint)
         # in calls of 100 sentences of similar length, since a translator does not report progress during a call
-        for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), 100):
+        waiting = sorted((n for n, pieces in encoded.items() if pieces), key=lambda n: len(encoded[n]))
+        for batch in chunks(waiting, 100):
             for n, words in zip(batch, self._translator([encoded[n] for n in batch]), strict=True):
                 results[n] = words
             if on_batch:
                 on_batch(len(batch))
         return results
 
-    def _encode(self, pair: Pair) -> tuple[Sequence[int], tuple[str, int] | None]:
-        """Return the pieces of a sentence, none of a blank one; and its length and the limit if it is too long."""
+    def _encode(self, pair: Pair) -> Sequence[int] | str:
+        """Return the pieces of a sentence, none of a blank one, or say that it is too long."""
         longest = self._translator.longest
         if exceeds(pair.source, longest):
-            return (), (f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest)
-        encoded = self._recorder.encode(Pair(pair.source, (), pair.id))
-        if max(encoded.source_words) == NULL:
-            return (), None
-        length = len(encoded.source)
-        return encoded.source, (f"{length:,} pieces with </s>", longest) if length > longest else None
+            length, longest = f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest
+        else:
+            encoded = self._recorder.encode(Pair(pair.source, (), pair.id))
+            if max(encoded.source_words) == NULL:
+                return ()
+            if len(encoded.source) <= longest:
+                return encoded.source
+            length = f"{len(encoded.source):,} pieces with </s>"
+        name = f"the forward model ({self._recorder.name})" if self._aligner.reverse else "the model"
+        return f"source has {length}, {name} takes {longest:,}"

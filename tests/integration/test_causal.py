@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from align import Aligner, Cell, IdPair, Pair, load, two_way
 from align.core.choice import leading
@@ -94,9 +95,6 @@ def test_pieces_and_words_of_prompts(llama: tuple[Path, Any]) -> None:
         ("<s>", -1), ("▁is", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1),
         ("▁is", 0), ("▁the", 1), ("▁is", 2), ("▁the", -1), ("▁see", -1),
     ]  # fmt: skip
-    # pieces that begin before the source or end after it hold characters of it
-    assert ("▁sehen", 0) in words("seh", "old", "the {source}en {target}")
-    assert ("▁house", 0) in words("use", "old", "the ho{source} {target}")
 
 
 def test_positions_are_not_off_by_one(tmp_path: Path) -> None:
@@ -114,13 +112,8 @@ def test_positions_are_not_off_by_one(tmp_path: Path) -> None:
             model.model.embed_tokens.weight[ids[f"\u2581{word}"], 10 + n] = 1
         layer = model.model.layers[0]
         layer.input_layernorm.weight.fill_(1)
-        for projection in (
-            layer.self_attn.q_proj,
-            layer.self_attn.k_proj,
-            layer.self_attn.v_proj,
-            layer.self_attn.o_proj,
-        ):
-            projection.weight.copy_(2 * torch.eye(32))
+        for name in "qkvo":
+            getattr(layer.self_attn, f"{name}_proj").weight.copy_(2 * torch.eye(32))
     model.save_pretrained(tmp_path)
     for score in ("weight", "norm"):
         for position, expected in (("input", {(3, 0), (0, 1), (2, 2), (1, 3)}), ("output", {(3, 1), (0, 2), (2, 3)})):
@@ -253,8 +246,6 @@ def test_hostile_folders(tmp_path: Path, spoil: Callable[[Path], object], messag
 
 
 def test_a_gemma_that_reads_images_is_read_as_its_language_model(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     causal.save(tmp_path, "gemma3")
     settings: dict[str, Any] = {"score": "weight", "layer": 2, "head": 3, "position": "input"}
     expected = open_model(tmp_path, **settings).word_scores(SOURCE, TARGET)
@@ -262,19 +253,13 @@ def test_a_gemma_that_reads_images_is_read_as_its_language_model(tmp_path: Path)
     renamed = {f"language_model.{name}": weight for name, weight in weights.items()}
     save_file({**renamed, "vision_tower.embeddings.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
     config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": config}))
+    (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    own = {"auto_map": {"AutoModelForCausalLM": "modeling_own.Model"}, "model_type": "gemma3", "text_config": config}
+    (tmp_path / "config.json").write_text(json.dumps(own))
     aligner = open_model(tmp_path, **settings)
     assert aligner.word_scores(SOURCE, TARGET) == expected
     assert recorder_of(aligner).translator(Search(max_len_b=2, max_len_a=0), 100)([[5, 6]])
-
-
-def test_no_code_of_a_folder_runs(tmp_path: Path) -> None:
-    causal.save(tmp_path)
-    (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    change(tmp_path, auto_map={"AutoModelForCausalLM": "modeling_own.Model"})
-    aligner = open_model(tmp_path)
-    recorder_of(aligner).translator(Search(max_len_b=2, max_len_a=0), 100)([[5, 6]])
-    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "ran").exists()  # no code of a folder runs
 
 
 @pytest.fixture(scope="module", params=["bytes", "metaspace"])

@@ -25,10 +25,7 @@ __all__ = ["run_main"]
 
 TEXT = "das ist ein Satz ||| this is a sentence\nja sagte sie ||| yes she said\n"
 NLLB, M2M100 = "facebook/nllb-200-distilled-600M", "facebook/m2m100_418M"
-MBART50, OPUS_EN_PT = (
-    "facebook/mbart-large-50-many-to-many-mmt",
-    "Helsinki-NLP/opus-mt-tc-big-en-pt",
-)
+MBART50, OPUS_EN_PT = "facebook/mbart-large-50-many-to-many-mmt", "Helsinki-NLP/opus-mt-tc-big-en-pt"
 MADLAD, T5 = "google/madlad400-3b-mt", "google-t5/t5-small"
 
 
@@ -68,7 +65,6 @@ def test_one_model_for_both_directions(
     languages = ("--source-lang", made.source, "--target-lang", made.target)
     result = run_main(extract.main, "-m", folder, *languages, "--reverse-model", folder, stdin=TEXT)
     assert result.code == 0, result.err
-    assert "warning: the model reads" not in result.err
     assert f"does it translate {made.target} to {made.source}" not in result.err
     lines = [line for line in result.err.splitlines() if "; text: " in line]
     assert f"huggingface:{made.source}-{made.target}@" in lines[0]
@@ -102,12 +98,9 @@ def test_a_language_that_the_tokenizer_names_in_another_code(
     hub: Callable[[str], Path], copied: Callable[[str], Path]
 ) -> None:
     """As in opus-mt-tc-big-en-pt: tokenizer_config.json says pt, and the pieces are por and pob."""
-    with pytest.raises(ModelError) as error:
+    message = r"has no language pt, which tokenizer_config\.json names: give target_lang, one of fra, pob, por"
+    with pytest.raises(ModelError, match=message):
         load(hub(OPUS_EN_PT))
-    assert (
-        "the model has no language pt, which tokenizer_config.json names: give target_lang, one of fra, pob, por"
-        in str(error.value)
-    )
     silent = copied(NLLB)
     change(silent, "tokenizer_config.json", src_lang=None, tgt_lang=None)
     with pytest.raises(ModelError, match=r"give source_lang, one of its 202 languages, such as .*deu_Latn"):

@@ -6,6 +6,7 @@ import json
 import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 GOLDEN = Path(__file__).parent.parent / "golden" / "transformers-4.57"
 TOKENIZERS = Path(__file__).parents[2].parent / "shared" / "data" / "tokenizers"
 PAIRS = [Pair(split_words(SENTENCES[n]), split_words(SENTENCES[n + 1]), n + 1) for n in (0, 3, 6)]
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-)
 
 
 class Saved(NamedTuple):
@@ -117,8 +111,8 @@ def test_folders_of_transformers_4(name: str, tmp_path: Path) -> None:
     """Tokenizer files that 4.57.3 wrote, with ids that it gave; tests/golden/README.md says how."""
     model = next(model for model in MODELS if model.name.endswith(f"/{name}")).with_pieces(1000)
     write_model(model, tmp_path)
-    for file in TOKENIZER_FILES:
-        (tmp_path / file).unlink(missing_ok=True)
+    for name_of in ("tokenizer", "tokenizer_config", "special_tokens_map", "added_tokens", "vocab"):
+        (tmp_path / f"{name_of}.json").unlink(missing_ok=True)
     shutil.copytree(GOLDEN / name, tmp_path, dirs_exist_ok=True)
     expected: Ids = json.loads((GOLDEN / name / "ids.json").read_text(encoding="utf-8"))
     recorder = Saved(model, tmp_path, None, expected).load().forward.recorder
@@ -149,24 +143,18 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
     """Weights in several files, in float16, by safetensors and by torch: rounded once, all of them are the same."""
     model = find_model("facebook/nllb-200-distilled-600M").with_pieces(1500)
     module, ids = write_model(model, tmp_path / "whole")
-    module.half().float()
-    links = []
+    half, links = module.half(), []
     for name in ("one", "shards", "torch"):
         folder = tmp_path / name
         shutil.copytree(tmp_path / "whole", folder)
         (folder / "model.safetensors").unlink()
-        half = module.half()
         if name == "torch":
             torch.save(half.state_dict(), folder / "pytorch_model.bin")
         else:
             half.save_pretrained(folder, max_shard_size="60KB" if name == "shards" else "5GB")
-        aligner = Saved(model, folder, None, ids).load()
-        links.append(
-            [
-                alignment.links
-                for alignment in Aligner(Direction(aligner.forward.recorder, plain("norm", "input", 2, 1)))(PAIRS)
-            ]
-        )
+        recorder = Saved(model, folder, None, ids).load().forward.recorder
+        aligner = Aligner(Direction(recorder, plain("norm", "input", 2, 1)))
+        links.append([alignment.links for alignment in aligner(PAIRS)])
     assert (tmp_path / "shards" / "model.safetensors.index.json").is_file()
     assert links[0] == links[1] == links[2]
     assert any(links[0])
@@ -174,16 +162,8 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
 
 def test_languages_are_those_of_transformers() -> None:
     """And so NLLB's 256,000 pieces make eng_Latn 256047, as its published models have it."""
-    from transformers.models.mbart import tokenization_mbart
-    from transformers.models.mbart50 import tokenization_mbart50
-    from transformers.models.nllb import tokenization_nllb
-
-    for release, module in (
-        ("mbart", tokenization_mbart),
-        ("mbart-50", tokenization_mbart50),
-        ("nllb", tokenization_nllb),
-    ):
-        own: Any = module
+    for release, name in (("mbart", "mbart"), ("mbart-50", "mbart50"), ("nllb", "nllb")):
+        own: Any = import_module(f"transformers.models.{name}.tokenization_{name}")
         assert LANGUAGES[release].split() == list(own.FAIRSEQ_LANGUAGE_CODES)
     assert 256_000 + 1 + LANGUAGES["nllb"].split().index("eng_Latn") == 256_047
 

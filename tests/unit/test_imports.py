@@ -87,7 +87,7 @@ def test_no_modules_import_each_other() -> None:
 def test_text_links_and_pictures_do_without_torch() -> None:
     names = (
         "align.baselines.tools, align.cli.main, align.core.consistency, align.core.formats, align.core.symmetrize, "
-        "align.io.output, align.io.reader, align.io.signature, align.models.folder, align.models.language_check, "
+        "align.io.output, align.io.reader, align.io.signature, align.models.folder, align.models.languages, "
         "align.models.preprocess, align.training.prepare, align.training.recipe, align.transfer.pages, align.view.page"
     )
     script = f"import sys, {names}; sys.exit(not {{'torch', 'matplotlib'}}.isdisjoint(sys.modules))"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from align import Pair
-from align.models import language_check
-from align.models.language_check import LanguageCheck
+from align.models import text_check
+from align.models.text_check import ModelCheck
 
 GERMAN = (
     "Der kleine Hund schläft seit heute Morgen unter dem alten Tisch.",
@@ -52,7 +52,7 @@ def warning_of(
     sources: Sequence[str] | str, targets: Sequence[str] | str, source: str = "de", target: str = "en"
 ) -> str:
     texts = [[text] if isinstance(text, str) else text for text in (sources, targets)]
-    return LanguageCheck("de-en", source, target).add(pairs_of(*texts))
+    return ModelCheck("de-en", source, target).add(pairs_of(*texts))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> Any:
         raise AssertionError("py3langid is loaded")
 
-    monkeypatch.setattr(language_check, "_load_identifier", load)
+    monkeypatch.setattr(text_check, "_load_identifier", load)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_sides_in_other_languages(
 
 
 def test_sides_have_the_names_that_the_user_knows() -> None:
-    check = LanguageCheck("the reverse model", "en", "de", sides=("target", "source"))
+    check = ModelCheck("the reverse model", "en", "de", sides=("target", "source"))
     expected = "the source looks like French; the reverse model writes German: take a model for English to French"
     assert check.add(pairs_of(ENGLISH, FRENCH)) == expected
 
@@ -101,7 +101,7 @@ def test_one_line_tells_a_language(language: str) -> None:
 
 
 def test_a_warning_comes_once() -> None:
-    check = LanguageCheck("de-en", "de", "en")
+    check = ModelCheck("de-en", "de", "en")
     assert check.add(pairs_of(FRENCH, ENGLISH))
     assert check.done
     assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
@@ -145,12 +145,12 @@ def test_no_warning_of_the_own_language_its_relatives_groups_and_unknown_ones(te
 
 def test_a_side_of_unknown_language_is_left_out() -> None:
     assert warning_of(FRENCH, FRENCH[::-1], "src", "en") == "the target looks like French; de-en writes English"
-    assert LanguageCheck("x", "src", "tgt").done
+    assert ModelCheck("x", "src", "tgt").done
 
 
 @pytest.mark.usefixtures("unloaded")
 def test_text_with_common_words_needs_no_library() -> None:
-    check = LanguageCheck("de-en", "de", "en")
+    check = ModelCheck("de-en", "de", "en")
     sources = ["Das ist nicht mehr so, wie wir es kennen.", "Ich habe es auch nicht.", "Und wenn sie nach Hause will?"]
     targets = ["This is not how we know it.", "I have not seen it, but they have.", "And what if she wants to go home?"]
     assert check.add(pairs_of(sources, targets)) == ""
@@ -163,7 +163,7 @@ def test_without_the_library_or_space_for_it_nothing_is_said(monkeypatch: pytest
         def load(error: Exception = error) -> Any:
             raise error
 
-        monkeypatch.setattr(language_check, "_load_identifier", load)
-        check = LanguageCheck("de-en", "de", "en")
+        monkeypatch.setattr(text_check, "_load_identifier", load)
+        check = ModelCheck("de-en", "de", "en")
         assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
         assert check.done

@@ -58,25 +58,20 @@ def test_moses_word_by_word_equals_moses_on_the_sentence(language: str, sentence
         assert "".join(t for t, owner in zip(tokens, owners, strict=True) if owner == number) == word
 
 
-def test_sentencepiece_word_by_word_equals_the_sentence() -> None:
-    whole = sentencepiece.SentencePieceProcessor(model_file=str(MODEL / "de.spm"))
-    preprocessor, met = collect(TextRules("de", "lower", "none", "sentencepiece", MODEL / "de.spm"))
-    for pair in example_pairs():
-        ids, _ = preprocessor(pair.source)
-        assert [met[n] for n in ids] == whole.encode(" ".join(pair.source).lower(), out_type=str)
-
-
-def test_sentencepiece_with_a_dummy_prefix(tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("\n".join(" ".join(pair.target) for pair in example_pairs()), encoding="utf-8")
+@pytest.mark.parametrize("dummy_prefix", [False, True])
+def test_sentencepiece_word_by_word_equals_the_sentence(tmp_path: Path, dummy_prefix: bool) -> None:
+    sentences = [" ".join(pair.source).lower() for pair in example_pairs()]
+    prefix = tmp_path / "de"
     sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(tmp_path / "en"), vocab_size=120, hard_vocab_limit=False, minloglevel=2
-    )
-    whole = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "en.model"))
-    preprocessor, met = collect(TextRules("en", subwords="sentencepiece", subword_file=tmp_path / "en.model"))
-    for pair in example_pairs():
-        ids, _ = preprocessor(pair.target)
-        assert [met[n] for n in ids] == whole.encode(" ".join(pair.target), out_type=str)
+        sentence_iterator=iter(sentences), model_prefix=str(prefix), vocab_size=120, hard_vocab_limit=False,
+        add_dummy_prefix=dummy_prefix, remove_extra_whitespaces=dummy_prefix, minloglevel=2,
+    )  # fmt: skip
+    path = prefix.with_suffix(".model")
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    preprocessor, met = collect(TextRules("de", "lower", "none", "sentencepiece", path))
+    for sentence in sentences:
+        ids, _ = preprocessor(sentence.split(" "))
+        assert [met[n] for n in ids] == whole.encode(sentence, out_type=str)
 
 
 def test_fastbpe_codes_give_the_same_pieces(tmp_path: Path) -> None:

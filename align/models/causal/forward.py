@@ -1,7 +1,7 @@
 """The forced pass of a decoder-only Transformer: rows of attention of target pieces, layer by layer.
 
-Letters: B batch, P pieces that all sequences begin with, L further pieces of the longest one, S = P + L, N rows of
-these in all, T target pieces of the longest one, H query heads, G key and value heads, d head size, D model size.
+Letters: B batch, P pieces before, L further ones of the longest sequence, S = P + L, N rows of these in all, T target
+pieces of the longest one, H query heads, G key and value heads, d head size, D model size.
 """
 
 from __future__ import annotations
@@ -18,35 +18,13 @@ from align.models.engine.forward import Block, Embedding, Layout, RootNorm
 from align.models.engine.linear import Linear
 
 Angles = tuple[Tensor, Tensor]
-"""Cosine and sine of the angle of each row and each pair of numbers `[rows, 1, d/2]`."""
+"""Cosine and sine of the angle of each row and each pair of numbers `[N, 1, d/2]`."""
 
+Keys = tuple[Tensor, Tensor]
+"""Keys and values of a layer `[B, G, S, d]`."""
 
-@dataclass(frozen=True)
-class Sequences:
-    """Places of the pieces of a batch; those that all sequences begin with have one row for all."""
-
-    shared: int  # P
-    rest: Layout  # the places of all other pieces
-    # place among a sequence's other pieces of the last one before its target and of each target piece
-    # `[B, T+1]`; the last one is repeated in short targets
-    rows: Tensor
-
-    @property
-    def positions(self) -> Tensor:
-        """Position of each row in its sequence `[P + N]`."""
-        shared = torch.arange(self.shared, device=self.rest.positions.device)
-        return torch.cat((shared, self.rest.positions + self.shared))
-
-    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `[1, C, P, d]` and `[B, C, L, d]` for rows `[P + N, C, d]`."""
-        shared, rest = x[: self.shared], x[self.shared :]
-        padded = self.rest.pad(rest.flatten(1)).view(*self.rest.size, *x.shape[1:])
-        return shared.transpose(0, 1)[None], padded.transpose(1, 2)
-
-    def join(self, shared: Tensor, rest: Tensor) -> Tensor:
-        """Return `[P + N, H d]` for heads' outputs `[1, H, P, d]` and `[B, H, L, d]`."""
-        flat = self.rest.flatten(rest.transpose(1, 2).reshape(*self.rest.size, -1))
-        return torch.cat((shared[0].transpose(0, 1).reshape(self.shared, flat.shape[1]), flat))
+Cache = list[Keys]
+"""Those of each layer; empty before the first piece."""
 
 
 def turn(x: Tensor, angles: Angles) -> Tensor:
@@ -71,13 +49,20 @@ class GroupedAttention:
     query_norm: RootNorm | None = None  # of each head, if any
     key_norm: RootNorm | None = None  # of each group of keys, if any
 
-    def project(self, x: Tensor, angles: Angles) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries `[rows, H, d]`, keys and values `[rows, G, d]` of the input `[rows, D]`."""
+    def project(self, x: Tensor, angles: Angles, layout: Layout, past: Keys | None) -> tuple[Tensor, Keys]:
+        """Return the queries `[B, H, L, d]` of the input `[N, D]`, and all keys and values, with those of the past."""
         projected = self.query_key_value(x).view(len(x), -1, self.size)
         query, key, value = projected.tensor_split((self.heads, self.heads + self.groups), 1)
         if self.query_norm and self.key_norm:
             query, key = self.query_norm(query), self.key_norm(key)
-        return turn(query, angles), turn(key, angles), value
+        query, key, value = (
+            layout.pad(part.flatten(1)).view(*layout.size, -1, self.size).transpose(1, 2)
+            for part in (turn(query, angles), turn(key, angles), value)
+        )
+        if past is not None:
+            before = [part.expand(len(key), -1, -1, -1) for part in past]
+            key, value = torch.cat((before[0], key), 2), torch.cat((before[1], value), 2)
+        return query, (key, value)
 
     def weights(self, query: Tensor, key: Tensor, places: Tensor) -> Tensor:
         """Return attention weights `[B, H, R, K]` of queries `[B, H, R, d]` to keys of all pieces `[B, G, K, d]`.
@@ -121,59 +106,11 @@ class Layer:
     feed_forward: Linear
     feed_forward_block: Block
 
-    def record(
-        self, x: Tensor, sequences: Sequences, angles: Angles, number: int | None, last: bool
-    ) -> tuple[Tensor | None, CrossAttention | None]:
-        """Return the layer's output `[P + N, D]`, None of the last layer, and its attention if it has a number."""
-        attention, block = self.attention, self.attention_block
-        query, key, value = attention.project(block.enter(x), angles)
-        shared_query, query = sequences.split(query)
-        shared_key, rest_key = sequences.split(key)
-        shared_value, rest_value = sequences.split(value)
-        batch, length = sequences.rest.size
-        keys = torch.cat((shared_key.expand(batch, -1, -1, -1), rest_key), 2)  # [B, G, S, d]
-        values = torch.cat((shared_value.expand(batch, -1, -1, -1), rest_value), 2)
-        attended = None
-        if number is not None:
-            rows = sequences.rows
-            of_rows = query.take_along_dim(rows[:, None, :, None], 2)
-            weights = attention.weights(of_rows, keys, rows + sequences.shared)
-            out = block.out.weight()
-            attended = CrossAttention(
-                number, weights, attention.of_heads(values), out.T.reshape(attention.heads, attention.size, -1)
-            )
-        if last:
-            return None, attended
-        places = torch.arange(sequences.shared + length, device=x.device)[None]
-        begin, rest = places[:, : sequences.shared], places[:, sequences.shared :]
-        shared = attention.attend(shared_query, shared_key, shared_value, begin)
-        return self._leave(sequences.join(shared, attention.attend(query, keys, values, rest)), x), attended
-
-    def _leave(self, context: Tensor, x: Tensor) -> Tensor:
-        """Return the layer's output `[rows, D]`, given that of attention's heads and the layer's input."""
-        x, inner = self.attention_block.leave(context, x), self.feed_forward_block
+    def leave(self, context: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        """Return the layer's output `[N, D]`, given that of attention's heads `[B, H, L, d]` and the layer's input."""
+        joined = layout.flatten(context.transpose(1, 2).reshape(*layout.size, -1))
+        x, inner = self.attention_block.leave(joined, x), self.feed_forward_block
         return inner.leave(self.feed_forward(inner.enter(x)), x)
-
-    def advance(self, x: Tensor, angles: Angles, cache: Keys | None) -> tuple[Tensor, Keys]:
-        """Return the layer's output for further pieces `[B L, D]`, and keys and values of all so far `[B, G, S, d]`."""
-        attention, block = self.attention, self.attention_block
-        length = len(angles[0])
-        batch = len(x) // length
-        repeated = angles[0].repeat(batch, 1, 1), angles[1].repeat(batch, 1, 1)
-        projected = attention.project(block.enter(x), repeated)
-        query, key, value = (part.view(batch, length, *part.shape[1:]).transpose(1, 2) for part in projected)
-        if cache is not None:
-            key, value = torch.cat((cache[0], key), 2), torch.cat((cache[1], value), 2)
-        places = torch.arange(key.shape[2] - length, key.shape[2], device=x.device)[None]
-        context = attention.attend(query, key, value, places).transpose(1, 2).reshape(len(x), -1)
-        return self._leave(context, x), (key, value)
-
-
-Keys = tuple[Tensor, Tensor]
-"""Keys and values of a layer `[B, G, S, d]`."""
-
-Cache = list[Keys]
-"""Those of each layer; empty before the first piece."""
 
 
 @dataclass(frozen=True)
@@ -206,31 +143,43 @@ class CausalTransformer:
         before = lengths - targets - 1  # place of the last piece before the target
         same = (ids == ids[:1]).all(0).int().cumprod(0).sum()
         shared = int(torch.minimum(same, before.min())) if len(ids) > 1 else 0
+        cache: Cache = []
+        if shared:  # what all sequences begin with is read once
+            self.advance(ids[:1, :shared], cache, layers[-1])
         real = torch.arange(shared, ids.shape[1], device=ids.device) < lengths[:, None]
         steps = torch.arange(int(targets.max()) + 1, device=ids.device)
-        rows = before[:, None] - shared + torch.minimum(steps, targets[:, None])
-        sequences = Sequences(shared, Layout.of(real), rows)
-        flat = torch.cat((ids[0, :shared], sequences.rest.flatten(ids[:, shared:, None])[:, 0]))
-        x: Tensor | None = self.embedding.vectors(flat)
-        angles = self._angles(sequences.positions)
+        rows = before[:, None] - shared + torch.minimum(steps, targets[:, None])  # the last one is repeated
+        places = torch.arange(shared, ids.shape[1], device=ids.device)[None]
+        layout = Layout.of(real)
+        x = self.embedding.vectors(layout.flatten(ids[:, shared:, None])[:, 0])
+        angles = self._angles(layout.positions + shared)
         for number, layer in enumerate(self.layers[: layers[-1]], 1):
-            assert x is not None
-            at = angles[layer.attention.rotation]
-            x, attended = layer.record(x, sequences, at, number if number in layers else None, number == layers[-1])
-            if attended is not None:
-                yield attended
+            attention, block = layer.attention, layer.attention_block
+            past = cache[number - 1] if shared else None
+            query, (key, value) = attention.project(block.enter(x), angles[attention.rotation], layout, past)
+            if number in layers:
+                weights = attention.weights(query.take_along_dim(rows[:, None, :, None], 2), key, rows + shared)
+                out_proj = block.out.weight().T.reshape(attention.heads, attention.size, -1)
+                yield CrossAttention(number, weights, attention.of_heads(value), out_proj)
+            if number < layers[-1]:
+                x = layer.leave(attention.attend(query, key, value, places), x, layout)
 
     @torch.inference_mode()
-    def advance(self, ids: Tensor, cache: Cache) -> Tensor:
-        """Return what predicts the next piece of each sequence `[B, D]` after pieces `[B, L]`, which fill the cache."""
+    def advance(self, ids: Tensor, cache: Cache, layers: int | None = None) -> Tensor:
+        """Return what predicts the next piece of each sequence `[B, D]` after pieces `[B, L]`, which fill the cache.
+
+        Only some of the lowest layers may be run.
+        """
         batch, length = ids.shape
         begin = cache[0][0].shape[2] if cache else 0
-        positions = torch.arange(begin, begin + length, device=ids.device)
-        angles = self._angles(positions)
-        x = self.embedding.vectors(ids.flatten())
-        for number, layer in enumerate(self.layers):
-            before = cache[number] if begin else None
-            x, keys = layer.advance(x, angles[layer.attention.rotation], before)
+        places = torch.arange(begin, begin + length, device=ids.device)
+        layout = Layout((batch, length), places.repeat(batch))
+        x, angles = self.embedding.vectors(ids.flatten()), self._angles(layout.positions)
+        for number, layer in enumerate(self.layers[:layers]):
+            attention, past = layer.attention, cache[number] if begin else None
+            entered = layer.attention_block.enter(x)
+            query, keys = attention.project(entered, angles[attention.rotation], layout, past)
+            x = layer.leave(attention.attend(query, *keys, places[None]), x, layout)
             cache[number : number + 1] = [keys]
         return self.norm(x.view(batch, length, -1)[:, -1])
 

@@ -47,7 +47,7 @@ NAMES = {
     "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
     "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-"""Names of languages as they stand in prompts, in English; other codes stand for themselves."""
+"""Names of languages in English, as they stand in prompts; other codes stand for themselves."""
 
 _FIELD = re.compile(r"\{(source|target|(?:source|target)_(?:lang|code))\}")
 

@@ -16,7 +16,7 @@ from align.models.folder import ModelFolder
 from align.models.huggingface.adapter import CONFIG, merge_adapter
 from align.models.huggingface.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from align.models.saved import load_weights
-from align.models.settings import Config, lacks, read_json
+from align.models.settings import Config, importing, read_json
 
 AnyTransformer = TypeVar("AnyTransformer")
 
@@ -92,11 +92,9 @@ def weight_files(path: Path) -> list[Path]:
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Map the weights of a safetensors file into memory; numbers are read when they are used."""
-    try:
+    with importing():
         from safetensors import SafetensorError
         from safetensors.torch import load_file
-    except ModuleNotFoundError as error:
-        raise lacks(error) from None
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from align.core.errors import ModelError, one_line
-from align.models.settings import lacks
+from align.models.settings import importing
 
 TEXT = ("*.json", "chat_template.jinja", "merges.txt", "*.spm", "*.model")
 """Patterns of the files that a model needs in addition to its weights."""
@@ -16,11 +16,9 @@ WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
 
 def fetch_model(name: str) -> Path:
     """Return the folder of the cache that holds a model, and fetch the model if necessary."""
-    try:
+    with importing():
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    except ModuleNotFoundError as error:
-        raise lacks(error) from None
     hint = f"fetch it where there is a network: hf download {name}"
     try:
         for files in WEIGHTS:

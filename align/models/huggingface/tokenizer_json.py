@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
 from align.models.detokenize import JOINS
-from align.models.settings import lacks, read_json
+from align.models.settings import importing, read_json
 
 T = TypeVar("T")
 
@@ -18,10 +18,8 @@ class JsonTokenizer:
     """A tokenizer.json: an object of the library tokenizers, the id of every piece, and pieces that are no words."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        with importing():
             from tokenizers import Tokenizer
-        except ModuleNotFoundError as error:
-            raise lacks(error) from None
         content = read_json(path)
         model = content["model"] if isinstance(content.get("model"), dict) else {}
         if (prefix := model.get("continuing_subword_prefix")) and isinstance(model.get("merges"), list):
