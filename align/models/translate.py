@@ -252,22 +252,20 @@ class _Translating:
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[Pair | PairError]:
         """Return a slice of sentences with their translations, as a task of the pool."""
-        pairs, waiting = [*sentences], [*range(len(sentences))]
         results: list[Pair | PairError] = [*sentences]
+        waiting = dict(enumerate(sentences))
         while waiting:
-            current = [pairs[n] for n in waiting]
-            translations, waiting = zip(waiting, current, self._search(current, on_batch), strict=True), []
-            for n, sentence, translation in translations:
+            translations = zip(waiting.items(), self._search([*waiting.values()], on_batch), strict=True)
+            waiting, on_batch = {}, None
+            for (n, sentence), translation in translations:
                 if isinstance(translation, PairError):
                     results[n] = translation
                 elif isinstance(sentence, CopyingPair) and not (translation and sentence.is_copied_by(translation)):
-                    pairs[n] = sentence.otherwise
-                    waiting.append(n)
+                    waiting[n] = sentence.otherwise
                 else:
                     if self._search_by.allow_unk:
                         translation = tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
                     results[n] = sentence.with_target(translation)
-            on_batch = None
         return results
 
     def _search(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:

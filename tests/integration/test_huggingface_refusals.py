@@ -20,20 +20,9 @@ from align import ModelOptions, load
 from align.core.errors import DataError, KindError, ModelError
 from tests.hostile.fuzz_hugging import damage_json
 from tests.hub_models import find_model, write_model
-from tests.integration.test_huggingface import change
+from tests.integration.test_huggingface import change, marian
 
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("hub") / "opus"
-    write_model(find_model("Helsinki-NLP/opus-mt-de-en").with_pieces(1200), folder)
-    return folder
-
-
-@pytest.fixture
-def opus(whole: Path, tmp_path: Path) -> Path:
-    """A folder that can be read."""
-    return Path(shutil.copytree(whole, tmp_path / "opus"))
+__all__ = ["marian"]
 
 
 def refusal(folder: Path | str, **options: str) -> str:
@@ -43,30 +32,27 @@ def refusal(folder: Path | str, **options: str) -> str:
     return str(error.value)
 
 
-def test_types_of_model(opus: Path) -> None:
-    change(opus, "config.json", model_type="gpt2")
+def test_types_of_model(marian: Path) -> None:
+    change(marian, "config.json", model_type="gpt2")
     known = "bart, fsmt, gemma2, gemma3, gemma3_text, llama, m2m_100, marian, mbart, mistral, mt5, pegasus, qwen2"
-    with pytest.raises(KindError) as error:
-        load(opus)
-    assert str(error.value) == f"{opus}: a model of type gpt2: these types are read: {known}, qwen3, t5, umt5"
+    with pytest.raises(KindError, match=f"a model of type gpt2: these types are read: {known}, qwen3, t5, umt5"):
+        load(marian)
 
 
-def test_a_vocabulary_and_merges_without_a_tokenizer_json(opus: Path) -> None:
-    for name in ("source.spm", "target.spm"):
-        (opus / name).unlink()
-    (opus / "merges.txt").write_text("a b\n")
-    change(opus, "config.json", model_type="bart")
-    assert "in this folder: save_pretrained() of transformers' AutoTokenizer writes tokenizer.json" in refusal(opus)
+def test_a_vocabulary_and_merges_without_a_tokenizer_json(marian: Path) -> None:
+    (marian / "source.spm").rename(marian / "merges.txt")
+    change(marian, "config.json", model_type="bart")
+    assert "in this folder: save_pretrained() of transformers' AutoTokenizer writes tokenizer.json" in refusal(marian)
 
 
-def test_quantised_weights(opus: Path) -> None:
-    weights = load_file(opus / "model.safetensors")
+def test_quantised_weights(marian: Path) -> None:
+    weights = load_file(marian / "model.safetensors")
     names = [name for name in weights if name.endswith("fc1.weight")]
-    save_file({**weights, **{name: weights[name].to(torch.int8) for name in names}}, opus / "model.safetensors")
-    assert "weights and settings do not fit" in refusal(opus)
-    change(opus, "config.json", quantization_config={"quant_method": "gptq"})
+    save_file({**weights, **{name: weights[name].to(torch.int8) for name in names}}, marian / "model.safetensors")
+    assert "weights and settings do not fit" in refusal(marian)
+    change(marian, "config.json", quantization_config={"quant_method": "gptq"})
     message = "its weights are quantised (gptq), which is not read: take the model that they were made of"
-    assert message in refusal(opus)
+    assert message in refusal(marian)
 
 
 def test_a_tokenizer_of_another_class(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -53,16 +53,6 @@ def warning_of(
 ) -> str:
     texts = [[text] if isinstance(text, str) else text for text in (sources, targets)]
     return ModelCheck("de-en", source, target).add(pairs_of(*texts))
-
-
-@pytest.fixture
-def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the library is loaded."""
-
-    def load() -> Any:
-        raise AssertionError("py3langid is loaded")
-
-    monkeypatch.setattr(text_check, "_load_identifier", load)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +138,8 @@ def test_a_side_of_unknown_language_is_left_out() -> None:
     assert ModelCheck("x", "src", "tgt").done
 
 
-@pytest.mark.usefixtures("unloaded")
-def test_text_with_common_words_needs_no_library() -> None:
+def test_text_with_common_words_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_check, "_load_identifier", None)
     check = ModelCheck("de-en", "de", "en")
     sources = ["Das ist nicht mehr so, wie wir es kennen.", "Ich habe es auch nicht.", "Und wenn sie nach Hause will?"]
     targets = ["This is not how we know it.", "I have not seen it, but they have.", "And what if she wants to go home?"]
@@ -159,11 +149,7 @@ def test_text_with_common_words_needs_no_library() -> None:
 
 def test_without_the_library_or_space_for_it_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (ModuleNotFoundError("no module named '_lzma'"), FileNotFoundError("no usable temporary directory")):
-
-        def load(error: Exception = error) -> Any:
-            raise error
-
-        monkeypatch.setattr(text_check, "_load_identifier", load)
+        monkeypatch.setattr(text_check, "_load_identifier", Mock(side_effect=error))
         check = ModelCheck("de-en", "de", "en")
         assert check.add(pairs_of(FRENCH, ENGLISH)) == ""
         assert check.done

@@ -56,7 +56,7 @@ def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         raise ModelError("no tokenizer.json, which decoder-only models need", file=str(folder.text_root), hint=hint)
     text = Text(JsonTokenizer(path), template, tokenizer_config(folder.text_root))
     transformer = shared_transformer(
-        folder, config, None, device, dtype, lambda weights: build_causal(config, weights, device, dtype)
+        folder, config, device, dtype, lambda weights: build_causal(config, weights, device, dtype)
     )
     files = [folder.root / "config.json", path, *model_weight_files(folder)]
     spec = template.parts, template.chat, text.before, [file_digest(path) for path in files]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +48,6 @@ NAMES = {
 }  # fmt: skip
 """Names of languages in English, as they stand in prompts; other codes stand for themselves."""
 
-_FIELD = re.compile(r"\{(source|target|(?:source|target)_(?:lang|code))\}")
-
 _MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
 """Stand for the source, to find it in what a chat template writes."""
 
@@ -80,29 +77,20 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     and {target_lang} are English names of languages, {source_code} and {target_code} their codes.
     """
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
-    fields = _FIELD.findall(text)
-    if "source" not in fields:
+    if "{source}" not in text:
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
         raise ModelError(message, file=str(root))
-    whole = "target" in fields
-    if whole and (fields.count("target") > 1 or fields[-1:] == ["source"] or not text.endswith("{target}")):
+    whole = "{target}" in text
+    if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
-    if pattern == TRANSLATEGEMMA:
-        fields += ["source_lang", "target_lang"]
-    values = {}
     for side, language in zip(("source", "target"), languages, strict=True):
-        if language is None and {f"{side}_lang", f"{side}_code"} & {*fields}:
+        name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
+        if language is not None:
+            text = text.replace(name, NAMES.get(base_language(language), language)).replace(code, language)
+        elif name in text or code in text or pattern == TRANSLATEGEMMA:
             hint = f"give ‹{side}_lang›, such as de or German"
             raise ModelError(f"its template needs the {side} language", file=str(root), hint=hint)
-        values[f"{side}_code"] = language or ""
-        values[f"{side}_lang"] = NAMES.get(base_language(language), language) if language else ""
-    pieces = _FIELD.split(text.removesuffix("{target}"))  # text and fields in turn
-    parts = [""]
-    for piece, is_field in zip(pieces, [False, True] * len(pieces), strict=False):
-        if is_field and piece == "source":
-            parts.append("")
-        else:
-            parts[-1] += values[piece] if is_field else piece
+    parts = text.removesuffix("{target}").split("{source}")
     if whole:
         return Template(tuple(parts), False)
     return _chat(root, parts, languages if pattern == TRANSLATEGEMMA else None)

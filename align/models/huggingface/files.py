@@ -47,13 +47,12 @@ def model_weight_files(folder: ModelFolder) -> list[Path]:
 
 
 _transformers: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-"""Models in use, by the files that they were read from, family, device and dtype."""
+"""Models in use, by the files that they were read from, device and dtype."""
 
 
 def shared_transformer(
     folder: ModelFolder,
     config: Config,
-    family: Hashable,
     device: str,
     dtype: Dtype,
     build: Callable[[dict[str, Tensor]], AnyTransformer],
@@ -63,7 +62,7 @@ def shared_transformer(
     if missing := next((path for path in paths if not path.is_file()), None):
         raise ModelError("no such file", file=str(missing))
     files = tuple((path.resolve(), status.st_mtime_ns, status.st_size) for path in paths if (status := path.stat()))
-    key = files, family, device, dtype
+    key = files, device, dtype
     transformer: AnyTransformer | None = _transformers.get(key)
     if transformer is None:
         hint = ""

@@ -111,7 +111,7 @@ def load_huggingface(
             raise ModelError(message, file=config.file)
 
     transformer = shared_transformer(
-        folder, config, family, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
+        folder, config, device, dtype, lambda weights: transformer_of(family, config, weights, device, dtype)
     )
     if family.positions == "learned":
         tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
