@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import FAILED, Progress, message_of, run, say_error
 from align.cli.loading import Request, describe_choices, first_step, load_aligner, read_request, settings_of
-from align.cli.options import add_group, argument, new_parser, option, read_group
+from align.cli.options import add_group, argument, new_parser, option, parse_number, read_group
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
 from align.io.process import keep_freed_memory
@@ -48,9 +48,10 @@ finished file.
 
 def part_of(text: str) -> tuple[int, int]:
     """Parse K/N, a part and the number of parts."""
-    number, _, count = text.partition("/")
-    if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
-        return int(number), int(count)
+    part, _, parts = text.partition("/")
+    number, count = parse_number(part), parse_number(parts, most=999_999)
+    if number and count and number <= count:
+        return number, count
     raise argparse.ArgumentTypeError(f"{text!r} is not a part of a number, such as 3/64")
 
 
@@ -59,7 +60,7 @@ def column_names(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if len(names) not in (2, 3) or not all(names):
         raise argparse.ArgumentTypeError(f"expected two or three names such as de,en or de,en,id; got {text!r}")
-    if len({str(int(name)) if name.isascii() and name.isdigit() else name for name in names}) < len(names):
+    if len({parse_number(name) or name for name in names}) < len(names):
         raise argparse.ArgumentTypeError(f"expected different columns; got {text!r}")
     return names
 
@@ -142,7 +143,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
             parser.error(f"{file.place} needs --columns, such as --columns de,en")
         if kind in (".tsv", ".txt"):
             numbers = [name for name in columns[:2] if name is not None]
-            if not all(n.isascii() and n.isdigit() and len(n) < 5 and int(n) for n in numbers):
+            if not all(parse_number(number, 1, 9999) for number in numbers):
                 parser.error(f"{file.place} has columns by number, from 1, not {' and '.join(numbers)}")
             if columns.id is not None:
                 parser.error(f"a third column is for .parquet and .jsonl: links of {file.place} have no column of ids")

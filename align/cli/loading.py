@@ -235,13 +235,13 @@ def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
 
 def settings_of(aligner: Aligner, signature: str) -> dict[str, Any]:
     """Return what results depend on, for the record of a run: the signature, stored cells, device and batch size."""
-    from align.core.choice import candidates, only_choice
+    from align.core.choice import candidates
 
     stored = [
         f"{name}{position} {cell}"
         for name, one in zip(names_of(aligner), aligner.directions, strict=True)
-        if not only_choice(one.recorder, one.settings)
-        for position in candidates(one.recorder, one.settings)
+        for position, cells in candidates(one.recorder, one.settings).items()
+        if len(cells) > 1 or one.settings.position == "auto"
         if (cell := one.calibration.get((one.settings.score, position)))
     ]
     return {

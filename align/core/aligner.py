@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from align.core.backend import Recorder
-from align.core.choice import Calibration, candidates, choose, only_choice, stored_choice
+from align.core.choice import Calibration, candidates, choose, known_choice
 from align.core.errors import ModelError, PairError
 from align.core.scores import AttentionReader, Scorer, soft_links
 from align.core.stream import (
@@ -100,11 +100,7 @@ class Direction:
     @property
     def known_choice(self) -> Choice | None:
         """Layer and head to read, where they do not depend on a text: as asked, or as the model stores them."""
-        return (
-            self.choice
-            or only_choice(self.recorder, self.settings)
-            or stored_choice(self.recorder, self.settings, self.calibration)
-        )
+        return self.choice or known_choice(self.recorder, self.settings, self.calibration)
 
     def choose(self, encoded: Sequence[Encoded], batch_tokens: int = BATCH_TOKENS) -> Choice:
         """Return the layer and head to read for a text that begins with these pairs."""

@@ -49,14 +49,6 @@ def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> 
     return [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
 
 
-def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
-    """Return the choice if the settings leave only one."""
-    allowed = candidates(recorder, settings)
-    if settings.position == "auto" or any(len(cells) > 1 for cells in allowed.values()):
-        return None
-    return Choice(Place(**{position: cell for position, (cell,) in allowed.items()}), "as asked")
-
-
 def choose(
     reader: AttentionReader,
     encoded: Sequence[Encoded],
@@ -87,14 +79,16 @@ def choose(
     return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
 
 
-def stored_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
-    """Return the choice that the model stores; None if it has none, or the settings exclude it."""
-    allowed = _open(recorder, settings, stored)
+def known_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
+    """Return the choice that depends on no text: as asked, or as the model stores it; None if something stays open."""
+    asked, allowed = candidates(recorder, settings), _open(recorder, settings, stored)
     if any(len(cells) > 1 for cells in allowed.values()):
         return None
-    asked = [position for position, cells in candidates(recorder, settings).items() if len(cells) == 1]
-    reason = f"the {asked[0]} position as asked, otherwise " if asked else ""
     place = Place(**{position: cell for position, (cell,) in allowed.items()})
+    given = [position for position, cells in asked.items() if len(cells) == 1]
+    if len(given) == len(asked) and settings.position != "auto":
+        return Choice(place, "as asked")
+    reason = f"the {given[0]} position as asked, otherwise " if given else ""
     return Choice(place, f"{reason}the model's own calibration")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from align.core.aligner import Direction
 from align.core.backend import Recorder
-from align.core.choice import consistency_of, only_choice
+from align.core.choice import consistency_of, known_choice
 from align.core.stream import Encoded, SideNames, encode
 from align.core.text import IdPair
 from align.core.types import Choice, Pair, Pieces, Place
@@ -125,7 +125,7 @@ class ModelCheck:
         texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
         pairs = [(item.pair, item.pieces) for item in texts if item.pieces][:200]  # segmented again
         warnings += [*_swapped(recorder, terms, pairs), *_punctuation(recorder, terms, pairs)]
-        if choice is None or only_choice(recorder, direction.settings):
+        if choice is None or known_choice(recorder, direction.settings, {}):
             return warnings  # as asked, however it reads the text
         if (choice.consistency or 0) < SURE_CONSISTENCY:
             warnings += _inconsistent(direction, choice.place, texts, terms)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from align.core.aligner import align_encoded
-from align.core.choice import only_choice
+from align.core.choice import known_choice
 from align.core.scores import NULL, AttentionReader
 from align.core.stream import Encoded
 from align.core.types import Alignment, Pair, Pieces, Settings, TextWarning
@@ -81,7 +81,7 @@ class WordAligner:
         self._subwords = subwords or "none"
         self._dictionaries = dictionaries
         recorder = attention_of(model, name=name)
-        choice = only_choice(recorder, settings)
+        choice = known_choice(recorder, settings, {})
         if choice is None:
             raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")
         self._place = choice.place
