@@ -129,9 +129,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         "text": recorder.text,
     }
     if options != ModelOptions() or calibration:
-        folder = find_model(args.model, options)
-        pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
-        path = store(args, options, folder, recorder.languages, pair, calibration)
+        path = store(args.model, options, find_model(args.model, options), recorder, calibration)
         say(f"{PROGRAM}: {path} is written")
     if args.heads:
         with open_output(args.heads) as file:
@@ -167,35 +165,33 @@ def calibrate(
 
 
 def store(
-    args: DescriptionArgs,
+    model: str,
     options: ModelOptions,
     folder: ModelFolder,
-    languages: tuple[str, str],
-    pair: str,
+    recorder: Recorder,
     chosen: Mapping[tuple[Score, Position], Cell],
 ) -> Path:
     """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
 
-    Everything is read and checked before the first file is written; no file is replaced but model.toml. Layers and
-    heads are stored for `pair`, or for all languages if that is "".
+    Everything is read and checked before the first file is written; no file is replaced but model.toml.
     """
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):
-        raise ModelError("a bundled model has its description", file=args.model)
+        raise ModelError("a bundled model has its description", file=model)
     given = options.source_lang, options.target_lang
     if any(given) and not all(given) and folder.backend == "huggingface":
-        raise ModelError("one language is given; give --source-lang and --target-lang", file=args.model)
+        raise ModelError("one language is given; give --source-lang and --target-lang", file=model)
     if options.dictionaries or any(given):
-        options = replace(options, source_lang=languages[0], target_lang=languages[1])
-    if not os.path.exists(args.model) and could_be_hub_name(args.model):
+        options = replace(options, source_lang=recorder.languages[0], target_lang=recorder.languages[1])
+    if not os.path.exists(model) and could_be_hub_name(model):
         if options.dictionaries or options.subword_files:
-            raise ModelError("a model of the hub has its own dictionaries and subwords", file=args.model)
-        path = hub_toml(args.model)
+            raise ModelError("a model of the hub has its own dictionaries and subwords", file=model)
+        path = hub_toml(model)
         path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
-        dictionaries = [folder.dictionary(language) for language in languages] if options.dictionaries else []
+        dictionaries = [folder.dictionary(language) for language in recorder.languages] if options.dictionaries else []
         for file in (*dictionaries, *subword_files):
             copied, content = root / file.name, file.read_bytes()
             if os.path.lexists(copied):
@@ -207,6 +203,8 @@ def store(
             options, dictionaries=None, subword_files=[root / file.name for file in subword_files] or None
         )
     stored, calibrations = read_model_toml(path)
+    # A multilingual model has layers and heads for each pair of languages.
+    pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
     calibrations[pair] = {**calibrations.get(pair, {}), **chosen}
     copies[path] = format_model_toml(override(stored, options), calibrations).encode()
     for name, content in copies.items():
