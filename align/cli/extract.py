@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from itertools import islice
@@ -170,62 +170,52 @@ def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: 
         out.write(f"{' '.join(pair.target)} ||| {FORMATS[format](alignment, scores)}\n".encode())
 
 
+@dataclass(eq=False)
 class Extraction:
-    """Alignments of all of the input.
+    """Alignments of all of the input."""
 
-    Args:
-        keyboard: whether someone types the text.
-        ensemble: files of links, and names of statistical aligners, whose scores are averaged with the model's.
-        mean_threshold: links have a mean score above it.
-    """
-
-    def __init__(
-        self,
-        program: str,
-        text: Input,
-        output: OutputArgs,
-        request: Request,
-        keyboard: bool = False,
-        ensemble: Sequence[str] = (),
-        mean_threshold: float = THRESHOLD,
-    ) -> None:
-        self._program, self._input, self._output, self._request = program, text, output, request
-        self._keyboard, self._ensemble, self._mean_threshold = keyboard, ensemble, mean_threshold
-        self._out: BinaryIO = BytesIO()  # of this block of a run that can be resumed
-        self._listing: BinaryIO | None = None
-        self._shards: Shards | None = None
-        self._progress: Progress | None = None  # as long as there is an output to tell of
+    program: str
+    input: Input
+    output: OutputArgs
+    request: Request
+    keyboard: bool = False  # whether someone types the text
+    ensemble: Sequence[str] = ()  # files of links, and names of statistical aligners, to average scores with
+    mean_threshold: float = THRESHOLD  # of the mean score
+    _out: BinaryIO = field(default_factory=BytesIO, init=False)
+    _listing: BinaryIO | None = field(default=None, init=False)
+    _shards: Shards | None = field(default=None, init=False)
+    _progress: Progress | None = field(default=None, init=False)  # as long as there is an output to tell of
 
     def run(self) -> None:
         """Align all of the input, or report that it is done."""
         keep_freed_memory()
-        output, listed = self._output.output, self._output.bad_lines_file
-        with open_text(self._input) as text, ExitStack() as stack:
+        output, listed = self.output.output, self.output.bad_lines_file
+        with open_text(self.input) as text, ExitStack() as stack:
             # The output is opened before the model is loaded, which takes long.
-            if self._output.resume and output:
+            if self.output.resume and output:
                 self._shards = stack.enter_context(Shards(output, listed))
             else:
                 self._listing = stack.enter_context(open_output(listed)) if listed else None
                 self._out = stack.enter_context(open_output(output))
-            self._progress = Progress(self._program, self._request.run.quiet, lambda: text.expected)
+            self._progress = Progress(self.program, self.request.run.quiet, lambda: text.expected)
             stack.callback(self._progress.close)
             self._align(text, self._progress, stack)
         self._progress = None
 
     def _align(self, text: Text, progress: Progress, stack: ExitStack) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
-        shards, program, ensemble = self._shards, self._program, self._ensemble
-        partners_names = describe(ensemble) if ensemble else None  # an error if a tool is missing
-        run, words = self._request.run, self._output.words
-        aligner = load_aligner(program, self._request)
-        if self._keyboard:
-            lines = "source" if self._input.one_side else "`source ||| target`"
+        shards, program, ensemble = self._shards, self.program, self.ensemble
+        partner_names = describe(ensemble) if ensemble else None  # an error if a tool is missing
+        run, words = self.request.run, self.output.words
+        aligner = load_aligner(program, self.request)
+        if self.keyboard:
+            lines = "source" if self.input.one_side else "`source ||| target`"
             progress.write(f"{program}: reading {lines} lines from the keyboard; Ctrl-D ends")
         before, resumed = 0, dict[str, Any]()
         if shards:
             shards.begin(self._settings(aligner), BUFFERS * run.buffer)
             if shards.complete:
-                progress.write(f"{program}: {self._output.output} is complete: nothing to do")
+                progress.write(f"{program}: {self.output.output} is complete: nothing to do")
                 return
             self._out, self._listing, before = shards.out, shards.listing, shards.lines
             resumed = {"counts": Counter(shards.counts), "choices": shards.choices}
@@ -234,10 +224,10 @@ class Extraction:
                 progress.write(f"{program}: {plural(before, 'line')} are done in {shards.folder}")
         if ensemble:
             encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
-            partners = stack.enter_context(open_partners(ensemble, self._input, encode, threads))
-            resumed["join"] = partial(join, name=text.name, partners=partners, threshold=self._mean_threshold)
+            partners = stack.enter_context(open_partners(ensemble, self.input, encode, threads))
+            resumed["join"] = partial(join, name=text.name, partners=partners, threshold=self.mean_threshold)
         session = begin_session(
-            self._request, aligner, progress, words, before=before, shown=not self._keyboard, **resumed
+            self.request, aligner, progress, words, before=before, shown=not self.keyboard, **resumed
         )
 
         def save() -> None:
@@ -248,19 +238,19 @@ class Extraction:
 
         session.run(islice(text, before, None), self.write, save, run.buffer)
         progress.close()
-        if not (self._output.bad_lines_file or self._keyboard):
+        if not (self.output.bad_lines_file or self.keyboard):
             text.bad.warn()
         progress.write(f"{program}: {summary(progress, session.counts)}")
-        mean = {"ensemble": partners_names, "mean": f"{self._mean_threshold:g}"}
+        mean = {"ensemble": partner_names, "mean": f"{self.mean_threshold:g}"}
         progress.write(session.signature(mean if ensemble else None))
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; return why there are no links, or UNLINKED."""
-        origin, output = alignment.pair.origin, self._output
+        origin, output = alignment.pair.origin, self.output
         what = origin.error.what if origin.error else alignment.skipped
-        if what and self._keyboard:
-            say(f"{self._program}: {what}")
-        write = write_translation if self._request.search else write_links
+        if what and self.keyboard:
+            say(f"{self.program}: {what}")
+        write = write_translation if self.request.search else write_links
         write(self._out, alignment, output.format, output.scores)
         if what and self._listing:
             file = origin.error.file if origin.error else origin.file
@@ -269,12 +259,12 @@ class Extraction:
 
     def _settings(self, aligner: Aligner) -> dict[str, Any]:
         """Return what the output depends on, without the policy for bad lines: lines that are done have none."""
-        text, output = self._input, self._output
+        text, output = self.input, self.output
         return {
-            **settings_of(aligner, sign(aligner, (), self._request.search, output.words)),
+            **settings_of(aligner, sign(aligner, (), self.request.search, output.words)),
             "format": output.format,
             "scores": output.scores,
-            "buffer": self._request.run.buffer,
+            "buffer": self.request.run.buffer,
             "sides": "source" if text.one_side else "files" if text.parallel else "lines",
             "columns": ",".join(map(str, text.columns)) or "all",
             "bad-lines-file": output.bad_lines_file,
@@ -286,7 +276,7 @@ class Extraction:
         """Describe how far a stopped run came, and the state of its output."""
         if self._progress is None or (isinstance(error, Exception) and not self._progress.lines):
             return ""
-        lines, done, output = self._progress.lines, self._progress.done, self._output.output
+        lines, done, output = self._progress.lines, self._progress.done, self.output.output
         if self._shards:
             lines, size = self._shards.lines, f"({self._shards.size:,} at a time)"
             became = "the same command goes on" if lines else "nothing to go on with yet"

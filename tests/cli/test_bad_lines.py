@@ -43,13 +43,12 @@ def links(run: Run, *lines: bytes) -> list[bytes]:
     return run("-q", stdin=b"".join(lines)).out.splitlines(keepends=True)
 
 
-@pytest.mark.parametrize(("line", "why", "reason"), BAD[3:])
-def test_a_bad_line_is_a_blank_one(run: Run, write: Write, line: bytes, why: str, reason: str) -> None:
+@pytest.mark.parametrize(("line", "_", "reason"), BAD[3:])
+def test_a_bad_line_is_a_blank_one(run: Run, write: Write, line: bytes, _: str, reason: str) -> None:
     write(text=GOOD + line + b"\n\n" + GOOD)
     one, two = links(run, GOOD, GOOD)
     stopped = run("text")
     failed(stopped, "text, line 2: ", "--bad-lines blank")
-    assert ("`tr '\\t' ' '` makes it a space" in stopped.err) == why.startswith("a TAB")
     assert stopped.out == one
     result = run("-q", "text", *BLANK)
     assert (result.code, result.out) == (0, one + b"\n\n" + two)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from align.cli import baseline, extract, sweep, transfer
+from align.cli import extract, sweep, transfer
 from align.io import checks
 from tests.cli.conftest import Run, Write, failed
 
@@ -25,7 +25,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extract, "load_aligner", load)
     monkeypatch.setattr(transfer, "load_aligner", load)
     monkeypatch.setattr(sweep, "load_models", load)
-    monkeypatch.setattr(baseline, "align", load, raising=False)
 
 
 @pytest.mark.usefixtures("no_model")
@@ -51,6 +50,5 @@ def test_files_of_different_lengths(program: Any, run_main: Run, write: Write, m
 )
 def test_bad_lines(program: Any, options: Sequence[str], text: bytes, error: str, run_main: Run, write: Any) -> None:
     write(x=text)
-    output = ("-o", "out.tsv") if program is sweep else ("-o", "out")
-    failed(run_main(program.main, *options, *(("-s",) if "--translate" in options else ()), "x", *output), error)
+    failed(run_main(program.main, *options, "x", "-o", "out.tsv"), error)
     assert os.listdir() == ["x"]
