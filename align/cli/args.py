@@ -153,8 +153,8 @@ class TranslateArgs:
 
     translate: bool = option(
         default=False,
-        help="read source sentences and translate them; write `translation ||| links` for each line of the input or "
-        "of -s FILE",
+        short="read source sentences and translate them",
+        help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
     )
     beam: int = option(default=Search().beam, type=whole_number(1, MAX_BEAM), help="width of the beam search")
     allow_unk: bool = option(
