@@ -42,7 +42,8 @@ def complete(parser: Parser, shell: str) -> str:
         "zsh": f"{function}() {{ _alternative 'models:bundled model:({names})' 'files:file:_files'; }}",
     }
     model = {"bash": function, "zsh": function, "tcsh": "f", "preamble": preamble}
-    _describe_values(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PREFIX": shtab.FILE, "MODEL": model})
+    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PREFIX": shtab.FILE, "MODEL": model}
+    _describe_values(parser, kinds)
     script = str(shtab.complete(parser, shell))
     if shell == "bash":  # a first word that begins no command is a file
         script = script.replace("complete -o filenames -F", "complete -o filenames -o default -F")

@@ -136,8 +136,8 @@ class MethodArgs:
         default=SOFT,
         choices=(SOFT, *METHODS, *DIRECTIONS),
         metavar="HOW",
-        help=f"how to combine both directions; soft: by the scores of both models; {', '.join(METHODS)}; forward, "
-        "reverse: one direction, as it is",
+        help=f"how to combine both directions; soft: by the scores of both models; {', '.join(METHODS)}; "
+        "forward, reverse: one direction, as it is",
     )
 
 
@@ -195,9 +195,10 @@ class OutputArgs:
         default="pharaoh",
         choices=OUTPUT_FORMATS,
         metavar="FORMAT",
-        help="format of the output; pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, "
-        "scores, unlinked words; naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; "
-        "offsets: 0:2-0:3, by characters of the lines as given; tsv: source, target and links between TABs",
+        help="format of the output; pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, "
+        "links, scores, unlinked words; naacl: a line for each link, from 1; giza: three lines for each pair, "
+        "as in A3.final; offsets: 0:2-0:3, by characters of the lines as given; tsv: source, target and links "
+        "between TABs",
     )
     scores: bool = option(
         "--print-scores",

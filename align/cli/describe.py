@@ -171,7 +171,7 @@ def store(
     recorder: Recorder,
     chosen: Mapping[tuple[Score, Position], Cell],
 ) -> Path:
-    """Write the options and the layers and heads to the model's model.toml, with what is there; return its path.
+    """Add the options and the layers and heads to the model's model.toml; return its path.
 
     Everything is read and checked before the first file is written; no file is replaced but model.toml.
     """
@@ -191,7 +191,7 @@ def store(
         path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
-        dictionaries = [folder.dictionary(language) for language in recorder.languages] if options.dictionaries else []
+        dictionaries = map(folder.dictionary, recorder.languages) if options.dictionaries else ()
         for file in (*dictionaries, *subword_files):
             copied, content = root / file.name, file.read_bytes()
             if os.path.lexists(copied):

@@ -245,7 +245,7 @@ class Extraction:
         progress.write(session.signature(mean if ensemble else None))
 
     def write(self, alignment: Alignment) -> str:
-        """Write an alignment, and list its line if that is bad; return why there are no links, or UNLINKED."""
+        """Write an alignment, and list its line if that is bad; return why it has no links."""
         origin, output = alignment.pair.origin, self.output
         what = origin.error.what if origin.error else alignment.skipped
         if what and self.keyboard:
@@ -258,7 +258,7 @@ class Extraction:
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
     def _settings(self, aligner: Aligner) -> dict[str, Any]:
-        """Return what the output depends on, without the policy for bad lines: lines that are done have none."""
+        """Return what the output depends on; not the policy for bad lines: finished lines have none."""
         text, output = self.input, self.output
         return {
             **settings_of(aligner, sign(aligner, (), self.request.search, output.words)),
@@ -304,7 +304,7 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, parser: Parser | None = None, format: str = "") -> int:
-    """Run `extract-align` without a command, or with another parser, which may have no option for the format."""
+    """Run `extract-align` without a command, or with another parser and format."""
     parser = parser or build_parser()
     extraction = read_options(parser, arguments, format)
     return run(parser.prog, extraction.run, BATCH_ADVICE, extraction.so_far)

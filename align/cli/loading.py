@@ -195,9 +195,9 @@ def begin_session(
     join: Callable[[Generator[Alignment, None, None]], Generator[Alignment, None, None]] | None = None,
     **resumed: Any,
 ) -> Session:
-    """Return a session that translates and aligns as requested, and begin to show its progress, if it is `shown`.
+    """Return a session that translates and aligns as requested, and begin to show its progress.
 
-    An earlier run has done `before` lines, with the choices and counts in `resumed`. `join` adds links of others.
+    An earlier run has done `before` lines, with the choices and counts in `resumed`. `join` adds other links.
     """
     search = request.search
 

@@ -38,12 +38,12 @@ def option(
         default: value where the option is not given, and where a command does not offer it. A default of False makes
             it a switch.
         short: what `-h` says of it, if that is not what stands before the first semicolon of its help.
-        reads: whether it names files or folders to read, as each FILE and MODEL does that is not written: no output
-            may replace them.
+        reads: whether it names files or folders to read, which no output may replace; each FILE and MODEL does
+            that is not written.
         writes: whether it names a file to write.
         positional: whether it is an argument without a flag.
-        settings: arguments of argparse's `add_argument`; the values of a Literal are its choices, and an int is a
-            number N from 1.
+        settings: arguments of argparse's `add_argument`; the values of a Literal are its choices, and an int
+            is a number N from 1.
     """
     if default is False:
         settings["action"] = "store_true"

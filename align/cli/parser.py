@@ -90,8 +90,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**as_usual | named | {"add_help": False})
         self._short, self.commands = short, ""
         self.short_texts: dict[str, str] = {}
-        # From `align.cli.options`: the fields of each group that are offered, and those that name files to read, and to
-        # write with their flags.
+        # From `align.cli.options`: the fields of each group that are offered, those that name files to read,
+        # and those that name files to write, with their flags.
         self.offered: dict[type, set[str]] = {}
         self.reads: list[str] = []
         self.writes: dict[str, str] = {}
@@ -144,10 +144,11 @@ class Parser(argparse.ArgumentParser):
                     replaced = f"{flag} would replace the input {'on stdin' if other == '-' else other}"
                     self.error("stdout is the input file" if name == "-" else replaced)
             if os.path.isfile(name) and MODEL_FILES.fullmatch(os.path.basename(name)):
-                # Beside weights, or in a folder that is read: a model's or its dictionaries', or around a model's.
+                # Beside weights, or in or around a folder that is read: a model's, or its dictionaries'.
                 folder = os.path.dirname(os.path.realpath(name))
-                read_folders = [os.path.realpath(other) for other in read if os.path.isdir(other)]
-                near = {place for own in read_folders for place in (own, f"{own}/model", os.path.dirname(own))}
+                near: set[str] = set()
+                for own in map(os.path.realpath, filter(os.path.isdir, read)):
+                    near |= {own, os.path.join(own, "model"), os.path.dirname(own)}
                 if folder in near or any(other.endswith(WEIGHTS) for other in os.listdir(folder)):
                     self.error(f"{flag} would replace {name}, a file of a model")
 

@@ -80,7 +80,7 @@ def choose(
 
 
 def known_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
-    """Return the choice that depends on no text: as asked, or as the model stores it; None if something stays open."""
+    """Return the choice that depends on no text: as asked, or as the model stores it; or else None."""
     asked, allowed = candidates(recorder, settings), _open(recorder, settings, stored)
     if any(len(cells) > 1 for cells in allowed.values()):
         return None

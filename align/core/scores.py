@@ -337,7 +337,7 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
 def split_links(
     numbers: NDArray[Any], sources: NDArray[Any], targets: NDArray[Any], scores: NDArray[Any], count: int
 ) -> list[LinkScores]:
-    """Return the links of each of `count` pairs, given all of them, with the number of each link's pair `[K]`.
+    """Return the links of each of `count` pairs, given all of them with the numbers of their pairs `[K]`.
 
     In each pair source words ascend, and for each of them the target words.
     """

@@ -137,7 +137,8 @@ def test_links_are_source_and_target_with_their_scores() -> None:
     assert links_above(scores, 0.5) == [{(1, 0): 0.75, (1, 1): 1.0}, {(2, 0): 0.625}]
     assert links_above(scores, 0.625) == [{(1, 0): 0.75, (1, 1): 1.0}, {}]
     assert links_above(scores, 1) == [{}, {}]
-    assert [[*links] for links in links_above(scores, 0)] == [[(0, 0), (0, 1), (1, 0), (1, 1), (2, 1)], [(2, 0)]]
+    ascending = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1)]
+    assert [[*links] for links in links_above(scores, 0)] == [ascending, [(2, 0)]]
     assert links_above(scores[:0], 0.5) == []
 
 
