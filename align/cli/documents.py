@@ -58,19 +58,13 @@ class Reports:
 
 
 class _Run:
-    """Fills the segments of a document.
-
-    Attributes:
-        lacking, empty: numbers of segments whose translation lacks tags, and of those without a translation.
-        placed: where the tags of new translations are.
-        failures: why segments are left as they are.
-    """
+    """Fills the segments of a document."""
 
     def __init__(self, segments: Sequence[Segment], file: str) -> None:
         self._segments, self._file = segments, file
         self.targets: list[str | None] = [None] * len(segments)
-        self.placed: dict[int, list[dict[str, Any]]] = {}
-        self.failures: dict[int, str] = {}
+        self.placed: dict[int, list[dict[str, Any]]] = {}  # where the tags of new translations are
+        self.failures: dict[int, str] = {}  # why segments are left as they are
         self.empty = [n for n, segment in enumerate(segments) if segment.target is None]
         self.lacking = [n for n, segment in enumerate(segments) if segment.target is not None and self._read(n)]
 

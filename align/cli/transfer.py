@@ -6,11 +6,11 @@ import argparse
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -48,6 +48,8 @@ from align.transfer.tags import KINDS, Syntax, count_lookalikes
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
+
+T = TypeVar("T")
 
 PROGRAM = "extract-align transfer"
 
@@ -296,20 +298,13 @@ class TaggedText:
             yield 1, self.page
             return
         with ExitStack() as stack:
-            for number, (source, _) in enumerate(self._rows(stack), 1):
-                try:
-                    page = self._page(source, number)
-                except ValueError as error:
-                    self.skip(number, str(error))
-                    page = self._page("", number)
-                self.bad.take()
-                yield number, page
+            yield from enumerate(self._items(stack, self._page), 1)
 
     def lines(self) -> Generator[tuple[Line, Links], None, None]:
         """Read lines with their links, which are empty if a model is to align."""
         links, words = self._tags.links, self._options.words
         with ExitStack() as stack:
-            items = self._items(stack)
+            items = self._items(stack, self._line)
             if links is None:
                 yield from ((item, {}) for item in items)
                 return
@@ -338,20 +333,21 @@ class TaggedText:
     def without_links(self, item: Line, why: str) -> Line:
         """Return the result of a line that the model could not take: a blank line, or words without labels."""
         self.skip(item.pair.id, why)
-        return item if self._options.syntax is None else self._item("", "", item.pair.id)
+        return item if self._options.syntax is None else self._line("", "", item.pair.id)
 
-    def _items(self, stack: ExitStack) -> Iterator[Line]:
+    def _items(self, stack: ExitStack, make: Callable[[Any, Any, int], T]) -> Iterator[T]:
+        """Make an item of each line of the input; of a blank one in the place of one that cannot be read."""
         for number, (source, target) in enumerate(self._rows(stack), 1):
             if self.page and not (self._tags.strip or target.strip(" \t")):
                 self.bad(LineError("the translation of a block is blank", file=self._shown[1], line=number))
             try:
-                item = self._item(source, target, number)
+                item = make(source, target, number)
             except ValueError as error:
                 bad = LineError(str(error), file=self._shown[0], line=number)
                 if self._options.syntax is None:
                     raise bad from None
                 self.bad(bad)
-                item = self._item("", "", number)
+                item = make("", "", number)
             self.bad.take()
             yield item
 
@@ -377,7 +373,7 @@ class TaggedText:
         sides = map(attrgetter("source_line", "target_line"), rows)
         return ((source.strip(" \t"), target.strip(" \t")) for source, target in sides)
 
-    def _item(self, source: Any, target: Any, number: int) -> Line:
+    def _line(self, source: Any, target: Any, number: int) -> Line:
         """Return a line; a ValueError says why its tags or labels cannot be read."""
         tags, syntax = self._tags, self._options.syntax
         if self._column:
@@ -388,10 +384,10 @@ class TaggedText:
         by_model = tags.links is None and not tags.strip
         return read_tagged(source, target, syntax, number, as_words=by_model, split=tags.split, repair=tags.repair)
 
-    def _page(self, text: str, line: int = 1) -> Page:
+    def _page(self, text: str, _: object = None, line: int = 1) -> Page:
         """Return a text with tags, in segments."""
-        options = self._options.syntax or "html"
-        return Page(text, options, keep=self._tags.keep, translated=self._tags.attributes, line=line)
+        syntax = self._options.syntax or "html"
+        return Page(text, syntax, keep=self._tags.keep, translated=self._tags.attributes, line=line)
 
     def _read_page(self) -> Page:
         """Read a whole page."""

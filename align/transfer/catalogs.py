@@ -125,12 +125,11 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
 
 def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
     """Split off the line ends that both a source and its translation, if any, begin and end with."""
-    texts = [source] if target is None else [source, target]
-    end = min(len(text) - len(text.rstrip("\n")) for text in texts)
-    texts = [text[: len(text) - end] for text in texts]
-    start = min(len(text) - len(text.lstrip("\n")) for text in texts)
-    texts = [text[start:] for text in texts]
-    return texts[0], None if target is None else texts[1], ("\n" * start, "\n" * end)
+    both = [source, source if target is None else target]
+    end = min(len(text) - len(text.rstrip("\n")) for text in both)
+    both = [text[: len(text) - end] for text in both]
+    start = min(len(text) - len(text.lstrip("\n")) for text in both)
+    return both[0][start:], None if target is None else both[1][start:], ("\n" * start, "\n" * end)
 
 
 def _wrap(text: str, used: int, is_wrapped: bool) -> list[str]:

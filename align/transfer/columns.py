@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, repeat, tee
+from itertools import chain, groupby, repeat, tee
 from typing import NamedTuple
 
 from align.core.errors import LineError, plural, show_value
@@ -52,13 +52,9 @@ def read_column(name: str) -> str:
     return MISC + name[len(MISC) :]
 
 
-def _is_conll(column: str) -> bool:
-    return column not in COLUMNS
-
-
 def _read_row(line: str, column: str) -> tuple[str, str] | None:
     """Return a word and its label; None for a multi-word token of CoNLL-U and an empty node."""
-    if not _is_conll(column):  # TABs separate the columns, or spaces if there are none
+    if column in COLUMNS:  # TABs separate the columns, or spaces if there are none
         fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
         if len(fields) < 2 or not fields[0]:
             raise ValueError("no word and label with a space or TAB between")
@@ -88,28 +84,25 @@ def read_labelled(lines: Iterable[str], name: str, column: str) -> Iterator[Labe
     Raises:
         LineError: a line is no word with its label.
     """
-    is_conll = _is_conll(column)
+    before = 0  # whether a sentence came before, which the next blank line ends
+    for is_blank, group in groupby(enumerate(lines, 1), lambda row: not row[1].strip(" \t")):
+        if is_blank:
+            yield from [Labelled((), ())] * (len(list(group)) - before)
+        else:
+            yield _read_sentence(list(group), name, column)
+            before = 1
+
+
+def _read_sentence(lines: Sequence[tuple[int, str]], name: str, column: str) -> Labelled:
+    """Return a sentence of numbered lines."""
+    is_conll = column not in COLUMNS
     rows: list[tuple[str, str]] = []
-    comments: list[str] = []
-    begun = False
-    for number, line in enumerate(chain(lines, [None]), 1):
-        if line is None or not line.strip(" \t"):
-            words = [word for word, _ in rows]
-            if not is_conll and len(words) > 1 and words in [[*map(str, range(n, n + len(words)))] for n in (0, 1)]:
-                message = "the first column of the sentence that ends here is a running number, not the word"
-                raise LineError(message, file=name, line=number, hint="`cut -f 2-` removes the numbers")
-            if begun or line is not None:
-                yield Labelled(tuple(words), tuple(label for _, label in rows), tuple(comments))
-            rows, comments, begun = [], [], False
-            continue
-        begun = True
-        if is_conll and line.startswith("#"):
-            comments.append(line)
-            continue
-        may_be_comment = line.startswith("#") and not rows
+    comments = tuple(line for _, line in lines if is_conll and line.startswith("#"))
+    for number, line in lines:
+        may_be_comment = line.startswith("#") and (is_conll or not rows)
         hint = ""
         try:
-            row = None if may_be_comment and _COMMENT.match(line) else _read_row(line, column)
+            row = None if may_be_comment and (is_conll or _COMMENT.match(line)) else _read_row(line, column)
             if row and column in _OF_SPANS:
                 other = 'column="MISC:NER"' if is_conll else 'tags="words"'
                 hint = f"for one label per word, such as its part of speech, use ‹{other}›"
@@ -118,6 +111,11 @@ def read_labelled(lines: Iterable[str], name: str, column: str) -> Iterator[Labe
         except ValueError as error:
             if not may_be_comment:
                 raise LineError(str(error), file=name, line=number, hint=hint) from None
+    words = [word for word, _ in rows]
+    if not is_conll and len(words) > 1 and words in [[*map(str, range(n, n + len(words)))] for n in (0, 1)]:
+        message = "the first column of the sentence that ends here is a running number, not the word"
+        raise LineError(message, file=name, line=number, hint="`cut -f 2-` removes the numbers")
+    return Labelled(tuple(words), tuple(label for _, label in rows), comments)
 
 
 def pair_sentences(
@@ -150,7 +148,7 @@ def format_labelled(sentence: Labelled, column: str) -> str:
         lines += [text, f"# source_text = {match[1]}"] if match else [comment]
     for n, (word, label) in enumerate(zip(sentence.words, sentence.labels, strict=True), 1):
         fields = [str(n), word, *[NONE] * 8]
-        if not _is_conll(column):
+        if column in COLUMNS:
             fields = [word, label]
         elif column in _PLACES:
             fields[_PLACES[column]] = label

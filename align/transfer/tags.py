@@ -234,13 +234,12 @@ def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str
         syntaxes: whether `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name` and the like are placeholders.
         pattern: more placeholders, which take precedence.
     """
-    spans = [(match.start(), match.end(), PLACEHOLDER) for match in pattern.finditer(text)] if pattern else []
-    spans = [span for span in spans if span[1] > span[0]]
+    spans = [(*match.span(), PLACEHOLDER) for match in pattern.finditer(text) if match[0]] if pattern else []
     if syntaxes:
         messages = [(start, end, ICU) for start, end, _ in icu_messages(text)]
         spans += _apart(messages, spans)
         addresses = [(*match.span(), "") for match in _ADDRESS.finditer(text)]
-        matches = [(match.start(), match.end(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
+        matches = [(*match.span(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
         spans += _apart(matches, sorted(spans + addresses))
     spans.sort()
     events: list[Event] = []
