@@ -69,12 +69,14 @@ class Annotated(NamedTuple):
         report = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
         if not self.record:
             return Placed("", report, source)
+        target = self.target.translate(_BREAKS)
+        words = find_words(self.pair.target, target, False)
         labels: list[Any] = []
         for label, (begin, end, kind), placement in zip(self.record[self.name], self.labels, report, strict=True):
             if not placement.target:
                 continue
             text = self.record["text"][begin:end]
-            begin, end = self._edges(text, *placement.target)
+            begin, end = _edges(text, target, words, *placement.target)
             if isinstance(label, dict):
                 label = label | dict(zip(_edges_of(label), (begin, end), strict=True))
                 if label.get("text") == text:
@@ -93,15 +95,14 @@ class Annotated(NamedTuple):
             ]
         return Placed(to_json({**rest, "text": self.target, self.name: labels}), report, source)
 
-    def _edges(self, labelled: str, window: Window) -> Window:
-        """Return the characters of target words: punctuation at their edges only if the source's label has it too."""
-        text = self.target.translate(_BREAKS)
-        words = find_words(self.pair.target, text, False)
-        (start, first_end), (last_start, end) = words[window[0]], words[window[1] - 1]
-        before, after = visible_edges(labelled)
-        if not opens(before):
-            start += leading(text[start:first_end])
-        return start, end if closes(after) else end - trailing(text[last_start:end], window[1] == len(words))
+
+def _edges(labelled: str, target: str, words: Sequence[Window], window: Window) -> Window:
+    """Return the characters of target words: punctuation at their edges only if the source's label has it too."""
+    (start, first_end), (last_start, end) = words[window[0]], words[window[1] - 1]
+    before, after = visible_edges(labelled)
+    if not opens(before):
+        start += leading(target[start:first_end])
+    return start, end if closes(after) else end - trailing(target[last_start:end], window[1] == len(words))
 
 
 def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
