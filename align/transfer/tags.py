@@ -113,7 +113,6 @@ CDATA, BREAK = "cdata", "break"
 """Names of text tokens: a CDATA section of XML, with its marks; no text, but the end of a word."""
 
 Event = tuple[int, Kind, str, str]  # offset of a token's start, its kind, name and key
-Span = tuple[int, int, str]  # start and end of a token, and its name
 
 _OPENING, _CLOSING, _LONE = ("bpt", "bx", "sc"), ("ept", "ex", "ec"), ("ph", "it", "ut")
 CODES: dict[str, Kind] = {
@@ -234,29 +233,18 @@ def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str
         syntaxes: whether `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name` and the like are placeholders.
         pattern: more placeholders, which take precedence.
     """
-    spans = [(*match.span(), PLACEHOLDER) for match in pattern.finditer(text) if match[0]] if pattern else []
+    found = [(*match.span(), PLACEHOLDER) for match in pattern.finditer(text) if match[0]] if pattern else []
     if syntaxes:
-        messages = [(start, end, ICU) for start, end, _ in icu_messages(text)]
-        spans += _apart(messages, spans)
-        addresses = [(*match.span(), "") for match in _ADDRESS.finditer(text)]
-        matches = [(*match.span(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
-        spans += _apart(matches, sorted(spans + addresses))
-    spans.sort()
+        found += [(start, end, ICU) for start, end, _ in icu_messages(text)]
+        found += [(*match.span(), "") for match in _ADDRESS.finditer(text)]  # which have no placeholders
+        found += [(*match.span(), PLACEHOLDER) for match in _PLACEHOLDER.finditer(text)]
+    taken = bytearray(len(text))  # 1 for each character of an earlier one
     events: list[Event] = []
-    for start, end, name in spans:
-        events += (start, "point", name, ""), (end, "text", "", "")
-    return _cut(text, events)
-
-
-def _apart(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """Return the spans that overlap no other one; both are sorted."""
-    ends = [end for _, end, _ in others]
-    result: list[Span] = []
-    for span in spans:
-        n = bisect_right(ends, span[0])
-        if n == len(others) or others[n][0] >= span[1]:
-            result.append(span)
-    return result
+    for start, end, name in found:
+        if not name or taken.find(1, start, end) < 0:
+            taken[start:end] = b"\1" * (end - start)
+            events += [(start, "point", name, ""), (end, "text", "", "")] if name else []
+    return _cut(text, sorted(events, key=lambda event: (event[0], event[1] == "point")))
 
 
 _LIKE = re.compile(
