@@ -76,8 +76,10 @@ XML_TAG = re.compile(
 )
 """A tag of well-formed XML, or anything else that may have angle brackets."""
 
-_VALUE = r"""\s*=+\s*(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*)\s*"""
-_ATTRIBUTES = rf"""(?:(?:\s|/(?!>))*(?:(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE})?(?:\s|/(?!>))*)*)?\s*"""
+_VALUE = r"""\s*=+(?!=)\s*(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*(?![^>\s]))"""
+_ATTRIBUTES = rf"""(?:\s|/(?!>)|(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE}|(?=[\s/>])(?!\s*=)))*"""
+"""Attributes of HTML, each in one way only, so that a tag without its end takes no longer than others."""
+
 _HTML_TAG = re.compile(
     r"(?P<point><!--.*?--\s*>|<!\[CDATA\[.*?]\s*]\s*>|<!(?!--|\[CDATA\[)[^>]*>|<\?[^>]*>|</(?!>|\s*[a-z])[^>]*>)"
     r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*)[^>]*>"
