@@ -381,8 +381,9 @@ class TaggedText:
             return LabelledLine(source, pair, self._column, 0.0 if tags.links else THRESHOLD)
         if syntax is None:
             return read_annotated(source, "" if self._options.one_side else target, number)
-        by_model = tags.links is None and not tags.strip
-        return read_tagged(source, target, syntax, number, as_words=by_model, split=tags.split, repair=tags.repair)
+        as_words = tags.links is None and not tags.strip  # a model reads them
+        how = {"split": tags.split, "repair": tags.repair}
+        return read_tagged(source, target, syntax, number, as_words=as_words, **how)
 
     def _page(self, text: str, _: object = None, line: int = 1) -> Page:
         """Return a text with tags, in segments."""

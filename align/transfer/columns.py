@@ -63,7 +63,7 @@ def _read_row(line: str, column: str) -> tuple[str, str] | None:
     number = re.fullmatch(r"[0-9]+([-.][0-9]+)?", fields[0])
     if len(fields) != 10 or not number:
         found = f"{plural(len(fields), 'column')}, the first one {show_value(fields[0])}"
-        raise ValueError(f"expected the 10 columns of CoNLL-U between TABs, the first one a number; got {found}")
+        raise ValueError(f"expected 10 columns between TABs, as in CoNLL-U, a number in the first; got {found}")
     if column in _PLACES:
         label = fields[_PLACES[column]] or NONE
     else:
@@ -79,7 +79,7 @@ def read_labelled(lines: Iterable[str], name: str, column: str) -> Iterator[Labe
     Except in CoNLL-U, lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        column: "bio" or "words" for labels in the last column; or one of CoNLL-U, as `read_column` returns it.
+        column: "bio" or "words" for labels in the last column; or one of CoNLL-U; see `read_column`.
 
     Raises:
         LineError: a line is no word with its label.

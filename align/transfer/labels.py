@@ -32,7 +32,7 @@ def project_labels(
         target: number of target words.
 
     Returns:
-        The position of each span; one without a link, or without room beside others, has no target and confidence 0.
+        The position of each span. Without a link, or room next to others, it has no target and confidence 0.
 
     Raises:
         ValueError: a span or a link extends beyond the words.
@@ -71,8 +71,8 @@ def project_words(labels: Sequence[str], scores: Scores, least: float = 0.0) -> 
             windows[best].append((j, j + 1))
     placements = []
     for i, (label, found) in enumerate(zip(labels, windows, strict=True)):
-        confidence = scores.confidence((i, i + 1), found)
-        placements.append(Placement(label, (i, i + 1), tuple(found), confidence, () if found else (UNLINKED,)))
+        words, remarks = (i, i + 1), () if found else (UNLINKED,)
+        placements.append(Placement(label, words, tuple(found), scores.confidence(words, found), remarks))
     return placements
 
 

@@ -62,8 +62,8 @@ class Annotated(NamedTuple):
     def place(self, scores: Links) -> Placed:
         """Return the line of the translation, and where each label is.
 
-        It is the record of its source, without `target` and token counts. Labels without a target are left out, and
-        relations that do not join two of the others by their ids.
+        It is the record of its source, without `target` and token counts. Labels without a target are left out,
+        and relations that do not join two of the others by their ids.
         """
         source = " ".join(self.pair.source)
         report = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
@@ -72,7 +72,8 @@ class Annotated(NamedTuple):
         target = self.target.translate(_BREAKS)
         words = find_words(self.pair.target, target, False)
         labels: list[Any] = []
-        for label, (begin, end, kind), placement in zip(self.record[self.name], self.labels, report, strict=True):
+        rows = zip(self.record[self.name], self.labels, report, strict=True)
+        for label, (begin, end, kind), placement in rows:
             if not placement.target:
                 continue
             text = self.record["text"][begin:end]
@@ -97,7 +98,7 @@ class Annotated(NamedTuple):
 
 
 def _edges(labelled: str, target: str, words: Sequence[Window], window: Window) -> Window:
-    """Return the characters of target words: punctuation at their edges only if the source's label has it too."""
+    """Return the characters of target words, with punctuation at their edges only if the source's label has it."""
     (start, first_end), (last_start, end) = words[window[0]], words[window[1] - 1]
     before, after = visible_edges(labelled)
     if not opens(before):
@@ -135,7 +136,8 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
         raise ValueError('not a JSON object with a valid "text" and "labels": [[0, 4, "PER"], ...]')
     names = [name for name in LISTS if isinstance(record.get(name), list)]  # Prodigy's "label" is none
     if len(names) != 1:
-        raise ValueError(f"expected one list of labels, {', '.join(LISTS)}; got {' and '.join(names) or 'none'}")
+        found = " and ".join(names) or "none"
+        raise ValueError(f"expected one list of labels, {', '.join(LISTS)}; got {found}")
     target = own if target is None else target
     labels = [_read_label(label, text) for label in record[names[0]]]
     plain, translation = (side.translate(_BREAKS) for side in (text, target or ""))

@@ -70,7 +70,8 @@ _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
 
 XML_TAG = re.compile(
-    r"<!--.*?-->|<\?.*?\?>|(?P<cdata><!\[CDATA\[.*?]]>)|<!(?P<type>DOCTYPE(?:[^>[\"']|\"[^\"]*\"|'[^']*')*\[?)"
+    r"<!--.*?-->|<\?.*?\?>|(?P<cdata><!\[CDATA\[.*?]]>)"
+    r"|<!(?P<type>DOCTYPE(?:[^>[\"']|\"[^\"]*\"|'[^']*')*\[?)"
     r"|</(?P<close>[^\s>]+)\s*>|<(?P<open>[^\s/>]+)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?(?P<empty>/)?>",
     re.DOTALL,
 )
@@ -81,9 +82,11 @@ _ATTRIBUTES = rf"""(?:\s|/(?!>)|(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE}|(?=[\s/>
 """Attributes of HTML, each in one way only, so that a tag without its end takes no longer than others."""
 
 _HTML_TAG = re.compile(
-    r"(?P<point><!--.*?--\s*>|<!\[CDATA\[.*?]\s*]\s*>|<!(?!--|\[CDATA\[)[^>]*>|<\?[^>]*>|</(?!>|\s*[a-z])[^>]*>)"
+    r"(?P<point><!--.*?--\s*>|<!\[CDATA\[.*?]\s*]\s*>|<!(?!--|\[CDATA\[)[^>]*>"  # comments, declarations
+    r"|<\?[^>]*>|</(?!>|\s*[a-z])[^>]*>)"
     r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*)[^>]*>"
-    rf"|(?P<tag><(?P<unread>script|style){_ATTRIBUTES}>).*?(?=</\s*(?P=unread)\s*>|\Z)"  # content that is not text
+    rf"|(?P<tag><(?P<unread>script|style){_ATTRIBUTES}>)"
+    r".*?(?=</\s*(?P=unread)\s*>|\Z)"  # content that is not text
     rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*){_ATTRIBUTES}(?P<empty>/)?>"
     r"|<[!a-z][^>]*>",  # a comment or a tag without its end
     re.DOTALL | re.IGNORECASE,
@@ -195,8 +198,8 @@ def parse_html(text: str) -> list[Token]:
             if match.end() < last:
                 events.append((match.end("tag"), "point", "", ""))
         elif match["open"]:
-            is_point = match["empty"] or name in VOID
-            events += (match.start(), "point" if is_point else "open", name, ""), (match.end(), "text", "", "")
+            kind: Kind = "point" if match["empty"] or name in VOID else "open"
+            events += (match.start(), kind, name, ""), (match.end(), "text", "", "")
         elif match["close"] or match["point"]:
             events += (match.start(), "close" if name else "point", name, ""), (match.end(), "text", "", "")
     return _cut(text, events)
@@ -575,7 +578,7 @@ class Markup:
 
     def with_words(self, words: Sequence[tuple[int, int]]) -> Markup:
         """Return the line with other words, given by their starts and ends in the plain text."""
-        return _with_words(self.tokens, self.syntax, words)
+        return _markup(self.tokens, self.syntax, words)
 
     def edges(self, element: Element) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return where an element starts in its first word, and that word; where it ends in its last word, and that."""
@@ -625,7 +628,7 @@ def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int
     """
     if not (escaped and "&" in text):
         return find_spans(words, text)
-    shown, places = "", list[tuple[int, int]]()  # the text as a model reads it, and where its characters are written
+    shown, places = "", list[tuple[int, int]]()  # the text as a model reads it, and where its characters are
     for start, end in words_in(text):
         word = text[start:end]
         (plain,) = readable([word], escaped)
@@ -675,11 +678,11 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, *, spaces: bool = True) -
                 text = escape(text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
             written.append(token._replace(text=pattern.sub(" ", text) if token.kind == "text" else text))
         tokens = written
-    return _with_words(tokens, syntax)
+    return _markup(tokens, syntax, None)
 
 
-def _with_words(tokens: Sequence[Token], syntax: Syntax, words: Sequence[tuple[int, int]] | None = None) -> Markup:
-    """Return a line with these words, by default those between spaces."""
+def _markup(tokens: Sequence[Token], syntax: Syntax, words: Sequence[tuple[int, int]] | None) -> Markup:
+    """Return a line with these words, or those between spaces."""
     plain, root = _tree(tokens)
     words = words_in(plain) if words is None else words
     _find_words(root, plain, words)
