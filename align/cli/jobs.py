@@ -176,7 +176,7 @@ class JobRun:
     def run(self) -> None:
         """Do all files that are not finished."""
         from align.jobs.files import RUN, join, make_folder
-        from align.jobs.job import Job, choose, open_run, sample
+        from align.jobs.job import Job, open_run
         from align.jobs.local import share_of
 
         progress, args, columns = self._progress, self._args, self._columns
@@ -192,13 +192,7 @@ class JobRun:
             "columns": ",".join(args.columns) or None,
             "links": args.links,
         }
-        record = open_run(
-            args.output,
-            settings,
-            lambda: choose(loaded, sample(self._files, columns)),
-            lambda choices: sign(loaded, choices),
-            [file.name for file in self._files],
-        )
+        record = open_run(args.output, settings, loaded, self._files, columns)
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
         for line in describe_choices(loaded, choices):

@@ -32,18 +32,11 @@ class NamedFile(io.FileIO):
     def __init__(self, file: int | str, shown: str, closefd: bool = True) -> None:
         super().__init__(file, "wb", closefd)
         self.shown = shown
-        self._dropped = False
 
     def write(self, data: Any) -> int:
-        """Write bytes, unless the file was dropped."""
-        if self._dropped:
-            return len(data)
+        """Write bytes."""
         with cannot_write(self.shown):
             return super().write(data)
-
-    def drop(self) -> None:
-        """Discard all further bytes, including those still buffered above."""
-        self._dropped = True
 
     def close(self) -> None:
         """Close the file."""
@@ -213,7 +206,6 @@ def replace_file(target: str, shown: str | None = None, mode: int | None = None)
                         os.fchmod(descriptor, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
                         os.replace(part, target)
                 except BaseException:
-                    file.drop()
                     with suppress(FileNotFoundError):
                         os.unlink(part)
                     raise

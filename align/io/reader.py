@@ -133,16 +133,13 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
             if number == 1 and (kind := recognise_file(max(head, raw, key=len))):
                 hint = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
                 raise DataError(f"the file is {kind}", file=name, hint=hint)
-            raw, text, bad = raw.removesuffix(b"\n").removesuffix(b"\r"), "", None
+            raw, text = raw.removesuffix(b"\n").removesuffix(b"\r"), ""
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-                bad = LineError(
-                    what, "not UTF-8", file=name, line=number, hint="convert the file, for example with iconv"
-                )
-            if bad:
-                on_bad(bad)
+                hint = "convert the file, for example with iconv"
+                on_bad(LineError(what, "not UTF-8", file=name, line=number, hint=hint))
             yield text.removeprefix("\ufeff") if number == 1 else text
     except DAMAGED as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
@@ -200,13 +197,12 @@ def split_lines(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the fields of each line; two blank ones if it cannot be split and the handler permits that."""
     for number, line in enumerate(lines, 1):
+        fields: tuple[str, ...] = "", ""
         try:
-            yield split(line)
-            continue
+            fields = split(line)
         except LineError as error:
-            bad = error.in_file(name, number)
-        on_bad(bad)
-        yield "", ""
+            on_bad(error.in_file(name, number))
+        yield fields
 
 
 def read_bitext(

@@ -19,6 +19,7 @@ from align.core.types import Choice, Pair, TextWarning
 from align.io.manifest import differences
 from align.io.output import locked
 from align.io.session import Session
+from align.io.signature import sign
 from align.jobs.arrow import status_of
 from align.jobs.files import (
     RUN,
@@ -67,20 +68,13 @@ class Job:
 
 
 def open_run(
-    folder: str,
-    settings: Mapping[str, Any],
-    choose: Callable[[], Sequence[Choice]],
-    sign: Callable[[Sequence[Choice]], str],
-    names: Sequence[str],
+    folder: str, settings: Mapping[str, Any], aligner: Aligner, files: Sequence[InputFile], columns: Columns
 ) -> dict[str, Any]:
     """Return the record of the job in a folder; the first run there chooses layer and head, and writes it.
 
     Args:
-        folder: folder of the results.
         settings: what the results depend on, by name; other ones are refused.
-        choose: chooses where each direction is read, which takes a while.
-        sign: returns the signature at these choices.
-        names: names of all outputs; existing files that are not of a job are refused.
+        files: all files of the job; outputs of theirs that exist and are not of a job are refused.
 
     Returns:
         `settings`, `choices` and `signature`.
@@ -92,10 +86,12 @@ def open_run(
                 hint = "restore the settings, or take another folder"
                 raise DataError(f"its files were made with other settings ({changes})", file=folder, hint=hint)
             return run
-        if there := next((name for name in names if exists(join(folder, name))), None):
-            raise DataError("exists already, and no job wrote it", file=join(folder, there), hint="take another folder")
-        choices = choose()
-        run = {"settings": settings, "choices": [asdict(choice) for choice in choices], "signature": sign(choices)}
+        for output in (join(folder, file.name) for file in files):
+            if exists(output):
+                raise DataError("exists already, and no job wrote it", file=output, hint="take another folder")
+        choices = choose(aligner, sample(files, columns))
+        signature = sign(aligner, choices)
+        run = {"settings": settings, "choices": [asdict(choice) for choice in choices], "signature": signature}
         write_record(place, run)
         return run
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align.core import stream
 from align.jobs.files import InputFile
 from align.jobs.local import share_of
 from tests.cli.conftest import Result
@@ -34,53 +36,44 @@ def test_lines_come_out_as_file_by_file(run: Callable[..., Result]) -> None:
     assert tree("out") == expected
 
 
-def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]) -> None:
+@pytest.mark.parametrize("names", [("de", "en", "n"), ("translation.de", "translation.en", "at.n")])
+def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result], names: tuple[str, ...]) -> None:
     pairs = sentences(40, 4)
     Path("in/a.tsv").write_bytes(lines(pairs))
-    columns: dict[str, Any] = {"de": [de for de, _ in pairs], "en": [en for _, en in pairs], "n": [*range(40)]}
-    pq.write_table(pa.table(columns), "in/b.parquet", row_group_size=7)
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows: list[dict[str, Any]] = [{"de": de, "en": en, "n": n} for n, (de, en) in enumerate(pairs)]
+    status = ["" if de else "blank" for de, _ in pairs]
+    if names[0] != "de":
+        rows = [{"translation": {"de": row["de"], "en": row["en"]}, "at": {"n": row["n"]}} for row in rows]
+        rows[3]["translation"], status[3] = None, "null"
+    pq.write_table(pa.Table.from_pylist(rows), "in/b.parquet", row_group_size=7)
     with pa.CompressedOutputStream("in/c.jsonl.zst", "zstd") as out:
         out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
     assert run("jobs", "in/a.tsv", "--output", "out").code == 0
-    named = ("--columns", "de,en,n")
+    named = ("--columns", ",".join(names), "--bad-lines", "blank")
     assert run("jobs", "in/b.parquet", "in/c.jsonl.zst", *named, "--output", "named").code == 0
     expected = Path("out/a.tsv").read_text().splitlines()
     table = pq.read_table("named/b.parquet")
     found = [" ".join(f"{one['source']}-{one['target']}" for one in row) for row in table["links"].to_pylist()]
     assert found == expected
-    assert table["status"].to_pylist() == ["" if de else "blank" for de, _ in pairs]
-    assert table["n"].to_pylist() == [*range(40)]
-    assert table.schema.metadata[b"input"] == b"in/b.parquet"
+    assert (table["status"].to_pylist(), table[names[2]].to_pylist()) == (status, [*range(40)])
+    assert (table.schema.names[0], table.schema.metadata[b"input"]) == (names[2], b"in/b.parquet")
     written = pa.CompressedInputStream("named/c.jsonl.zst", "zstd").read().decode().splitlines()
     records = [json.loads(line) for line in written]
     assert [" ".join(f"{i}-{j}" for i, j in record["links"]) for record in records] == expected
-    assert [record["id"] for record in records] == [*range(40)]
+    assert [(record["id"], record["status"]) for record in records] == [*enumerate(status)]
 
 
-def test_columns_within_structs_and_objects(run: Callable[..., Result]) -> None:
-    pairs = sentences(20, 4)
-    rows: list[dict[str, Any]] = [
-        {"translation": {"de": de, "en": en}, "at": {"n": n}} for n, (de, en) in enumerate(pairs)
-    ]
-    rows[3] = {"translation": None, "at": {"n": 3}}
-    pq.write_table(pa.Table.from_pylist(rows), "in/a.parquet", row_group_size=7)
-    Path("in/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Path("in/c.tsv").write_bytes(lines([("", "") if n == 3 else pair for n, pair in enumerate(pairs)]))
-    named = ("--columns", "translation.de,translation.en,at.n")
-    result = run("jobs", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-lines", "blank")
-    assert result.code == 0, result.err
-    assert run("jobs", "in/c.tsv", "--output", "out2").code == 0
-    expected = Path("out2/c.tsv").read_text().splitlines()
-    table = pq.read_table("out/a.parquet")
-    assert [
-        " ".join(f"{one['source']}-{one['target']}" for one in row) for row in table["links"].to_pylist()
-    ] == expected
-    assert (table.schema.names[0], table["at.n"].to_pylist()) == ("at.n", [*range(20)])
-    records = [json.loads(line) for line in Path("out/b.jsonl").read_text().splitlines()]
-    assert [" ".join(f"{i}-{j}" for i, j in record["links"]) for record in records] == expected
-    assert [record["id"] for record in records] == [*range(20)]
-    assert (table["status"][3].as_py(), records[3]["status"]) == ("null", "null")
+def test_rows_of_much_text_are_written_in_smaller_groups(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that memory is bounded whatever rows hold."""
+    pq.write_table(pa.Table.from_pylist([{"de": de, "en": en} for de, en in sentences(300, 1)]), "in/a.parquet")
+    job = ("jobs", "-q", "in/*", "--columns", "de,en", "--links", "pharaoh")
+    assert run(*job, "--output", "out").code == 0
+    monkeypatch.setattr(stream, "BUFFER_BYTES", 20_000)
+    assert run(*job, "--output", "small").code == 0
+    assert pq.read_table("small/a.parquet").equals(pq.read_table("out/a.parquet"))
+    assert [pq.ParquetFile(f"{name}/a.parquet").num_row_groups > 1 for name in ("out", "small")] == [False, True]
 
 
 def test_a_remote_store_has_the_same_bytes_and_goes_on(run: Callable[..., Result], tmp_path: Path) -> None:

@@ -416,17 +416,14 @@ def test_pages_of_other_sites_need_permission() -> None:
 
     async def ask(origins: Sequence[str], origin: str) -> list[tuple[int, str | None]]:
         async with asking(Model(), token="0123456789abcdef", origins=origins) as client:
-            headers = {"origin": origin, "authorization": "Bearer 0123456789abcdef"}
-            replies = (
-                await client.options("/align", headers={"origin": origin, **asked}),
-                await client.post("/align", json=EXAMPLES["/align"], headers=headers),
-                await client.post("/align", json=EXAMPLES["/align"], headers={"origin": origin}),
-            )
+            named = {"origin": origin, "authorization": "Bearer 0123456789abcdef"}
+            replies = [await client.options("/align", headers={"origin": origin, **asked})]
+            replies += [await client.post("/align", json=EXAMPLES["/align"], headers=named)]
             return [(reply.status_code, reply.headers.get("access-control-allow-origin")) for reply in replies]
 
-    assert run(lambda: ask(["http://a.example", site], site)) == [(200, site), (200, site), (401, site)]
+    assert run(partial(ask, ["http://a.example", site], site)) == [(200, site), (200, site)]
     for origins, origin, code in (([site], f"{site}0", 400), ([], site, 401)):
-        assert run(partial(ask, origins, origin)) == [(code, None), (200, None), (401, None)]
+        assert run(partial(ask, origins, origin)) == [(code, None), (200, None)]
 
 
 def test_metrics() -> None:
