@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import multiprocessing
 import os
-import random
 import signal
 from functools import partial
 from pathlib import Path
@@ -16,28 +15,15 @@ from align.cli import extract
 from align.core.types import Alignment
 from tests import toy
 from tests.cli.conftest import Result, Run, Write, failed
+from tests.scale.jobs import sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
 
 
-def random_lines() -> list[str]:
-    """130 pairs, some of them blank."""
-    numbers = random.Random(5)
-    lines = [
-        " ||| ".join(
-            " ".join(numbers.choices(words, k=numbers.randrange(1, 9)))
-            for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)
-        )
-        for _ in range(130)
-    ]
-    lines[3] = lines[70] = ""
-    lines[4] = "das ||| "
-    return lines
-
-
-LINES = random_lines()
+LINES = [f"{source} ||| {target}" if source else "" for source, target in sentences(130, 5)]
+LINES[4] = "das ||| "
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,22 +16,11 @@ from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
 from tests.cli.conftest import Run, Write
+from tests.scale.jobs import sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
-
-
-def random_lines(count: int) -> list[str]:
-    """Pairs of a few words; some lines are blank."""
-    numbers = random.Random(6)
-    sides = (toy.SOURCE_WORDS, toy.TARGET_WORDS)
-    lines = [
-        " ||| ".join(" ".join(numbers.choices(words, k=numbers.randrange(1, 9))) for words in sides)
-        for _ in range(count)
-    ]
-    lines[3] = lines[count // 2] = ""
-    return lines
 
 
 @pytest.fixture
@@ -65,11 +53,12 @@ def test_the_same_bytes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
     monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_b=5))
-    lines = random_lines(1300)
+    lines = [f"{source} ||| {target}" if source else "" for source, target in sentences(1300, 6)]
+    source_lines = [*lines]
     lines[600] = lines[1250] = " ".join(["das"] * 50) + " ||| the"
     lines[700], lines[1299] = "\udcff ||| the", "no second side"
     lines[500:560] = ["das ||| " + " ".join(["it"] * 30)] * 60
-    put(lines if "de" not in arguments else random_lines(1300))
+    put(lines if "de" not in arguments else source_lines)
     found = []
     for count in (1, 2):
         bad = ("--bad-lines", "blank", "--bad-lines-file", f"bad{count}")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ import httpx
 
 from align.cli import main as program
 from align.cli.serve import build_parser, origin, read_options
-from align.service.server import address_of, bind
+from align.service.server import bind
 from tests.cli.conftest import Result, failed
 from tests.cli.conftest import run_main as run_main
 from tests.conftest import ROOT
@@ -144,16 +143,6 @@ def test_where_it_cannot_listen(tmp_path: Path, run_main: Callable[..., Result])
         ):
             options = ("--host", host, "--port", port, "--token-file", tmp_path / "token")
             failed(run_main(program.main, "serve", *options), message)
-
-
-@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
-def test_an_address_of_version_six() -> None:
-    try:
-        listener = bind("::1", 0)
-    except ValueError:
-        pytest.skip("needs an IPv6 address")
-    with listener:
-        assert re.fullmatch(r"http://\[::1\]:\d+", address_of(listener))
 
 
 def test_origins_are_as_browsers_write_them() -> None:
