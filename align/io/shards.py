@@ -109,7 +109,14 @@ class Shards:
         with self._held:
             self._open.__exit__(kind, error, trace)
             if self.size and not error and not self.complete:
-                self._join()
+                with ExitStack() as stack:
+                    # The result appears last: without it the shards and the record are those of a run that goes on.
+                    outs = [stack.enter_context(open_output(name)) for name in self._files]
+                    for number in range(1, self._number + 1):
+                        for name, out in zip(self._names(number), outs, strict=True):
+                            with open(name, "rb") as shard:
+                                shutil.copyfileobj(shard, out, 1 << 20)
+                    _write(record_of(self._files[0]), self._run)
                 self.complete = True
             if self.complete or not self._has_shards():
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -132,16 +139,6 @@ class Shards:
         self._open = ExitStack()
         self.out, *rest = (self._open.enter_context(replace_file(name)) for name in self._names(self._number))
         self.listing = rest[0] if rest else None
-
-    def _join(self) -> None:
-        with ExitStack() as stack:
-            # The result appears last: without it the shards and the record are those of a run that goes on.
-            outs = [stack.enter_context(open_output(name)) for name in self._files]
-            for number in range(1, self._number + 1):
-                for name, out in zip(self._names(number), outs, strict=True):
-                    with open(name, "rb") as shard:
-                        shutil.copyfileobj(shard, out, 1 << 20)
-            _write(record_of(self._files[0]), self._run)
 
     def _compare(self, record: str, made: str) -> None:
         """Check that a record is of this run."""

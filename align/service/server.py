@@ -60,12 +60,7 @@ class _Server(uvicorn.Server):
 
 def serve(app: Any, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or Ctrl-C, then finish the running ones; `on_ready` is called at the beginning."""
-    _Server(configure(app), on_ready).run(sockets=[listener])
-
-
-def configure(app: Any) -> uvicorn.Config:
-    """Return the settings of uvicorn."""
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         http="h11",
         ws="none",
@@ -80,3 +75,4 @@ def configure(app: Any) -> uvicorn.Config:
         timeout_graceful_shutdown=TIMEOUT,
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
+    _Server(config, on_ready).run(sockets=[listener])
