@@ -55,7 +55,7 @@ def convert(model: str, folder: Path) -> None:
     if any(name.endswith(f".{KEPT}") for name in state["model"]):
         raise ValueError(f"{model}: FSMT has as many heads in each layer, and some were pruned here")
     languages = (found.options.source_lang or "", found.options.target_lang or "")
-    rules = [found.rules(language, None) for language in languages]
+    rules = [found.rules(language, side) for side, language in enumerate(languages)]
     if not all(languages) or any(rule.subwords != "sentencepiece" for rule in rules):
         raise ValueError(f"{model}: its model.toml has to name languages and sentencepiece models")
     folder.mkdir(parents=True, exist_ok=True)

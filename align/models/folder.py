@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -112,28 +112,27 @@ class ModelFolder:
             hint = "name the folder that fairseq-preprocess wrote with ‹dictionaries›, or copy or link them here"
             raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), hint=hint)
 
-    def subword_file(self, side: int) -> Path | None:
-        """Return the file that the options name for the source (0) or the target (1), if any."""
-        files = self.options.subword_files
-        return Path(files[0 if side == 0 else -1]) if files else None
+    def rules(self, language: str, side: int, own: Iterable[tuple[str, Path]] = ()) -> TextRules:
+        """Return how the text of the source (0) or the target (1) is prepared.
 
-    def rules(self, language: str, subword_file: Path | None) -> TextRules:
-        """Return how one side's text is prepared."""
-        options = self.options
-        kind: str | None = options.subwords
-        file = subword_file
-        if kind is None and file is not None:
-            kind = "sentencepiece" if file.suffix in (".spm", ".model") else "subword-nmt"
-        if file is None and kind != "none":
-            kinds = [kind] if kind else list(SUBWORD_FILES)
-            names = [(one, name.format(lang=language)) for one in kinds for name in SUBWORD_FILES[one]]
-            paths = ((one, self.root / name) for one, name in names if (self.root / name).is_file())
-            kind, file = next(paths, (kind or "none", None))
-        if kind != "none" and not (file and file.is_file()):
+        Subwords are those that the options name, or the first that are there: `own` files of the model's format, by
+        kind, or files of usual names.
+        """
+        options, kind, file = self.options, self.options.subwords, None
+        if options.subword_files:
+            file = Path(options.subword_files[0 if side == 0 else -1])
+            kind = kind or ("sentencepiece" if file.suffix in (".spm", ".model") else "subword-nmt")
+        else:
+            usual = [
+                (k, self.root / name.format(lang=language)) for k, names in SUBWORD_FILES.items() for name in names
+            ]
+            found = ((k, path) for k, path in (*own, *usual) if kind in (None, k) and path.is_file())
+            kind, file = next(found, (kind or "none", None))
+        if kind == "none":
+            file = None
+        elif not (file and file.is_file()):
             hint = "name it with ‹subword_files›, or copy or link it here"
             raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), hint=hint)
-        if kind is None or kind == "none":
-            kind, file = "none", None
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
 
 

@@ -143,7 +143,6 @@ def test_records_and_weights_of_more_than_the_file_are_refused(folder: Path) -> 
     ("content", "message"),
     [
         (b"\x80\x02cnumpy\nload\n)R.", "refused, for it asks to run numpy.load while being read"),
-        (b"\x80\x02cos\nsystem\n)R.", "refused, for it asks to run os.system while being read"),
         (b"\x80\x02conmt.opts\nOpts\n)R.", "an OpenNMT-py model; extract-align reads"),
     ],
 )

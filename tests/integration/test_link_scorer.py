@@ -168,7 +168,7 @@ def by_hand(aligner: Aligner, network: Network) -> list[dict[tuple[int, int], fl
 
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
-def test_an_aligner_uses_the_reader_next_to_its_model(folders: tuple[Path, Path]) -> None:
+def test_an_aligner_uses_the_scorer_next_to_its_model(folders: tuple[Path, Path]) -> None:
     forward, reverse = (str(folder) for folder in folders)
     single = load(forward, device="cpu", threshold=0.4)
     both = two_way(load(forward, device="cpu"), load(reverse, device="cpu"), threshold=0.4)
@@ -184,11 +184,17 @@ def test_an_aligner_uses_the_reader_next_to_its_model(folders: tuple[Path, Path]
 
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
-def test_a_reader_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_scorer_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tmp_path: Path) -> None:
     forward, reverse = folders
     scorer = forward / SCORER_FILE
     for options in ({"position": "input"}, {"score": "weight"}, {"layer": 2}, {"output_head": 1}, {"null": "mask"}):
-        assert load(str(forward), device="cpu", **options).forward.scorer is None
+        with pytest.warns(TextWarning, match="links come from soft scores"):
+            assert load(str(forward), device="cpu", **options).forward.scorer is None
+    choice = load(str(forward), device="cpu").forward.known_choice
+    assert choice
+    assert choice.place.input
+    at_its_cell: Any = {"layer": choice.place.input.layer, "head": choice.place.input.head}
+    assert load(str(forward), device="cpu", **at_its_cell).forward.scorer
     with pytest.raises(ModelError, match="trained with position both, not input") as caught:
         load(str(forward), device="cpu", position="input", scorer=scorer)
     assert caught.value.file == str(scorer)
@@ -236,7 +242,7 @@ def test_examples_are_shares_and_labels(folders: tuple[Path, Path]) -> None:
             assert float(soft[j, i]) == pytest.approx(score, abs=0.01)
 
 
-def test_a_reader_survives_its_file(tmp_path: Path) -> None:
+def test_a_scorer_survives_its_file(tmp_path: Path) -> None:
     path = tmp_path / SCORER_FILE
     path.write_bytes(scorer_bytes(network_of(), {"model": "m", "position": "both"}))
     scorer = read_scorer(path)
@@ -267,7 +273,7 @@ def changed(change: Callable[[dict[str, Any]], object], about: dict[str, str] | 
         (changed(lambda weights: None, {"format": "pt"}), "metadata do not say `format: extract-align scorer 1`"),
     ],
 )
-def test_damaged_readers_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_damaged_scorers_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / SCORER_FILE
     path.write_bytes(content)
     with pytest.raises(ModelError, match=message) as caught:

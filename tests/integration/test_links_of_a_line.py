@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from align import Aligner, Alignment, Pair, load, two_way
 from align.cli import main
-from align.core.types import THRESHOLD, TextWarning
+from align.core.types import THRESHOLD
 from align.models.folder import find_model
 from align.models.model_toml import BETWEEN, ModelOptions, read_model_toml
 from align.service.work import work_of
@@ -206,24 +205,3 @@ def test_each_pair_of_languages_has_its_own(run_main: Run, tmp_path: Path) -> No
     found = find_model(str(folder), ModelOptions())
     assert list(found.calibrations) == ["deu_Latn to eng_Latn", "eng_Latn to deu_Latn"]
     assert "the model's own calibration" in run_main(main.main, "-m", folder, *back, stdin=bitext).err
-
-
-@pytest.mark.parametrize(
-    ("settings", "kept"),
-    [
-        ({}, True),
-        ({"layer": 1, "head": 1}, True),
-        ({"layer": 1, "head": 1, "output_layer": 2, "output_head": "all"}, True),
-        ({"layer": 2}, False),
-        ({"output_head": 1}, False),
-        ({"position": "input"}, False),
-        ({"score": "weight"}, False),
-    ],
-)
-def test_the_link_scorer_stays_at_its_cells(settings: dict[str, Any], kept: bool) -> None:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        aligner = load("de-en", device="cpu", **settings)
-    assert bool(aligner.forward.scorer) == kept
-    assert [warning.category for warning in told] == [TextWarning] * (not kept)
-    assert all("links come from soft scores" in str(warning.message) for warning in told)

@@ -32,7 +32,7 @@ def test_bundled_model_by_name_and_its_calibration() -> None:
     assert folder.checkpoint.name == "checkpoint.pt"
     assert folder.calibrations[""]["norm", "input"] == Cell(1, 1)
     assert folder.calibration(("de", "en"))["norm", "output"] == Cell(2, "all")
-    rules = folder.rules("de", None)
+    rules = folder.rules("de", 0)
     assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
 
 
@@ -43,10 +43,10 @@ def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
     folder = find_model(str(tmp_path), ModelOptions(case="keep", target_lang="nl"))
     assert folder.checkpoint == tmp_path / "checkpoint_best.pt"
     assert (folder.options.source_lang, folder.options.target_lang) == ("de", "nl")
-    assert folder.rules("de", None) == TextRules("de", "keep", "none", "sentencepiece", tmp_path / "de.model")
+    assert folder.rules("de", 0) == TextRules("de", "keep", "none", "sentencepiece", tmp_path / "de.model")
     assert folder.calibrations == {"": {("norm", "input"): Cell(2, "all"), ("weight", "input"): Cell(1, 3)}}
     with pytest.raises(ValueError, match="no sentencepiece file for nl"):
-        folder.rules("nl", None)
+        folder.rules("nl", 1)
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,19 @@ def test_a_model_is_read_in_the_only_position_that_it_stores_a_cell_for(
 def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
     (tmp_path / "model.pt").touch()
     folder = find_model(str(tmp_path / "model.pt"), ModelOptions())
-    assert folder.rules("de", None) == TextRules("de")
+    assert folder.rules("de", 0) == TextRules("de")
     (tmp_path / "bpecodes").touch()
-    assert folder.rules("de", None) == TextRules("de", subwords="subword-nmt", subword_file=tmp_path / "bpecodes")
+    assert folder.rules("de", 0) == TextRules("de", subwords="subword-nmt", subword_file=tmp_path / "bpecodes")
     (tmp_path / "spm.de.model").touch()
-    assert folder.rules("de", None).subwords == "sentencepiece"
+    assert folder.rules("de", 0).subwords == "sentencepiece"
     other = tmp_path / "other.codes"
     other.touch()
-    assert folder.rules("de", other) == TextRules("de", subwords="subword-nmt", subword_file=other)
     plain = find_model(str(tmp_path), ModelOptions(subwords="none"))
-    assert plain.rules("de", None) == TextRules("de")
+    assert plain.rules("de", 0) == TextRules("de")
+    named = find_model(str(tmp_path), ModelOptions(subword_files=[other, tmp_path / "gone.spm"]))
+    assert named.rules("de", 0) == TextRules("de", subwords="subword-nmt", subword_file=other)
     with pytest.raises(ValueError, match=r"gone\.spm: no sentencepiece file"):
-        folder.rules("de", tmp_path / "gone.spm")
+        named.rules("en", 1)
 
 
 def test_model_toml_names_subword_files_beside_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.models.fairseq.dictionary import Dictionary, parse_dictionary
+from align.models.fairseq.dictionary import SPECIAL, Dictionary
 from align.training.begin import save_start, transplant
 from align.training.recipe import Start
 
@@ -20,7 +20,7 @@ ENCODER, DECODER, PROJECTION = (
 
 
 def dictionary(pieces: list[str]) -> Dictionary:
-    return parse_dictionary(f"{piece} 1 #fairseq:overwrite\n" for piece in pieces)
+    return Dictionary([*SPECIAL, *pieces], [1] * (len(SPECIAL) + len(pieces)))
 
 
 PIECES = st.lists(st.sampled_from(["a", "b", "c", "d", "</s>", "<pad>"]), max_size=6, unique=True)

@@ -186,19 +186,17 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
 
 def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]) -> TextRules:
     """Return how one side's text is prepared, by the files next to the model or in the folder above."""
-    options, root, file = folder.options, folder.checkpoint.parent, folder.subword_file(side)
-    if file is None and options.subwords in (None, "sentencepiece"):
-        # sentencepiece models of source and target
-        spm = ("source.spm", "target.spm"), ("sentencepiece.bpe.model",) * 2, ("sentencepiece.model",) * 2
-        places = (place / names[side] for place in (root, root.parent) for names in spm)
-        file = next((path for path in places if path.is_file()), None)
-    codes = root.parent / "bpe.model"
-    if file is None and options.subwords in (None, "subword-nmt") and codes.is_file():
-        return TextRules(language, options.case or "keep", options.tokenizer or "none", "subword-nmt", codes)
-    rules = folder.rules(language, file)
+    root = folder.checkpoint.parent
+    names = ("source.spm", "target.spm")[side], "sentencepiece.bpe.model", "sentencepiece.model"
+    own = [("sentencepiece", place / name) for place in (root, root.parent) for name in names]
+    rules = folder.rules(language, side, [*own, ("subword-nmt", root.parent / "bpe.model")])
     if sum(piece.startswith("\u0120") for piece in ids) * 10 > len(ids):  # a letter of Maltese, too
         raise ModelError("its pieces are of bytes, as BART's, which is not read", file=str(root))
-    if rules.subwords == "none" and options.subwords is None and any(piece.startswith("\u2581") for piece in ids):
+    if (
+        rules.subwords == "none"
+        and folder.options.subwords is None
+        and any(piece.startswith("\u2581") for piece in ids)
+    ):
         hint = "name its sentencepiece models with ‹subword_files›, or copy them next to the model"
         message = "no subwords next to the model (source.spm, sentencepiece.model, …)"
         raise ModelError(message, file=str(root), hint=hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,28 +33,22 @@ class Dictionary:
         return {piece: n for n, piece in enumerate(self.pieces) if n >= len(SPECIAL)}
 
 
-def parse_dictionary(lines: Iterable[str]) -> Dictionary:
-    """Return the dictionary in a file's lines, read as fairseq does."""
+def read_dictionary(path: Path) -> Dictionary:
+    """Read the dictionary in a file, whose lines end at line feeds only, as fairseq does."""
     pieces, counts = [*SPECIAL], [1] * len(SPECIAL)
     known = set(pieces)
-    for number, line in enumerate(lines, 1):
-        entry = line.rstrip()
-        again = entry.endswith(" #fairseq:overwrite")  # a piece may come twice: a text may hold a word `<s>`
-        piece, blank, count = entry.removesuffix(" #fairseq:overwrite").rpartition(" ")
-        try:
-            counts.append(int(count if blank else ""))
-        except ValueError:
-            raise ValueError(f"line {number:,} is not a piece and its count") from None
-        if piece in known and not again:
-            raise ValueError(f"line {number:,} has a piece that was there before")
-        known.add(piece)
-        pieces.append(piece)
-    return Dictionary(pieces, counts)
-
-
-def read_dictionary(path: Path) -> Dictionary:
-    """Read the dictionary in a file, whose lines end at line feeds only."""
     try:
-        return parse_dictionary(io.StringIO(path.read_bytes().decode()))
-    except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
+        for number, line in enumerate(io.StringIO(path.read_bytes().decode()), 1):
+            entry = line.rstrip()
+            again = entry.endswith(" #fairseq:overwrite")  # a piece may come twice: a text may hold a word `<s>`
+            piece, blank, count = entry.removesuffix(" #fairseq:overwrite").rpartition(" ")
+            if not blank or not re.fullmatch(r"[+-]?\d+", count):
+                raise ValueError(f"line {number:,} is not a piece and its count")
+            if piece in known and not again:
+                raise ValueError(f"line {number:,} has a piece that was there before")
+            known.add(piece)
+            pieces.append(piece)
+            counts.append(int(count))
+    except ValueError as error:  # a wrong encoding, too
         raise ModelError(f"not a fairseq dictionary ({one_line(error)})", file=str(path)) from None
+    return Dictionary(pieces, counts)

@@ -46,7 +46,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
     languages = _languages(folder, task)
     paths = [folder.dictionary(language) for language in languages]
-    rules = [folder.rules(language, folder.subword_file(side)) for side, language in enumerate(languages)]
+    rules = [folder.rules(language, side) for side, language in enumerate(languages)]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
         hint = "name the file of each with ‹subword_files›, or the one of both"

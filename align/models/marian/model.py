@@ -109,15 +109,10 @@ def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
 
 def _rules(folder: ModelFolder, language: str, side: int, vocabulary: Path) -> TextRules:
     """Return how one side's text is prepared: raw text in pieces of sentencepiece, unless the options differ."""
-    options, file = folder.options, folder.subword_file(side)
-    if vocabulary.suffix not in LISTS and file is None:
-        case, tokenizer = options.case or "keep", options.tokenizer or "none"
-        return TextRules(language, case, tokenizer, "sentencepiece", vocabulary)
-    adjacent = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
-    if file is None and options.subwords in (None, "sentencepiece") and adjacent.is_file():
-        file = adjacent
-    rules = folder.rules(language, file)
-    if rules.subwords == "none" and options.subwords is None:
+    beside = folder.checkpoint.parent / ("source.spm", "target.spm")[side]
+    own = beside if vocabulary.suffix in LISTS else vocabulary
+    rules = folder.rules(language, side, [("sentencepiece", own)])
+    if rules.subwords == "none" and folder.options.subwords is None:
         hint = 'name them with ‹subword_files›, or say ‹subwords="none"› for text that is in pieces already'
         raise ModelError("no subwords next to the model (source.spm, target.spm)", file=str(folder.root), hint=hint)
     return rules
