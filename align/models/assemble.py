@@ -71,11 +71,11 @@ def is_raw(rules: Iterable[TextRules]) -> bool:
 
 
 @contextmanager
-def fitting(file: Path, hint: str = "") -> Iterator[None]:
+def fitting(file: Path, hint: str = "", prefix: str = "weights and settings do not fit: ") -> Iterator[None]:
     """Raise the errors of settings and weights that do not fit each other as errors of a file."""
     try:
         yield
     except ModelError as error:
         raise error if error.file else error.in_file(str(file)) from None
     except ValueError as error:
-        raise ModelError(f"weights and settings do not fit: {error}", file=str(file), hint=hint) from None
+        raise ModelError(f"{prefix}{error}", file=str(file), hint=hint) from None

@@ -52,7 +52,7 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     if kind != "TransformerSpec":
         message = f"a CTranslate2 model of kind {shorten(kind)}, not a Transformer that translates"
         raise ModelError(message, file=str(folder.checkpoint))
-    with fitting(folder.checkpoint):
+    with fitting(folder.checkpoint, prefix=""):
         older = take_settings(tensors)
     path = folder.checkpoint.parent / "config.json"
     newer = read_json(path) if path.exists() else {}  # early versions have none
@@ -167,11 +167,9 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
     if package and chosen == (None, None):
         metadata = read_config(package / "metadata.json")
         chosen = metadata.word("from_code", "") or None, metadata.word("to_code", "") or None
-        try:
+        with fitting(package / "metadata.json", prefix=""):
             for language in filter(None, chosen):
                 check_language(language)
-        except ValueError as error:
-            raise ModelError(str(error), file=metadata.file) from None
     if len(codes) < 10:
         return (chosen[0] or "source", chosen[1] or "target"), None
     pieces: list[str] = []
@@ -192,11 +190,8 @@ def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]
     rules = folder.rules(language, side, [*own, ("subword-nmt", root.parent / "bpe.model")])
     if sum(piece.startswith("\u0120") for piece in ids) * 10 > len(ids):  # a letter of Maltese, too
         raise ModelError("its pieces are of bytes, as BART's, which is not read", file=str(root))
-    if (
-        rules.subwords == "none"
-        and folder.options.subwords is None
-        and any(piece.startswith("\u2581") for piece in ids)
-    ):
+    is_cut = rules.subwords != "none" or folder.options.subwords is not None
+    if not is_cut and any(piece.startswith("\u2581") for piece in ids):
         hint = "name its sentencepiece models with ‹subword_files›, or copy them next to the model"
         message = "no subwords next to the model (source.spm, sentencepiece.model, …)"
         raise ModelError(message, file=str(root), hint=hint)

@@ -106,10 +106,8 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
         dictionaries = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
         message = f"does not say its languages (there are dictionaries of: {dictionaries})"
         raise ModelError(message, file=str(folder.checkpoint), hint=hint)
-    try:
+    with fitting(folder.checkpoint, prefix=""):
         return check_language(source), check_language(target)
-    except ValueError as error:
-        raise ModelError(str(error), file=str(folder.checkpoint)) from None
 
 
 def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:
