@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
-
-from align.core.types import Head, Null, PositionChoice, Score
+from typing import Any
 
 DEFAULT_MODEL = "de-en"
 ALIGNING_MODEL = "de-en-fast"
@@ -20,17 +18,13 @@ OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE
 """Bundled models of the same kind in the other direction."""
 
 
-def default_model(
-    score: Score = "norm",
-    position: PositionChoice | None = None,
-    null: Null | None = None,
-    **cells: Head | Literal["auto"],
-) -> str:
-    """Return the model that `load` takes where none is named, given its arguments on how attention is read.
+def default_model(**arguments: Any) -> str:
+    """Return the model that is loaded where none is named, given the arguments of `load` on how to read attention.
 
     The distilled model aligns better, in half of the time, but has one layer and one position.
     """
-    chosen = position or score != "norm" or null not in (None, "eos") or {*cells.values()} - {"auto"}
+    usual = {"score": ("norm",), "position": (None,), "null": (None, "eos")}
+    chosen = any(value not in usual.get(name, ("auto",)) for name, value in arguments.items())
     return DEFAULT_MODEL if chosen else ALIGNING_MODEL
 
 

@@ -40,11 +40,8 @@ def pick_device(device: str) -> str:
         raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if requested.type == "cuda" and (requested.index or 0) >= count:
-        hint = 'use ‹device="cpu"› or ‹device="auto"›'
-        devices = (
-            "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
-        )
-        raise ModelError(f"torch sees {devices} here", hint=hint)
+        devices = f"{plural(count, 'CUDA device')}, from cuda:0," if count else "no CUDA device"
+        raise ModelError(f"torch sees {devices} here", hint='use ‹device="cpu"› or ‹device="auto"›')
     return str(requested)
 
 
