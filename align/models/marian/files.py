@@ -106,12 +106,8 @@ def _tensor(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor
         array = np.frombuffer(data, dtype=_PLAIN[kind], count=count).reshape(shape)
         return torch.from_numpy(array.copy())
     if kind not in _QUANTISED:
-        what = f"of an unknown type ({kind:#x})"
-        if kind & 0x0800:
-            what = "packed for FBGEMM, from which the numbers cannot be recovered"
-        elif kind & 0x14000:
-            what = "arranged for one kind of processor, from which the numbers are not recovered"
-        raise ModelError(f"{shorten(name)} is {what}", hint="take the model that it was converted from")
+        message = f"{shorten(name)} is arranged for one kind of processor, or of an unknown type ({kind:#x})"
+        raise ModelError(message, hint="take the model that it was converted from")
     dtype = np.dtype(_QUANTISED[kind])
     numbers = np.frombuffer(data, dtype=dtype, count=count)
     (multiplier,) = np.frombuffer(data, dtype=np.float32, count=1, offset=count * dtype.itemsize)
