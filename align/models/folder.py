@@ -83,7 +83,7 @@ class ModelFolder:
         Both are None if there are no such files, or files of several pairs.
         """
         names = (path.stem for path in self.dictionary_folder.glob("*-*.idx"))
-        matches = filter(None, (re.search(r"\.([^.]+)-([^.]+)\.\1$", name) for name in names))
+        matches = filter(None, (re.search(r"\.(.+)-(.+)\.\1$", name) for name in names))
         pairs = {(match[1], match[2]) for match in matches if {match[1], match[2]} <= {*self.dictionary_languages()}}
         return pairs.pop() if len(pairs) == 1 else (None, None)
 
