@@ -28,8 +28,7 @@ from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Links, Position, Score, Settings
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
-from align.evaluation.sweep import sweep
-from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep, apply_rules, sweep
 from align.evaluation.tables import Column, Rows, Value, interval, percent
 from align.io.signature import signature
 from align.view.sweep_tables import draw, rule_table

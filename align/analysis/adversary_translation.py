@@ -28,8 +28,7 @@ from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair, Score
 from align.evaluation.metrics import estimate
-from align.evaluation.sweep import sweep
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep, sweep
 from align.evaluation.tables import interval, percent
 from align.models.fairseq.architecture import attention_of
 from align.models.recorder import ModelRecorder

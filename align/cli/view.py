@@ -74,8 +74,7 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
     """Load the model, and read what its cells look at in the first pairs."""
     (aligner,) = load_models(PROGRAM, request)
     from align.core.choice import all_cells
-    from align.evaluation.sweep import shares_of_cells
-    from align.evaluation.swept import SCORES
+    from align.evaluation.sweep import SCORES, shares_of_cells
 
     choice = aligner.fixed(text).forward.choice
     assert choice

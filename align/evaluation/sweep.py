@@ -7,7 +7,9 @@ settings are `[2, 2, C]`: score (as in SCORES), position (as in POSITIONS), cell
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -17,31 +19,104 @@ from align.core.aligner import Aligner
 from align.core.choice import all_cells
 from align.core.consistency import CHOOSING_PAIRS, LinkedWords
 from align.core.scores import best_words, each_cell
-from align.core.stream import Encoded, SideNames, chunks, cut, encode
-from align.core.types import Gold, Pair, Position, TextWarning
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.core.stream import Encoded, SideNames, TooLong, chunks, cut, encode
+from align.core.types import Cell, Gold, Pair, Position, Score, TextWarning
+from align.evaluation.metrics import Counts, aer
+
+SCORES: tuple[Score, ...] = tuple(dict.fromkeys(("weight", *get_args(Score))))  # weight before norm, new ones last
+POSITIONS: tuple[Position, ...] = get_args(Position)
+
+Words = NDArray[np.int64]
+"""The source word of each target word in every setting, -1 for none `[2, 2, C, J]`."""
+
+Norms = NDArray[np.float64]
+"""The sum of the norms over all target and source pieces, including `</s>` `[2, C]`, by position and cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Sums over a text, for all settings.
+
+    Attributes:
+        cells: C of them, by layer, all heads first.
+        reverse_cells: those of the reverse model, C' of them; empty without one.
+        counts: per sentence, |A∩S|, |A∩P|, |A|, |S| `[N, 2, 2, C, 4]`; None without gold.
+        target_words: number of target words in pairs that have links.
+        null: number of these words without a link, for which `</s>` has won `[2, 2, C]`.
+        norm: mean norm over all pairs of pieces `[2, C]`, by position.
+        consistency: lexical consistency, in nats per target word `[2, 2, C]`, over the first pairs of the text, as
+            many as an `Aligner` chooses by, which takes them from its first buffer.
+        dice: agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) `[2, 2, C, C']`.
+        pairs: number of sentence pairs.
+        skipped: number of pairs that were too long for the model, and have no links.
+    """
+
+    cells: Sequence[Cell]
+    reverse_cells: Sequence[Cell]
+    counts: Counts | None
+    target_words: int
+    null: NDArray[np.int64]
+    norm: NDArray[np.float64]
+    consistency: NDArray[np.float64]
+    dice: NDArray[np.float64]
+    pairs: int
+    skipped: int
+
+    def rates(self) -> NDArray[np.float64]:
+        """Return the AER of every setting over the whole text `[2, 2, C]`, as shares of 1; NaN if undefined."""
+        if self.counts is None:
+            raise ValueError("no error rates: the sweep was made without gold")
+        return aer(self.counts.sum(0))
+
+
+class RuleChoice(NamedTuple):
+    """The choice of one rule for a score and a position: an index of `Sweep.cells`, and one of its `reverse_cells`."""
+
+    score: Score
+    position: Position
+    rule: str
+    gold: bool
+    cell: int
+    reverse_cell: int | None = None
+
+
+def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the index of the largest allowed value; the first among equals."""
+    return tuple(int(n) for n in np.unravel_index(np.argmax(np.where(allowed, values, -np.inf)), values.shape))
+
+
+def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
+    """Yield the choice of each rule for each score and position, among layers (all heads together) and among heads."""
+    layers = np.array([cell.head == "all" for cell in sweep.cells])
+    reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
+    rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
+    for p, position in enumerate(POSITIONS):
+        for s, score in enumerate(SCORES):
+            yield RuleChoice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
+            for among, allowed, reverse_allowed in (
+                ("layers", layers, reverse_layers),
+                ("heads", layers | True, reverse_layers | True),
+            ):
+                best = _best(sweep.consistency[s, p], allowed)
+                yield RuleChoice(score, position, f"lexical consistency, {among}", False, *best)
+                if sweep.reverse_cells:
+                    best = _best(sweep.dice[s, p], allowed[:, None] & reverse_allowed)
+                    yield RuleChoice(score, position, f"agreement of directions, {among}", False, *best)
+                if rates is not None and np.isfinite(rates[s, p]).any():
+                    best = _best(-np.nan_to_num(rates[s, p], nan=2.0), allowed)
+                    yield RuleChoice(score, position, f"lowest AER, {among}", True, *best)
 
 
 def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position) -> list[bytes]:
     """Return the share of each source word in its target word's scores, in every cell, for weight and norm.
 
-    Args:
-        aligner: aligner of the model; of its settings only `null` and the batch size matter.
-        pairs: all of which are held in memory.
-        position: decoder step that a target word's attention is read from.
-
-    Returns:
-        For each pair unsigned bytes, hundredths `[2, C, J, I+1]`: score (as in SCORES), cell (as in `all_cells`),
-        target word, source word with `</s>` last; empty for one that is blank, or too long for the model.
-
-    Warns:
-        TextWarning: the text does not look like what the model was trained on.
+    For each pair these are unsigned bytes, hundredths `[2, C, J, I+1]`: score (as in SCORES), cell (as in
+    `all_cells`), target word, source word with `</s>` last; empty for one that is blank, or too long for the
+    model. Of the aligner's settings only `null` and the batch size matter.
     """
     recorder, null = aligner.forward.recorder, aligner.forward.settings.null
     cells = all_cells(recorder)
-    encoded = [encode(recorder, pair, "blank") for pair in pairs]
-    for warning in aligner.check.begin(aligner.forward, encoded, None, SideNames()) if aligner.check else ():
-        warnings.warn(warning, TextWarning, stacklevel=2)
+    encoded = _encode(aligner, pairs, "blank")
     results = [b""] * len(pairs)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         longest_source, longest_target = (max(pieces.words[side] for pieces in batch) for side in (0, 1))
@@ -81,11 +156,11 @@ def sweep(
     number = skipped = target_words = choosing = 0
     checked = False
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
-        encoded = _encode(aligner, chunk, check=not checked)
-        of_reverse: list[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(chunk)
+        encoded = _encode(aligner, chunk, aligner.too_long, check=not checked)
+        of_reverse: list[tuple[Words, Norms] | None] = [None] * len(chunk)
         if reverse:
             swapped = [Pair(pair.target, pair.source, pair.id, origin=pair.origin) for pair in chunk]
-            of_reverse = _link(reverse, _encode(reverse, swapped, check=not checked))
+            of_reverse = _link(reverse, _encode(reverse, swapped, reverse.too_long, check=not checked))
         checked = checked or any(item.pieces for item in encoded)
         for item, links, back in zip(encoded, _link(aligner, encoded), of_reverse, strict=True):
             pair = item.pair
@@ -122,7 +197,7 @@ def sweep(
     )
 
 
-def _count(pair: Pair, words: NDArray[np.int64] | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _count(pair: Pair, words: Words | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return |A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`, for the source words of `_link`."""
     counts = np.zeros((*shape, 4), dtype=np.int64)
     counts[..., 3] = len(gold.sure)
@@ -138,8 +213,8 @@ def _count(pair: Pair, words: NDArray[np.int64] | None, gold: Gold, shape: tuple
     return counts
 
 
-def _links_in_common(words: NDArray[np.int64], back: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for source words `[2, 2, C, J]` and target words `[2, 2, C', I]` the links of both `[2, 2, C, C']`."""
+def _links_in_common(words: Words, back: Words) -> NDArray[np.int64]:
+    """Return the number of links that source words `[2, 2, C, J]` and target words `[2, 2, C', I]` share."""
     targets = np.arange(words.shape[-1])
     same = np.zeros((*words.shape[:3], back.shape[2]), dtype=np.int64)
     for s, p in np.ndindex(words.shape[:2]):
@@ -148,34 +223,32 @@ def _links_in_common(words: NDArray[np.int64], back: NDArray[np.int64]) -> NDArr
     return same
 
 
-def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
+def _encode(aligner: Aligner, pairs: Sequence[Pair], too_long: TooLong, check: bool = True) -> list[Encoded]:
     """Encode a buffer of pairs; with `check`, warn if the text does not match the model."""
-    encoded = [encode(aligner.forward.recorder, pair, aligner.too_long) for pair in pairs]
+    encoded = [encode(aligner.forward.recorder, pair, too_long) for pair in pairs]
     for warning in aligner.check.begin(aligner.forward, encoded, None, SideNames()) if check and aligner.check else ():
-        warnings.warn(warning, TextWarning, stacklevel=3)  # the caller of `sweep`
+        warnings.warn(warning, TextWarning, stacklevel=3)  # the caller of the public function
     return encoded
 
 
-def _link(aligner: Aligner, encoded: Sequence[Encoded]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]] | None]:
-    """Link a buffer of pairs in every setting; None for a pair that is blank or too long.
-
-    For each pair, return the source word of each target word, -1 for none `[2, 2, C, J]`, and the sum of the norms over
-    all target and source pieces, including `</s>` `[2, C]` by position and cell.
-    """
+def _link(aligner: Aligner, encoded: Sequence[Encoded]) -> list[tuple[Words, Norms] | None]:
+    """Link a buffer of pairs in every setting; None for a pair that is blank or too long."""
     recorder, null = aligner.forward.recorder, aligner.forward.settings.null
     cells = all_cells(recorder)
-    linked: list[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(encoded)
+    linked: list[tuple[Words, Norms] | None] = [None] * len(encoded)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         longest = max(pieces.words[1] for pieces in batch)
         words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
         norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
-        pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
+        # [B, J]
+        pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])
         for part in each_cell(recorder, batch, dict.fromkeys(POSITIONS, cells), SCORES, null):
             s, p = SCORES.index(part.score), POSITIONS.index(part.position)
             first = cells.index(part.cells[0])
             where = slice(first, first + len(part.cells))
             words[:, s, p, where] = best_words(part.words, null)[0].cpu().numpy()
-            if part.score == "norm":  # word scores are means over pieces, here summed again; words of no piece have -1
+            if part.score == "norm":
+                # word scores are means over pieces, here summed again; words of no piece have -1
                 by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
                 norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
         for b, n in enumerate(numbers):

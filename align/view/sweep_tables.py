@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from align.core.consistency import MIN_PAIRS
 from align.core.errors import with_arguments
 from align.evaluation.metrics import estimate
-from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Best, Column, Table, Value, interval, percent
 from align.view.findings import write_tables
 
@@ -22,7 +22,7 @@ MAX_HEADS = 4
 
 
 def _head_columns(swept: Sweep, complete: bool, key: str, digits: int) -> list[Column]:
-    """Return a column for all heads together and each head; only the former if there is no room for a column each."""
+    """Return a column for all heads together and each head; only the former if there is no room for each."""
     heads = [cell.head for cell in swept.cells if cell.layer == 1]
     shown = heads if complete or len(heads) <= MAX_HEADS + 1 else heads[:1]
     return [Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits) for head in shown]
@@ -63,7 +63,8 @@ def cell_table(swept: Sweep, complete: bool, named: bool) -> Table:
 
 def norm_table(swept: Sweep, complete: bool) -> Table:
     """Return the mean norm over all pairs of pieces, by position, layer and head."""
-    columns = [Column("position", "position"), Column("layer", "layer"), *_head_columns(swept, complete, "norm", 4)]
+    columns = [Column("position", "position"), Column("layer", "layer")]
+    columns += _head_columns(swept, complete, "norm", 4)
     rows: dict[tuple[str, int], dict[str, Value]] = {}
     for (p, position), (c, cell) in product(enumerate(POSITIONS), enumerate(swept.cells)):
         row = rows.setdefault((position, cell.layer), {"position": position, "layer": cell.layer})
@@ -89,7 +90,8 @@ def rule_table(swept: Sweep, in_columns: bool = False) -> Table:
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
         cell = swept.cells[choice.cell]
         row: dict[str, Value] = {"position": choice.position, "score": choice.score, "rule": choice.rule}
-        row |= {"chosen": "with gold" if choice.gold else "without gold", "layer": cell.layer, "head": str(cell.head)}
+        row["chosen"] = "with gold" if choice.gold else "without gold"
+        row |= {"layer": cell.layer, "head": str(cell.head)}
         row |= {"consistency": float(swept.consistency[s, p, choice.cell]), "reverse": "", "dice": None}
         if choice.reverse_cell is not None:
             reverse = swept.reverse_cells[choice.reverse_cell]
@@ -104,7 +106,7 @@ def rule_table(swept: Sweep, in_columns: bool = False) -> Table:
 
 
 def write_counts(swept: Sweep, out: BinaryIO, path: str, per_sentence: bool, sign: str) -> None:
-    """Write integer counts of every setting, of the whole text or of each sentence with gold; head 0 is all heads.
+    """Write counts of every setting, of the whole text or of each sentence with gold; head 0 is all heads.
 
     The file is TSV or, if the path ends in .parquet, Parquet.
     """
@@ -119,10 +121,12 @@ def write_counts(swept: Sweep, out: BinaryIO, path: str, per_sentence: bool, sig
             for n, counts in enumerate(swept.counts[:, s, p, c], 1):
                 rows.append({**key, "line": n, **dict(zip(names, map(int, counts), strict=True))})
             continue
-        row = {**key, "pairs": swept.pairs, "target_words": swept.target_words, "null_words": int(swept.null[s, p, c])}
+        row = {**key, "pairs": swept.pairs, "target_words": swept.target_words}
+        row["null_words"] = int(swept.null[s, p, c])
         if swept.counts is not None:
             row |= dict(zip(names, map(int, swept.counts[:, s, p, c].sum(0)), strict=True))
-        rows.append(row | {"mean_norm": float(swept.norm[p, c]), "consistency": float(swept.consistency[s, p, c])})
+        row |= {"mean_norm": float(swept.norm[p, c]), "consistency": float(swept.consistency[s, p, c])}
+        rows.append(row)
     if path.endswith(".parquet"):
         import pyarrow.parquet
 
@@ -191,12 +195,8 @@ def draw(
 ) -> list[Path]:
     """Write heat maps of all layers and of all heads; matplotlib must be installed.
 
-    Args:
-        values: `[2, 2, C]`, cells by layer, all heads first.
-        what: their name, as returned by `values_of`.
-        prefix: prefix of the files' names.
-        models: names of the models whose mean the values are.
-        pairs: number of sentence pairs.
+    `values` `[2, 2, C]`, and `what` they are, are those of `values_of`, or their mean over models of these
+    names.
     """
     from align.view.plots import head_maps, layer_map, save
 

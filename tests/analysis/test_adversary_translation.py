@@ -15,7 +15,7 @@ from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair
-from align.evaluation.swept import SCORES
+from align.evaluation.sweep import SCORES
 from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from align.cli import sweep
-from align.evaluation.swept import SCORES
+from align.evaluation.sweep import SCORES
 from tests import toy
 from tests.cli.conftest import Run
 from tests.conftest import ROOT, SHARED

@@ -11,8 +11,7 @@ import pytest
 from align import Aligner, Direction
 from align.core.choice import all_cells
 from align.core.types import Position
-from align.evaluation.sweep import shares_of_cells
-from align.evaluation.swept import SCORES
+from align.evaluation.sweep import SCORES, shares_of_cells
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::4]

@@ -14,8 +14,7 @@ from align.core.scores import CELL_SCORES, collate, target_rows
 from align.core.types import Cell, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
-from align.evaluation.sweep import sweep
-from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep, apply_rules, sweep
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::3]

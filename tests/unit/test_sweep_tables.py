@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from align.core.types import Cell, Head
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep
 from align.evaluation.tables import WIDTH
 from align.view.sweep_tables import MAX_HEADS, cell_table, report
 
