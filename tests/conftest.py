@@ -33,7 +33,7 @@ SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "dat
 
 FAST = (
     *("unit", "integration/test_both_positions.py", "integration/test_model_files.py", "integration/test_two_way.py"),
-    *("parity/test_positions.py", "cli/test_combine.py", "cli/test_evaluate.py", "cli/test_evaluate_files.py"),
+    *("parity/test_positions.py", "cli/test_combine.py", "cli/test_evaluate.py"),
 )
 """Folders and files that `scripts/test --fast` runs; all others are marked slow."""
 

@@ -144,16 +144,10 @@ class Table:
         return ids
 
     def joint(self, origins: Array, words: Array, rows: Array, tension: float) -> Array:
-        """Return p(word, origin) of a sentence pair (fast_align's `da.h` and `fast_align.cc`).
+        """Return p(word, origin) of a sentence pair (fast_align's `da.h` and `fast_align.cc`), `[R, I+1]`.
 
-        Args:
-            origins: ids of the sentence that the words come from `[I]`.
-            words: ids of the words `[J]`.
-            rows: indices of the words to process, from 0 `[R]`.
-            tension: trained concentration of the links around the diagonal.
-
-        Returns:
-            Probabilities `[R, I+1]`, those of the empty word first.
+        These are for R of the words, `rows` being their indices, and the empty word first. `origins` `[I]`
+        and `words` `[J]` are ids, `tension` is the trained concentration of the links around the diagonal.
         """
         keys = np.concatenate(([self._empty_word], origins)) * self._width + words[rows, None]  # [R, I+1]
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -177,7 +171,7 @@ class Table:
 
 
 def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
-    """Return the cells of all rows: origin times `width` plus word, in ascending order, and the probability of each.
+    """Return all cells, origin times `width` plus word, in ascending order, and the probability of each.
 
     The first cell is that of no word, so that no table is empty.
     """

@@ -92,17 +92,13 @@ def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tup
 
 
 class Tool(NamedTuple):
-    """A statistical aligner, which `find` looks for on this computer, returning the function that runs a job.
+    """A statistical aligner; pairs with more words on a side, or another ratio of lengths, are skipped."""
 
-    Pairs with more words on a side, or another ratio of lengths, are skipped. `lower` means that it lower-cases words,
-    `separate` that it can align a text that it was not trained on.
-    """
-
-    find: Callable[[], Callable[[Job], Files]]
+    find: Callable[[], Callable[[Job], Files]]  # looks for it on this computer, and returns what runs a job
     max_words: int
     max_ratio: float = math.inf
-    lower: bool = False
-    separate: bool = True
+    lower: bool = False  # whether it lower-cases words
+    separate: bool = True  # whether it can align a text that it was not trained on
 
 
 def align_with(
@@ -129,10 +125,10 @@ def open_run(
 ) -> Iterator[tuple[int, Iterator[tuple[Links, Links]]]]:
     """Run a statistical tool on pairs, in both directions, and read its links.
 
-    Yields the number of pairs that the tool was trained on, including skipped ones, and the links of each pair. They
-    can be read once, and only in this context: the tool's files are temporary. Forward links have at most one source
-    word for each target word, reverse links at most one target word for each source word, all as (source, target);
-    if pieces were aligned, this holds for pieces.
+    Yields the number of pairs that the tool was trained on, including skipped ones, and the links of each
+    pair. They can be read once, and only in this context: the tool's files are temporary. Forward links have
+    at most one source word for each target word, reverse links at most one target word for each source word,
+    all as (source, target); if pieces were aligned, this holds for pieces.
 
     Pairs that a tool cannot take get no links: blank pairs, and, with a warning, those that are too long for it. The
     limits are 1,023 words a side for eflomal, 100 words and nine times the other side for GIZA++, and 32,766 words for

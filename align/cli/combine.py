@@ -121,10 +121,10 @@ def combined(args: CombineArgs) -> Iterator[Alignment]:
     names = (name_shown(args.files[0]), name_shown(args.files[1]))
     checked: list[tuple[Links, Links]] = []
     with open_lines(args.files[0]) as first, open_lines(args.files[1]) as second:
-        for number, lines in enumerate(in_step((read_lines(first, names[0]), read_lines(second, names[1])), names), 1):
-            forward, reverse = (
-                at_line(name, number, parse_links, line).possible for name, line in zip(names, lines, strict=True)
-            )
+        both = read_lines(first, names[0]), read_lines(second, names[1])
+        for number, lines in enumerate(in_step(both, names), 1):
+            forward = at_line(names[0], number, parse_links, lines[0]).possible
+            reverse = at_line(names[1], number, parse_links, lines[1]).possible
             reverse = renumber(reverse, swapped=args.reverse_swapped)
             if number <= CHECKED:
                 checked.append((forward, reverse))

@@ -123,9 +123,10 @@ def print_report(
         if text is None:
             gold, *files = match_lengths([gold, *files])
         warn_if_exchanged(gold, files)
-        sure, possible = (sum(len(getattr(pair, kind)) for pair in gold.pairs) for kind in ("sure", "possible"))
-        size = f"{len(gold.pairs):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"
-        what, note = {"gold": gold.kind}, f"gold: {size}"
+        sure = sum(len(pair.sure) for pair in gold.pairs)
+        possible = sum(len(pair.possible - pair.sure) for pair in gold.pairs)
+        links = f"{sure:,} sure and {possible:,} only possible links"
+        what, note = {"gold": gold.kind}, f"gold: {len(gold.pairs):,} sentence pairs, {links}"
     else:
         gold = gold_of_text(text or ())
         what, note = {"gold": "none", "tool": gold.format}, NOTE

@@ -180,8 +180,8 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     It is if the file has an index 0, if its format fixes the base (NAACL and GIZA++ from 1, JSON from 0), if an
     index equals its sentence's length, or if there are no links at all.
 
-    Otherwise, or if the file contradicts itself, the hint of the error names the argument to set; `role` is "gold" or
-    "hyp" in it.
+    Otherwise, or if the file contradicts itself, the hint of the error names the argument to set; `role` is
+    "gold" or "hyp" in it.
     """
     links = [link for pair in file.pairs for link in pair.possible]
     zero = any(0 in link for link in links)
@@ -219,14 +219,16 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> LinkFile:
-    """Return the file with links as (source, target) from 0; an index below the base is an error with its line."""
+    """Return the file with links as (source, target) from 0; an index below the base is an error of its line."""
 
     def renumbered(pair: Gold) -> Gold:
         return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
 
-    pairs = [at_line(file.name, line, renumbered, pair) for line, pair in zip(file.lines, file.pairs, strict=True)]
-    scores = [
-        {next(iter(renumber([link], base, swapped))): score for link, score in of_pair.items() if score is not None}
-        for of_pair in file.scores
-    ]
+    lines = zip(file.lines, file.pairs, strict=True)
+    pairs = [at_line(file.name, line, renumbered, pair) for line, pair in lines]
+    scores: list[Scores] = [{} for _ in file.scores]
+    for of_pair, raw in zip(scores, file.scores, strict=True):
+        for link, score in raw.items():
+            if score is not None:
+                of_pair |= dict.fromkeys(renumber([link], base, swapped), score)
     return replace(file, pairs=pairs, scores=scores, base=base, swapped=swapped)

@@ -113,23 +113,16 @@ def parse_pharaoh(line: str, scores: Scores | None = None) -> Links:
     return gold.sure
 
 
-def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(members)
-    if len(record) < len(members):
-        raise KeyError("a name appears twice")
-    return record
-
-
 def parse_jsonl(line: str, scores: Scores | None = None) -> Gold:
     """Read a JSON object with `links`, and optionally `possible` ones: lists of two numbers each."""
     try:
-        record = json.loads(line, object_pairs_hook=_without_duplicates)
+        record = json.loads(line)
         lists = [record["links"], record.get("possible", [])]
         links, possible = ([(i, j) for i, j in of_kind] for of_kind in lists)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         lists = []
     if not lists or not all(type(of_kind) is list for of_kind in lists):
-        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...], and each name once')
+        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...]')
     if any(type(n) is not int or not 0 <= n <= HIGHEST for link in (*links, *possible) for n in link):
         raise ValueError(f"a link in JSON is two numbers from 0 to {HIGHEST:,}")
     if scores is not None:

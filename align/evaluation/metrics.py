@@ -35,11 +35,7 @@ def count(links: Links, gold: Gold) -> tuple[int, int, int, int]:
 
 
 def count_all(links: Iterable[Links], gold: Iterable[Gold]) -> Counts:
-    """Return the counts of all sentence pairs `[N, 4]`.
-
-    Raises:
-        ValueError: links and gold differ in length.
-    """
+    """Return the counts of all sentence pairs `[N, 4]`; links and gold must be equally many."""
     rows = [count(a, g) for a, g in zip(links, gold, strict=True)]
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
@@ -101,13 +97,10 @@ def _of_sample(counts: Counts, metric: str) -> Callable[..., NDArray[np.float64]
 
 
 def estimate(counts: Counts, metric: str = "aer", samples: int = SAMPLES, seed: int = SEED) -> Estimate:
-    """Return a corpus score with its 95 % percentile bootstrap interval over sentences (scipy.stats.bootstrap).
+    """Return a corpus score with its 95 % percentile bootstrap interval over sentences, from counts `[N, 4]`.
 
-    Args:
-        counts: counts of N sentences `[N, 4]`.
-        metric: a key of METRICS.
-        samples: number of bootstrap samples; 0 for no interval.
-        seed: seed of the samples; with the same seed all metrics and systems draw the same sentences.
+    Without `samples` there is no interval. With the same seed all metrics and systems draw the same
+    sentences.
     """
     value = _known(METRICS[metric](counts.sum(0)))
     if not samples or len(counts) < 2 or value is None:
@@ -136,19 +129,13 @@ def _bootstrap(statistic: Callable[..., NDArray[np.float64]], sentences: int, sa
 def compare(
     system: Counts, first: Counts, test: Test, metric: str = "aer", samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[float | None, float | None]:
-    """Return the difference of a system from the first one, and its p-value (two-sided).
+    """Return a system's difference from the first one, as a share of 1, and p (two-sided); None if undefined.
 
     Args:
         system: counts of N sentences `[N, 4]`.
         first: counts of the same N sentences by the system to compare with.
         test: "bootstrap" draws sentences, and the smallest p is 1/(samples+1); "permutation" swaps the two systems'
             counts, and p is scipy's, twice that of the smaller tail, at least 2/(samples+1).
-
-    Returns:
-        The difference as a share of 1, and p; None if undefined.
-
-    Raises:
-        ValueError: the two do not have the same number of sentences.
     """
     if system.shape != first.shape:
         raise ValueError(f"{len(system):,} and {len(first):,} sentences cannot be compared")

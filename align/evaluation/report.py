@@ -24,8 +24,7 @@ class System:
     Attributes:
         counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
         scores: by metric, with an interval if requested.
-        difference: of the AER from the first system's, as a share of 1, and p, each None if undefined; None for the
-            first itself, and without a test.
+        difference: result of `metrics.compare` with the first; None for the first itself, and without a test.
     """
 
     name: str
@@ -37,11 +36,7 @@ class System:
 
 @dataclass(frozen=True)
 class Report:
-    """Scores of all systems.
-
-    Attributes:
-        paired: the test of each system against the first; None for none.
-    """
+    """Scores of all systems; `paired` is the test of each against the first, if any."""
 
     gold: Sequence[Gold]
     systems: Sequence[System]
@@ -79,7 +74,8 @@ def evaluate(
     Raises:
         LinksError: a system has another number of sentence pairs than the gold.
     """
-    of_file = isinstance(gold, LinkFile)
+    # what may have been read the wrong way
+    of_files = ("hyp", "gold") if isinstance(gold, LinkFile) else ("hyp",)
     gold = gold.pairs if isinstance(gold, LinkFile) else gold
     judged: list[System] = []
     for name, system in systems.items() if isinstance(systems, Mapping) else systems:
@@ -87,28 +83,19 @@ def evaluate(
         if len(links) != len(gold):
             raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
         counts = count_all(links, gold)
-        warn_of_better_readings(name, links, gold, counts, of_file)
+        as_read = float(aer(counts.sum(0)))
+        for reading, convert in OTHER_READINGS.items():
+            rate = float(aer(count_all(map(convert, links), gold).sum(0)))
+            if rate < as_read - MIN_GAIN:
+                swapped = reading == "swapped"
+                otherwise = "its sides swapped" if swapped else f"all its indices {reading}"
+                message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
+                arguments = [f"‹{file}.{'swapped' if swapped else 'base'}›" for file in of_files]
+                error = LinksError(message, file=name, hint=f"is {' or '.join(arguments)} right?")
+                warnings.warn(LinksWarning(error), stacklevel=2)
         scores = {m: estimate(counts, m, samples if m in intervals else 0, seed) for m in METRICS}
         difference = None
         if paired and judged:
             difference = compare(counts, judged[0].counts, paired, samples=samples, seed=seed)
         judged.append(System(name, links, counts, scores, difference))
     return Report(gold, judged, samples, seed, paired)
-
-
-def warn_of_better_readings(
-    name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts, of_file: bool
-) -> None:
-    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher.
-
-    Gold of a file (`of_file`) may have been read the wrong way, too.
-    """
-    as_read = float(aer(counts.sum(0)))
-    for reading, convert in OTHER_READINGS.items():
-        otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
-        argument = "swapped" if reading == "swapped" else "base"
-        rate = float(aer(count_all(map(convert, links), gold).sum(0)))
-        if rate < as_read - MIN_GAIN:
-            message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
-            hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?" if of_file else f"is ‹hyp.{argument}› right?"
-            warnings.warn(LinksWarning(LinksError(message, file=name, hint=hint)), stacklevel=3)

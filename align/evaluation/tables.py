@@ -1,4 +1,4 @@
-"""Tables of results, written as text, JSON, TSV or LaTeX, with the signature where each format has room for it."""
+"""Tables of results, written with their signature as text, JSON, TSV or LaTeX."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class Table(NamedTuple):
     def write(self, format: str, signature: str, wide: bool = False) -> str:
         """Return the table in one of FORMATS; undefined values are `n/a`, and null in JSON.
 
-        Text is for people: it has the signature, if there is one, on the last line. Unless `wide` is set, it fits a
-        terminal: columns that are not essential are omitted, and words folded. LaTeX is a `tabular` for the booktabs
-        package, with the best numbers in bold.
+        Text is for people: it has the signature, if there is one, on the last line. Unless `wide` is set, it
+        fits a terminal: columns that are not essential are omitted, and words folded. LaTeX is a `tabular`
+        for the booktabs package, with the best numbers in bold.
         """
         if format == "json":
             record = {"signature": signature, "notes": list(self.notes), "rows": self.plain_rows()}
@@ -100,8 +100,8 @@ class Table(NamedTuple):
         # columns of words are left-aligned, and may be folded; numbers are right-aligned
         words = [all(isinstance(row[column.key], str) for row in self.rows) for column in columns]
         if format == "text":
-            table = _align([[column.head for column in columns], *lines], words, wide)
-            return "\n".join((table, *self.notes, *([signature] if signature else [])))
+            aligned = _align([[column.head for column in columns], *lines], words, wide)
+            return "\n".join((aligned, *self.notes, *([signature] if signature else [])))
         if format == "tsv":
             lines = [[column.key for column in columns], *lines]
             comments = [f"# {comment}" for comment in (signature, *self.notes)]
@@ -110,7 +110,8 @@ class Table(NamedTuple):
         begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in words)}}}"
         heads = [_escape_latex(column.head) for column in columns]
         head, *body = (" & ".join(cells) + r" \\" for cells in (heads, *lines))
-        return "\n".join((*comments, begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"))
+        table = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join([*comments, *table])
 
     def plain_rows(self) -> list[dict[str, Any]]:
         """Return rows for JSON: numbers rounded, an interval as a list, and None for undefined values."""
@@ -170,14 +171,15 @@ def _write(value: Value, column: Column, format: str) -> str:
 
 
 def _align(lines: list[list[str]], words: Sequence[bool], wide: bool) -> str:
-    """Return lines with aligned columns, folded to fit a terminal unless `wide`; the first line is the head."""
+    """Return lines, the head first, with aligned columns, folded to fit a terminal unless `wide`."""
     from tabulate import tabulate
 
     if not wide:
         lines = _fold(lines, words)
     rule = ["-" * max(map(_width, column)) for column in zip(*lines, strict=True)]
     sides = ["left" if left else "right" for left in words]
-    table: str = tabulate([lines[0], rule, *lines[1:]], tablefmt="plain", disable_numparse=True, colalign=sides)
+    rows = [lines[0], rule, *lines[1:]]
+    table: str = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)
     return table
 
 

@@ -75,7 +75,7 @@ class FolderRecorder(Recorder):
         """Register a recorder that is complete otherwise, so that `load_again` returns it as long as it is in use."""
         self._load, self.name, self.origin = load, name, origin
         folder, device, self.dtype = origin
-        self.backend = name.partition(":")[0]  # a key of `align.models.load.BACKENDS`
+        self.backend = name.partition(":")[0]  # a key of `align.models.recognise.CHECKPOINTS`
         _loaded[folder.checkpoint, name, device, self.dtype] = self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -72,18 +72,10 @@ def save_start(
 
 
 def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Tensor:
-    """Return word vectors for another language's pieces.
+    """Return word vectors `[W, D]` for another language's W pieces, from those of V old pieces `[V, D]`.
 
     Pieces in both dictionaries and special symbols keep their vectors; all others get random ones with the same
     standard deviation. Equal tables, e.g. those of a model that reads and predicts with one, stay equal.
-
-    Args:
-        table: vectors `[V, D]` of the old dictionary's pieces.
-        old: V pieces.
-        new: W pieces.
-
-    Returns:
-        `[W, D]`.
     """
     vectors = torch.randn(len(new), table.shape[1], generator=torch.Generator().manual_seed(seed))  # [W, D]
     vectors *= table.float().std()

@@ -29,6 +29,8 @@ from align.training.run import Machine, Point, fairseq
 
 BEAM = 5
 
+Cells = dict[tuple[Score, Position], Cell]
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -80,7 +82,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> dict[tuple[Score, Position], Cell]:
+def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
     """Choose cells by lexical consistency on the validation text; return none if it is too short."""
     sides = [[split_words(line) for line in _lines(prepared / f"valid.{language}")] for language in languages]
     recorder = load(str(folder)).forward.recorder
@@ -88,7 +90,7 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> di
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
     if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
         return {}
-    cells: dict[tuple[Score, Position], Cell] = {}
+    cells: Cells = {}
     for position, score in product(get_args(Position), get_args(Score)):
         choice = choose(AttentionReader(recorder, score), encoded, Settings(score, position))
         cells[score, position] = choice.place.cells()[position]
@@ -107,10 +109,10 @@ def write_card(
     command: str,
     start: str,
 ) -> None:
-    """Write a model card next to the weights: metadata, purpose of the model, training data and settings, and quality.
+    """Write a model card next to the weights: metadata, purpose, training data and settings, and quality.
 
-    `points` are the training curve, `checkpoints` those whose weights were used, and `start` describes the initial
-    model, "" for random weights.
+    `points` are the training curve, `checkpoints` those whose weights were used, and `start` describes the
+    initial model, "" for random weights.
     """
     source, target = languages
     result = {  # BLEU on the validation text is the only figure that model hubs read

@@ -1,8 +1,8 @@
 """Make `import fairseq` work on current Python and torch, and prevent it from evaluating its input as Python.
 
-`install()` adds an import hook, which patches fairseq as it is imported. It changes the process permanently, so it is
-called in two places only, before they import fairseq: where its own programs are started (`align.fairseq_cli`), and
-where its own model is loaded (`align.analysis.models.native`).
+`install()` adds an import hook, which patches fairseq as it is imported. It changes the process permanently,
+so it is called in two places only, before they import fairseq: where its own programs are started
+(`align.fairseq_cli`), and where its own model is loaded (`align.analysis.models.native`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq has many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
@@ -68,7 +68,7 @@ def _hashable_dataclasses() -> Iterator[None]:
 
 
 def evaluate_literal(text: str, *scopes: Any) -> Any:
-    """Return the value of a literal, in place of `eval` in fairseq's modules, whose `scopes` a literal does not use."""
+    """Return the value of a literal, which uses no `scopes`, in place of `eval` in fairseq's modules."""
     if not isinstance(text, str):
         raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
     if len(text) > MAX_EVALUATED:
@@ -88,7 +88,8 @@ def _mend() -> None:
 
     for name, module in list(sys.modules.items()):
         if _is_fairseq(name):
-            module.__dict__["eval"] = evaluate_literal  # a module's globals take precedence over built-in names
+            # a module's globals take precedence over built-in names
+            module.__dict__["eval"] = evaluate_literal
     load, build = checkpoint_utils.load_checkpoint_to_cpu, TransformerEncoderLayerBase.__init__
     if hasattr(load, "__wrapped__"):
         return

@@ -125,8 +125,8 @@ def prepare(
 
     Args:
         recipe: its data and text tables are used.
-        folder: gets its name once it is complete: with `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words
-            of the validation text).
+        folder: gets its name once it is complete, with `bin/` (fairseq's input), `LANG.spm` and `valid.LANG`
+            (the words of the validation text).
         start: initial model whose pieces and dictionaries are used; missing ones are learnt from the text, as are all
             without a model.
     """

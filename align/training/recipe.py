@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
@@ -23,15 +23,13 @@ _SIDES = """
 attention-heads embed-dim ffn-embed-dim layerdrop layers layers-to-keep learned-pos normalize-before
 """
 
-_MODEL = """
+_OPTIONS = """
 arch activation-dropout activation-fn adaptive-input adaptive-softmax-cutoff adaptive-softmax-dropout
 adaptive-softmax-factor attention-dropout checkpoint-activations cross-self-attention decoder-output-dim dropout
 layernorm-embedding no-decoder-final-norm no-scale-embedding no-token-positional-embeddings quant-noise-pq
 quant-noise-pq-block-size quant-noise-scalar relu-dropout share-all-embeddings share-decoder-input-output-embed
 tie-adaptive-proj tie-adaptive-weights
-"""
 
-_LEARNING = """
 criterion ignore-prefix-size label-smoothing report-accuracy clip-norm sentence-avg update-freq
 optimizer adadelta-eps adadelta-rho adafactor-eps adam-betas adam-eps adamax-betas adamax-eps anneal-eps beta1
 clip-threshold decay-rate fp16-adam-stats lamb-betas lamb-eps momentum no-bias-correction relative-step scale-parameter
@@ -40,15 +38,11 @@ lr lr-scheduler decay-steps end-learning-rate epoch2lr final-lr-scale force-anne
 lr-deacy-period lr-decay lr-period-updates lr-shrink lr-threshold max-lr min-lr phase-ratio power shrink-min t-mult
 total-num-update update2lr warmup-init-lr warmup-steps warmup-updates
 fp16-init-scale fp16-scale-tolerance fp16-scale-window min-loss-scale threshold-loss-scale
-"""
 
-_BATCHES = """
 batch-size batch-size-valid curriculum data-buffer-size left-pad-source left-pad-target max-sentences
 max-sentences-valid max-tokens max-tokens-valid num-batch-buckets num-workers required-batch-size-multiple
 required-seq-len-multiple skip-remainder-batch truncate-source update-ordered-indices-seed
-"""
 
-_COURSE = """
 validate-after-updates validate-interval validate-interval-updates max-valid-steps fixed-validation-seed
 eval-bleu eval-bleu-args eval-bleu-detok eval-bleu-detok-args eval-bleu-print-samples eval-bleu-remove-bpe
 eval-tokenized-bleu best-checkpoint-metric maximize-best-checkpoint-metric
@@ -58,10 +52,9 @@ save-interval save-interval-updates
 """
 
 OPTIONS = frozenset(
-    [*_MODEL.split(), *_LEARNING.split(), *_BATCHES.split(), *_COURSE.split()]
-    + [f"{side}-{name}" for side in ("encoder", "decoder") for name in _SIDES.split()]
+    [*_OPTIONS.split(), *(f"{side}-{name}" for side in ("encoder", "decoder") for name in _SIDES.split())]
 )
-"""Names of the options, without dashes."""
+"""Names of the options, without dashes: model, learning, batches, and course of the training."""
 
 SCHEDULE = (
     *("max-update", "warmup-updates", "total-num-update", "warmup-steps", "hold-steps", "decay-steps"),
@@ -121,12 +114,7 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Start:
-    """An initial model.
-
-    Attributes:
-        pieces: sentencepiece models of source and target; None for a side whose language changes, which gets new pieces
-            and a new dictionary.
-    """
+    """An initial model; a side whose language changes has no sentencepiece model, and gets new pieces."""
 
     name: str
     languages: tuple[str, str]
@@ -145,9 +133,9 @@ class Start:
         shared = [language for language, pieces in zip(self.languages, self.pieces, strict=True) if pieces]
         return f"`{self.name}`, its weights and " + ("pieces" if len(shared) == 2 else f"{shared[0]} pieces")
 
-    def files(self) -> Iterator[Path]:
-        """Yield all files."""
-        yield from (self.checkpoint, *self.dictionaries, *filter(None, self.pieces))
+    def files(self) -> list[Path]:
+        """Return all files."""
+        return [self.checkpoint, *self.dictionaries, *filter(None, self.pieces)]
 
 
 DEFAULT_RECIPE = "small"
@@ -160,39 +148,23 @@ SELECTIONS = ("best", "last", "average")
 
 @dataclass(frozen=True)
 class DataRecipe:
-    """Selection of training pairs.
+    """Selection of training pairs; a character of Chinese, Japanese, Thai and the like is a word."""
 
-    Attributes:
-        valid_lines: pairs taken from the end of the training text for validation, if there is no validation text.
-        max_words: pairs with a longer side are skipped. A character of Chinese, Japanese, Thai and the like is a word.
-        max_ratio: pairs with one side more than this many times as long as the other are skipped.
-    """
-
-    valid_lines: int = 1000
-    max_words: int = 120
-    max_ratio: float = 9.0
+    valid_lines: int = 1000  # of the end of the training text, if there is no validation text
+    max_words: int = 120  # pairs with a longer side are skipped
+    max_ratio: float = 9.0  # pairs with one side more than this many times as long as the other are skipped
 
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Conversion of text to pieces.
+    """Conversion of text to pieces."""
 
-    Attributes:
-        case: "lower" or "keep".
-        tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
-        vocabulary: number of pieces of each language's sentencepiece BPE.
-        min_count: pieces that are rarer in the training text become unknown, so that the model learns to read unknown
-            pieces.
-        dummy_prefix: whether a sentence's first word is split like any other, as if it followed a blank.
-        max_pieces: pairs with more on one side, `</s>` included, are skipped; also the model's limit.
-    """
-
-    case: str = "lower"
-    tokenizer: str = "moses"
-    vocabulary: int = 4000
-    min_count: int = 10
-    dummy_prefix: bool = True
-    max_pieces: int = 1024
+    case: str = "lower"  # or "keep"
+    tokenizer: str = "moses"  # a key of `align.models.preprocess.TOKENIZERS`
+    vocabulary: int = 4000  # number of pieces of each language's sentencepiece BPE
+    min_count: int = 10  # rarer pieces become unknown, so that the model learns to read unknown pieces
+    dummy_prefix: bool = True  # whether a sentence's first word is split as if it followed a blank
+    max_pieces: int = 1024  # of one side, `</s>` included; longer pairs are skipped; also the model's limit
 
 
 @dataclass(frozen=True)
@@ -205,21 +177,15 @@ class CheckpointRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A complete recipe.
-
-    Attributes:
-        seeds: one for each model.
-        minutes: time that all updates take on two CPU cores; 0 if unknown.
-        fairseq: options of fairseq-train without their dashes.
-    """
+    """A complete recipe."""
 
     name: str
-    seeds: tuple[int, ...]
-    minutes: float
+    seeds: tuple[int, ...]  # one for each model
+    minutes: float  # that all updates take on two CPU cores; 0 if unknown
     data: DataRecipe
     text: TextRecipe
     checkpoint: CheckpointRecipe
-    fairseq: Mapping[str, Any] = field(default_factory=dict)
+    fairseq: Mapping[str, Any] = field(default_factory=dict)  # options of fairseq-train without their dashes
 
     def flags(self) -> list[str]:
         """Return fairseq-train's command-line options."""
@@ -237,11 +203,7 @@ def bundled_recipes() -> dict[str, Traversable]:
 
 
 def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
-    """Read and check a recipe.
-
-    Args:
-        name: name of a bundled recipe, or a file.
-    """
+    """Read and check a recipe: a bundled one, or a file."""
     bundled = bundled_recipes()
     if str(name) not in bundled and not Path(name).exists():
         raise ValueError(f"{name}: no such file, nor a bundled recipe (these are: {', '.join(sorted(bundled))})")

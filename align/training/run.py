@@ -49,7 +49,8 @@ class Machine:
     def flags(self, training: bool = False) -> list[str]:
         """Return the options of fairseq's programs for this machine.
 
-        Training does the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32 on such a CPU).
+        Training does the matrix products in bfloat16 (float16 on a GPU without bfloat16, float32 on such a
+        CPU).
         """
         import torch
 
@@ -142,8 +143,8 @@ def train(
 def shorten_recipe(recipe: Recipe, minutes: int, machine: Machine) -> Recipe:
     """Return a recipe for a training of some minutes: of all updates, or a half, a quarter and so on.
 
-    All counts of its schedule are in proportion. It validates and saves four times at least, and ends after these
-    minutes on a slower machine.
+    All counts of its schedule are in proportion. It validates and saves four times at least, and ends after
+    these minutes on a slower machine.
     """
     options = dict(recipe.fairseq)
     total = int(read_count(options, "max-update"))

@@ -38,24 +38,17 @@ Labels = Mapping[tuple[int, int], float]
 
 
 class Example(NamedTuple):
-    """A pair to train on.
+    """A pair to train on."""
 
-    Attributes:
-        forward: shares of the source words for each target word `[J, I]`.
-        reverse: shares of the target words for each source word `[I, J]`; None with one model.
-        labels: probabilities of links `[J, I]`.
-    """
-
-    forward: Tensor
-    reverse: Tensor | None
-    labels: Tensor
+    forward: Tensor  # shares of the source words for each target word [J, I]
+    reverse: Tensor | None  # shares of the target words for each source word [I, J]; None with one model
+    labels: Tensor  # probabilities of links [J, I]
 
 
 def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Iterator[Example]:
     """Yield what a scorer is trained on; pairs that the models cannot read, or that are long, are left out.
 
-    Args:
-        aligner: of one model or of two, whose choices are fixed (`Aligner.fixed`).
+    The aligner is of one model or of two, and its choices are fixed (`Aligner.fixed`).
     """
 
     def trained_on(pair: Pair) -> bool:
@@ -85,8 +78,7 @@ def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Ite
 def collate(examples: Sequence[Example], both: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return the network's input `[B, C, J, I]`, 1 for its pairs of words `[B, 1, J, I]`, and labels `[B, J, I]`.
 
-    Args:
-        both: use the shares of both directions, if there are two.
+    The input is of both directions if there are two and `both` is set.
     """
     sizes = [(example.labels.shape[1], example.labels.shape[0]) for example in examples]
     sources, targets = (max(size[side] for size in sizes) for side in (0, 1))
@@ -109,9 +101,7 @@ def train_network(
     """Train a network on pairs of words; the loss is the binary cross-entropy of each pair of words.
 
     With two models every other epoch of a batch sees the forward model alone, so that the scorer serves it, too.
-
-    Args:
-        on_epoch: receives the number of each epoch, from 1, and its mean loss per target word.
+    `on_epoch` receives the number of each epoch, from 1, and its mean loss per target word.
     """
     if not examples:
         raise ValueError("there are no pairs to train on")

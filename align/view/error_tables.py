@@ -31,7 +31,7 @@ def _counts(counts: NDArray[np.int64]) -> dict[str, int]:
 
 
 def score_table(
-    report: Report, notes: Sequence[str], intervals: Sequence[str], in_columns: bool = False, marked: bool = False
+    report: Report, notes: Sequence[str], intervals: Sequence[str], in_columns: bool, marked: bool
 ) -> Table:
     """Return a row for each system: scores with intervals, link counts, and the test against the first.
 
@@ -85,8 +85,8 @@ def error_table(report: Report, notes: Sequence[str], most: int) -> Table:
         for n in worst(system.counts, most):
             gold, links = report.gold[n], system.links[n]
             wrong, missing = links - gold.possible, gold.sure - links
-            row: dict[str, Value] = {"system": system.name, "line": n + 1, "errors": len(wrong) + len(missing)}
-            row["aer"] = percent(float(aer(system.counts[n])))
+            row: dict[str, Value] = {"system": system.name, "line": n + 1}
+            row |= {"errors": len(wrong) + len(missing), "aer": percent(float(aer(system.counts[n])))}
             for kind, errors in (("wrong", wrong), ("missing", missing)):
                 row[kind] = " ".join(f"{i}-{j}" for i, j in sorted(errors))
             rows.append(row)

@@ -91,7 +91,7 @@ def error_grid(links: Links, gold: Gold, pair: Pair | None = None, width: int | 
 
 def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], width: int | None) -> str:
     """Return the cells with their words: those of rows on the left, those of columns on top, one letter per line."""
-    left = [_truncate(_letters(word)) for word in rows]
+    left = [_letters(word) for word in rows]
     margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
     if width is None:
         on_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -99,7 +99,7 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     if width and margin + 2 * len(columns) > width:
         count = max(1, (width - margin) // 2 - 1)
         columns, cells = [*columns[:count], "…"], [[*row[:count], "…"] for row in cells]
-    top = [_truncate(_letters(word)) for word in columns]
+    top = [_letters(word) for word in columns]
     height = max(map(len, top), default=0)
     lines = []
     for k in range(height):
@@ -111,15 +111,11 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _letters(word: str) -> list[str]:
-    """Split a word into letters, each for a cell of the terminal: characters with their combining marks."""
+    """Split a word into letters for cells of the terminal, with combining marks; shorten a long one."""
     letters: list[str] = []
     for character in printable(word):
         if letters and wcwidth(character) == 0:
             letters[-1] += character
         else:
             letters.append(character)
-    return letters
-
-
-def _truncate(letters: list[str]) -> list[str]:
     return letters if len(letters) <= MAX_LETTERS else [*letters[: MAX_LETTERS - 1], "…"]

@@ -28,37 +28,27 @@ LinkScores = Mapping[tuple[int, int], float | None]
 
 @dataclass(frozen=True)
 class System:
-    """The links of one system.
-
-    Attributes:
-        links: all of its links, by sentence pair.
-        scores: scores of its links, by sentence pair; empty if there are none.
-        maybe: those of its links that are possible, but not sure, by sentence pair; empty if it does not tell them
-            apart.
-    """
+    """The links of one system, by sentence pair."""
 
     name: str
     links: Sequence[Links]
-    scores: Sequence[LinkScores] = ()
-    maybe: Sequence[Links] = ()
+    scores: Sequence[LinkScores] = ()  # of its links; empty if there are none
+    maybe: Sequence[Links] = ()  # those of its links that are not sure; empty if it does not tell them apart
 
 
 @dataclass(frozen=True)
 class Attention:
     """Attention of a model's C cells.
 
-    Attributes:
-        position: decoder step that a target word's attention is read from.
-        shown: the cell to show first.
-        shares: for the first sentence pairs, share of each source word, `</s>` last, in its target word's scores, in
-            hundredths: unsigned bytes `[scores, C, J, I+1]`; empty for a pair without scores.
+    `shares` are, for the first sentence pairs, the share of each source word, `</s>` last, in its target
+    word's scores, in hundredths: unsigned bytes `[scores, C, J, I+1]`; empty for a pair without scores.
     """
 
     name: str
     position: Position
     scores: Sequence[Score]
     cells: Sequence[Cell]
-    shown: Cell
+    shown: Cell  # the cell to show first
     shares: Sequence[bytes]
 
 
@@ -77,28 +67,7 @@ def make_page(
     lengths = [len(system.links) for system in systems] + ([] if gold is None else [len(gold)])
     if any(length != len(text) for length in lengths):
         raise ValueError(f"links of another number of sentence pairs than the {len(text):,} of the text")
-    record = to_json(page_data(text, systems, gold, attention, signature)).replace("<", r"\u003c")
-    styles = [_read("page.css")]
-    scripts = [_read(name) for name in SCRIPTS]
-    policy = f"default-src 'none'; style-src {_hashes(styles)}; script-src {_hashes(scripts)}; "
-    parts = {
-        "policy": f"{policy}base-uri 'none'; form-action 'none'",
-        "styles": "\n".join(f"<style>{style}</style>" for style in styles),
-        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
-        "data": record,
-    }
-    before, *rest = _read("page.html").split("{{")
-    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
-
-
-def page_data(
-    text: Sequence[Pair],
-    systems: Sequence[System],
-    gold: Sequence[Gold] | None,
-    attention: Attention | None,
-    signature: str,
-) -> dict[str, Any]:
-    """Return the data of the page's scripts as numbers, strings, lists and dictionaries; see `make_page`."""
+    # The data of the page's scripts: numbers, strings, lists and dictionaries.
     counts = [count_all(system.links, gold) for system in systems] if gold is not None else []
     pairs = []
     for n, pair in enumerate(text):
@@ -130,7 +99,19 @@ def page_data(
         "cells": [[cell.layer, cell.head] for cell in attention.cells],
         "shown": [attention.shown.layer, attention.shown.head],
     }
-    return {"pairs": pairs, "systems": overview, "gold": gold is not None, "model": model, "signature": signature}
+    data = {"pairs": pairs, "systems": overview, "gold": gold is not None, "model": model, "signature": signature}
+
+    styles = [_read("page.css")]
+    scripts = [_read(name) for name in SCRIPTS]
+    policy = f"default-src 'none'; style-src {_hashes(styles)}; script-src {_hashes(scripts)}; "
+    parts = {
+        "policy": f"{policy}base-uri 'none'; form-action 'none'",
+        "styles": "\n".join(f"<style>{style}</style>" for style in styles),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "data": to_json(data).replace("<", r"\u003c"),
+    }
+    before, *rest = _read("page.html").split("{{")
+    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
 
 
 def _read(name: str) -> str:

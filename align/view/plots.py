@@ -56,34 +56,41 @@ def _heat_map(
     return image
 
 
-def _frame_best(axes: Any, values: Values, lowest: bool) -> None:
+def _frame_best(axes: Any, values: Values, lowest: bool, first: int = 0) -> None:
+    """Frame the best cell of the rows of a map that begin with its row `first`."""
     if np.isfinite(values).any():
         best = np.nanargmin(values) if lowest else np.nanargmax(values)
         y, x = np.unravel_index(best, values.shape)
-        axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor="darkorange", linewidth=2))
+        corner = (x - 0.47, first + y - 0.47)
+        axes.add_patch(Rectangle(corner, 0.94, 0.94, fill=False, edgecolor="darkorange", linewidth=2))
 
 
 def _label(name: str, lowest: bool) -> str:
     return f"{name}, {'lower' if lowest else 'higher'} is better"
 
 
+def _numbers(count: int) -> list[str]:
+    return [str(n) for n in range(1, count + 1)]
+
+
+def _ends(values: Values) -> tuple[float, float]:
+    """Return both ends of the colour scale."""
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+
+
 @in_style
 def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
-    """Draw settings by layer, all heads together; the best layer of each setting is framed.
+    """Draw R settings, named `rows`, by L layers, all heads together; the best layer of each is framed.
 
-    Args:
-        values: `[R, L]`, NaN for undefined.
-        rows: names of the R settings.
-        what: name of the numbers, for the colour bar.
-        lowest: whether the lowest number is the best.
+    `values` are `[R, L]`, NaN for undefined, `what` their name; `lowest` tells whether the lowest is the
+    best.
     """
     figure = Figure(figsize=(2.6 + 0.62 * values.shape[1], 1.3 + 0.36 * len(rows)), layout="constrained")
     axes = figure.subplots()
     image = _heat_map(axes, values, rows, _numbers(values.shape[1]), _ends(values), lowest)
     for y in range(len(rows)):
-        offset = np.full_like(values, np.nan)
-        offset[y] = values[y]
-        _frame_best(axes, offset, lowest)
+        _frame_best(axes, values[y : y + 1], lowest, y)
     axes.set_xlabel("layer")
     axes.set_title(title)
     figure.colorbar(image, label=_label(what, lowest))
@@ -94,12 +101,7 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
 def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
     """Draw a panel for each setting: layers down, all heads together and each head across; the best cell is framed.
 
-    Args:
-        values: `[R, L, 1+H]`, NaN for undefined.
-        panels: names of the R settings.
-        what: name of the numbers, for the colour bar.
-        title: title of the figure.
-        lowest: whether the lowest number is the best.
+    `values` are `[R, L, 1+H]`; for the rest see `layer_map`.
     """
     _, layers, columns = values.shape
     across = 2 if len(panels) > 1 else 1
@@ -118,16 +120,6 @@ def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowe
     figure.suptitle(title)
     figure.colorbar(image, ax=list(grid), label=_label(what, lowest))
     return figure
-
-
-def _numbers(count: int) -> list[str]:
-    return [str(n) for n in range(1, count + 1)]
-
-
-def _ends(values: Values) -> tuple[float, float]:
-    """Return both ends of the colour scale."""
-    known = values[np.isfinite(values)]
-    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
 @in_style

@@ -20,7 +20,6 @@ from filelock import FileLock
 
 from align import load
 from align.cli.train import main
-from align.io.output import locked_folder
 from align.io.process import module
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests.cli.conftest import Run, failed
@@ -170,20 +169,6 @@ def test_a_full_disk_is_reported(command: list[str], tmp_path: Path) -> None:
     assert not (tmp_path / "model" / "work" / "prepared.json").exists()
 
 
-def test_nothing_is_imported_when_a_training_is_interrupted(command: list[str]) -> None:
-    """A signal during an import ends the program before it says how far it came."""
-    script = (
-        "import sys\nfrom align.cli import train\n"
-        "train.prepare = lambda *_: sys.exit(print(*sys.modules))\n"
-        "train.train_all(*train.read_options(train.build_parser(), sys.argv[1:]))\n"
-    )
-    program = [sys.executable, "-c", script, *command]
-    result = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    needed = {f"align.training.{name}" for name in ("begin", "card", "export")} | {"align.models.fairseq.checkpoint"}
-    assert needed <= {*result.stdout.split()}
-
-
 @pytest.mark.parametrize(
     ("change", "model", "message"),
     [
@@ -216,11 +201,6 @@ def test_bad_data_ends_with_one_line(
 ) -> None:
     change(tmp_path)
     failed(run_main(main, *command), message)
-
-
-def test_a_second_run_in_the_same_folder_is_refused(command: list[str], tmp_path: Path, run_main: Run) -> None:
-    with locked_folder(tmp_path / "model"):
-        failed(run_main(main, *command), "another run is already writing this")
 
 
 @pytest.mark.usefixtures("forked_fairseq")

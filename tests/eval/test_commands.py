@@ -60,13 +60,6 @@ print("loaded:", sorted({{"torch", "fairseq", "scipy"}} & set(sys.modules)))
         assert set(inspect.signature(import_module(door.module_of(name)).run).parameters) == names
 
 
-def test_data_must_be_named(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("EXTRACT_ALIGN_DATA", raising=False)
-    result = command("defaults")
-    assert (result.code, result.out) == (2, "")
-    assert "--data" in result.err
-
-
 @needs_fast_align
 def test_reproduce(data: Path, command: Command) -> None:
     reproduce = ("reproduce", "--data", ".", "--config", "experiments.toml")
@@ -243,19 +236,6 @@ def test_benchmark(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
     expected = [("old", "float32", "0", 2), ("new", "float32", "0", 4), ("new", "int8", "1", 4)]
     assert [(row["revision"], row["dtype"], row["other"], float(row["rate"])) for row in rows] == 2 * expected
     assert [(float(row["rate_ratio"]), float(row["seconds"])) for row in rows] == 2 * [(1, 12), (2, 6), (2, 6)]
-
-
-def test_another_commit_runs_by_its_own_modules(tmp_path: Path) -> None:
-    programs = import_module("eval.programs")
-    if not (ROOT / ".git").exists():
-        pytest.skip("needs a git checkout")
-    script = f"import align; open({str(tmp_path / 'out')!r}, 'w').write(align.__file__)"
-    with programs.checkout("HEAD") as tree:
-        programs.run_python(["-c", script], tree)
-        assert (tmp_path / "out").read_text() == str(tree / "align" / "__init__.py")
-    assert not tree.exists()
-    with pytest.raises(ChildProcessError, match="exit code 1: ValueError: no"):
-        programs.run_python(["-c", "raise ValueError('no')"])
 
 
 def test_benchmark_peers_resumes(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

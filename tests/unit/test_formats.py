@@ -189,9 +189,9 @@ def test_numbers_have_one_bound_and_messages_an_end(parse: Callable[[str], objec
 @pytest.mark.parametrize(
     "line",
     ["", "[]", "null", "3", "{}", '{"links": null}', '{"links": 3}', '{"links": [3]}', '{"links": [[0, 0, 1]]}',
-     '{"links": ""}', '{"links": {}}', '{"links": [], "possible": ""}', '{"links": [[0, 0]], "links": []}',
-     '{"links": [], "a": {"b": 1, "b": 1}}', '{"links": [[0, 1%s]]}' % (5000 * "0"), '{"links": [[1e999, 0]}',
-     '{"links": [[0, 0]}', '{"possible": [[0, 0]]}', '{"links": [], "possible": null}', "[" * 100_000],
+     '{"links": ""}', '{"links": {}}', '{"links": [], "possible": ""}', '{"links": [[0, 1%s]]}' % (5000 * "0"),
+     '{"links": [[1e999, 0]}', '{"links": [[0, 0]}', '{"possible": [[0, 0]]}', '{"links": [], "possible": null}',
+     "[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_object_with_links_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="not a JSON object with"):

@@ -27,11 +27,10 @@ SUBWORDS: dict[str, Callable[[str], str]] = {
 
 
 def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[str]]:
-    """Join pieces to words as fairseq's `--remove-bpe` does.
+    """Join pieces to words as fairseq's `--remove-bpe` does; return the word of each piece, from 0, and the words.
 
-    Returns:
-        The word of each piece, from 0, and the words. A piece without text, e.g. a lone U+2581, belongs to the next
-        word, at the end to the last word; -1 if there is no word.
+    A piece without text, e.g. a lone U+2581, belongs to the next word, at the end to the last; -1 if there is
+    no word.
     """
     owners: list[int] = []
     words: list[str] = []
@@ -54,10 +53,8 @@ def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[s
 class WordAligner:
     """Aligns the words of batches that a fairseq model reads or has generated.
 
-    Args:
-        model: a fairseq Transformer in eval mode; it is not changed.
-        subwords: the value of `--remove-bpe`; None if unset, so that each piece is a word.
-        settings: how to read attention; layer and head must be fixed.
+    The model is a Transformer in eval mode, and not changed; `subwords` is the value of `--remove-bpe`, None
+    if unset, so that each piece is a word; layer and head of the settings must be fixed.
     """
 
     def __init__(
