@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -52,6 +52,9 @@ from align.transfer.tags import (
     words_in,
 )
 from align.transfer.windows import Scores, Window
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 MAX_TAGS = 2000
 """Limit of tags in a segment's source and in its translation; the time to place them grows with its square."""
@@ -101,9 +104,35 @@ def _match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[
     return sides
 
 
+def pair_equal(
+    ours: Iterable[tuple[K, T]], theirs: Iterable[tuple[K, T]], chosen: Mapping[T, T] = {}
+) -> list[tuple[T, T]]:
+    """Pair pieces of two texts that have equal keys: of several equal ones the first ones, or those chosen.
+
+    Args:
+        ours, theirs: the keys and pieces of both sides, in order.
+        chosen: pieces of ours by those of theirs.
+    """
+    pieces: defaultdict[K, list[T]] = defaultdict(list)
+    for key, piece in reversed([*ours]):
+        pieces[key].append(piece)
+    pairs = []
+    for key, piece in theirs:
+        if same := pieces.get(key):
+            if chosen.get(piece) in same:
+                same.append(same.pop(same.index(chosen[piece])))
+            pairs.append((same.pop(), piece))
+    return pairs
+
+
+def _elements(tokens: Sequence[Token]) -> dict[int, int]:
+    """Return the closing tag of each opening one, but no native codes."""
+    return halves([token._replace(kind="point") if _is_code(token) else token for token in tokens])
+
+
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
     """Return the closing token of each opening one; pairs of native codes may overlap others."""
-    pairs = halves([token if not _is_code(token) else token._replace(kind="point") for token in tokens])
+    pairs = _elements(tokens)
     opened: dict[str, list[int]] = defaultdict(list)
     for n, token in enumerate(tokens):
         if _is_code(token) and token.kind == "open":
@@ -274,28 +303,27 @@ class Inline:
 
         Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
         """
-        numbers: dict[str, list[int]] = defaultdict(list)
-        ends = set() if not self._partners else {m for n, m in self._partners.items() if not _is_code(self.tokens[n])}
-        for n, token in reversed([*enumerate(self.tokens)]):
-            if token.kind != "text" and n not in ends:
-                numbers[token.identity].append(n)
-        matches: dict[int, int] = {}
-        pairs = partners(self._there)
-        for m, token in enumerate(self._there):
-            same = numbers.get(token.identity) if token.kind != "text" else None
-            if same and chosen.get(m) in same:
-                same.append(same.pop(same.index(chosen[m])))
-            if same and _is_code(token):
-                matches[m] = same.pop()
-            elif same and (m in pairs) == (same[-1] in self._partners):
-                matches[m] = same.pop()
-                if m in pairs:
-                    matches[pairs[m]] = self._partners[matches[m]]
-            elif same and (token.kind == "point" or m in pairs):  # <g/> for <g></g>
-                matches[m] = n = same.pop()
-                if n in self._partners:
-                    matches[-1 - m] = self._partners[n]
-        return matches
+        pairs = _elements(self.tokens), _elements(self._there)
+        sides = []
+        for tokens, elements in zip((self.tokens, self._there), pairs, strict=True):
+            ends = set(elements.values())
+            numbers = (n for n, token in enumerate(tokens) if token.kind != "text" and n not in ends)
+            sides.append([((tokens[n].identity, n in elements), n) for n in numbers])
+        matches = {m: n for n, m in pair_equal(sides[0], sides[1], chosen)}
+        closing = {end: pairs[0][matches[m]] for m, end in pairs[1].items() if m in matches}
+        used = {*matches.values()}
+        left = (
+            [(identity, n) for (identity, _), n in sides[0] if n not in used and not _is_code(self.tokens[n])],
+            [
+                (identity, m)
+                for (identity, is_element), m in sides[1]
+                if m not in matches and (is_element or self._there[m].kind == "point")
+            ],
+        )
+        for n, m in pair_equal(*left):  # <g/> for <g></g>
+            matches[m] = n
+            closing |= {-1 - m: pairs[0][n]} if n in pairs[0] else {}
+        return matches | closing
 
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
         """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
@@ -380,16 +408,16 @@ class Inline:
         """
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
         unsure = self._choose(links)
-        for apart in (False, True):
-            merging, rows = self._merge(links, split, apart)
-            text = "".join(item.text for item in merging.items)
-            if not self.syntax.has_placeholders or self._is_intact(text):
-                break
-        else:  # a placeholder came elsewhere than placed, next to a tag
-            for item in merging.items:
-                if item.rank >= 0 and self._written[item.number].name in (PLACEHOLDER, ICU):
-                    item.text = f" {item.text.strip(' ')} "
-            text = "".join(item.text for item in merging.items)
+        tree = _Tree(_text_of(self._there), self._written, self._partners)
+        tree.add_own(self._there, self._matches)
+        table = Scores(links, len(self._layers[0].words), len(self._words))
+        rows: list[tuple[set[int], Placement]] = []
+        for layer in self._layers:
+            insertions, placed = place_markup(layer, self._plain, self._words, table, split=split)
+            tree.add(insertions)
+            rows += placed
+        items = tree.items()
+        text = self._join(items)
         pairs = partners(self._there)
         paired = {*pairs, *pairs.values()}
         orphans = {
@@ -397,20 +425,20 @@ class Inline:
             for m, token in enumerate(self._there)
             if token.kind in ("open", "close") and m not in paired and not _is_code(token)
         }
-        crossed = merging.crossed({-1 - m: -1 - end for m, end in pairs.items()})
-        touching = merging.touching()
+        crossed = tree.crossed(items, {-1 - m: -1 - end for m, end in pairs.items()})
+        touching = tree.touching(items)
         positional = [
             item.number
-            for item in merging.items
+            for item in items
             if item.number >= 0 and item.kind != "text" and has_positional(self.tokens[item.number].text)
         ]
         swapped = {positional[n] for n in out_of_order(positional)}
         report = []
         for numbers, row in rows:
-            numbers |= {merging.first_half(n) for n in numbers}
+            numbers |= {tree.first_half(n) for n in numbers}
             if not self._well_formed:
                 row = row.doubt(MALFORMED)
-            if moved := [merging.moved[n] for n in numbers if n in merging.moved]:
+            if moved := [tree.moved[n] for n in numbers if n in tree.moved]:
                 row = row.doubt(MOVED, min(moved))
             if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
                 row = row.doubt(CROSSING, 0.0)
@@ -423,31 +451,27 @@ class Inline:
             report.append(row)
         return Transferred(text, tuple(self._doubt_arguments(report, text)))
 
-    def _merge(
-        self, links: Mapping[tuple[int, int], float], split: bool, apart: bool
-    ) -> tuple[_Merging, list[tuple[set[int], Placement]]]:
-        """Put all tags together; return the positions of the new ones with the numbers of their tokens."""
-        pairs = partners(self._there)
-        paired = {*pairs, *pairs.values()}
-        items = []
-        for m, token in enumerate(self._there):
-            is_point = _is_code(token) or (token.kind in ("open", "close") and m not in paired)
-            items.append(_Item("point" if is_point else token.kind, token.text, self._matches.get(m, -1 - m)))
-        merging = _Merging(items, self._written, self._partners)
-        table = Scores(links, len(self._layers[0].words), len(self._words))
-        rows = []
-        for layer in self._layers:
-            insertions, placed = place_markup(layer, self._plain, self._words, table, split=split, apart=apart)
-            merging.add(insertions, self._plain)
-            rows += placed
+    def _join(self, items: Sequence[_Item]) -> str:
+        """Return the text of all items, with spaces around new placeholders where they would become part of others."""
         names = {n: token.name for n, token in enumerate(self._written)}
         names |= {-1 - m: token.name for m, token in enumerate(self._there)}
-        for one, other in pairwise([item for item in merging.items if item.text]):
+        for one, other in pairwise([item for item in items if item.text]):
+            if "text" in (one.kind, other.kind):
+                continue
             adjacent = min(one.number, other.number) >= 0 and other.number == one.number + 1
             is_one_new = min(one.rank, other.rank) == -1 < max(one.rank, other.rank)
             if is_one_new and not adjacent and {names[one.number], names[other.number]} <= {PLACEHOLDER, ICU}:
                 other.text = f" {other.text}"
-        return merging, rows
+        text = "".join(item.text for item in items)
+        if self.syntax.has_placeholders and not self._is_intact(text):
+            text = ""
+            for item, following in zip(items, [*items[1:], _Item("text", "", -1)], strict=True):
+                if item.rank >= 0 and self._written[item.number].name in (PLACEHOLDER, ICU):
+                    sides = text[-1:], following.text[:1]
+                    before, after = (" " * (side not in ("", " ", "\t", "<", ">")) for side in sides)
+                    item.text = before + item.text.strip(" ") + after
+                text += item.text
+        return text
 
     def _is_intact(self, text: str) -> bool:
         """Check that a text has the placeholders of the source and of the translation: none became part of another."""
@@ -517,13 +541,58 @@ def transfer_markup(
     return Inline(source, target, tags, lenient=True, as_written=True).place(scores, split=split)
 
 
-class _Merging:
-    """Inserts new tags into a translation with others."""
+@dataclass(eq=False, slots=True)
+class _Node:
+    """An element or a point in the text of a translation without tags."""
 
-    def __init__(self, items: list[_Item], tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
-        self.items, self._tokens, self._partners = items, tokens, partners
+    start: int
+    end: int
+    texts: list[str]  # both tags of an element, or what stands at a point
+    numbers: list[int]  # of the source's tokens; negative ones if the source does not have them
+    ranks: list[int]  # positions among the tags that are new; -1 of those that the translation has
+    parent: _Node | None = None
+    children: list[_Node] = field(default_factory=list)
+
+
+_Tag = tuple[int, Kind, str, int, int]  # its offset, kind and text, the number of the source's token, and its rank
+
+
+def _read(root: _Node, tags: Iterable[_Tag]) -> list[_Node]:
+    """Put tags, in order, into a tree; return all nodes, outer ones first."""
+    nodes: list[_Node] = []
+    node = root
+    for at, kind, text, number, rank in tags:
+        if kind == "close" and node.parent:
+            node.end = at
+            node.texts.append(text)
+            node.numbers.append(number)
+            node.ranks.append(rank)
+            node = node.parent
+            continue
+        nodes.append(_Node(at, at, [text], [number], [rank], node))
+        node.children.append(nodes[-1])
+        node = nodes[-1] if kind == "open" else node
+    return nodes
+
+
+def _ancestor(node: _Node | None, parent: _Node) -> _Node | None:
+    """Return the child of a parent that a node is or is in; None if it is elsewhere."""
+    while node and node.parent is not parent:
+        node = node.parent
+    return node
+
+
+class _Tree:
+    """The elements and points of a translation: those that it has are fixed, new ones come between or around them."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
+        self._text, self._tokens, self._partners = text, tokens, partners
+        self._letters = [0, *accumulate(map(str.isalnum, text))]
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
+        self._root = _Node(0, len(text), [], [], [])
+        self._nodes: defaultdict[int, list[_Node]] = defaultdict(list)
+        self._ranks = 0
         # highest confidence of tags, by number, that came to other letters than their links say, so as not to
         # cross others or to leave their parents
         self.moved: dict[int, float] = {}
@@ -541,77 +610,217 @@ class _Merging:
             if n not in self._elements:  # a pair of codes may begin in one element and end in another
                 around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
 
-    def add(self, insertions: Sequence[Insertion], plain: str) -> None:
-        """Insert the tags of a layer into the translation, whose text is given without line ends."""
-        self._base = base = 1 + max((item.rank for item in self.items), default=-1)
-        if all(item.kind == "text" for item in self.items):
-            self._add_to_text(insertions)
-            return
-        self._divide({insertion.at for insertion in insertions})
-        letters, points = [0, *accumulate(map(str.isalnum, plain))], dict[int, int]()
-        opened: list[int] = []
-        ends: dict[int, int] = {}
-        for k, insertion in enumerate(insertions):
-            if insertion.number in self._elements:
-                opened.append(k)
-            elif self._starts.get(insertion.number) in self._elements:
-                ends[opened.pop()] = k
-        for k, (at, n, text) in sorted(enumerate(insertions), key=lambda row: row[1].number):
-            if self._starts.get(n) in self._elements:
-                continue
-            if n not in self._elements:
-                region = self._stretch(n, base + k, (at, at), ())
-                slots, levels = self._slots(at, base + k, region), self._levels(region)
-                start = max((k for k in slots if not levels[k]), default=slots[-1])  # outside of elements
-                points[n] = self._offset(start)
-                low, high = sorted((points[n], at))
-                if plain[low:high].strip(_LIGHT):
-                    self.moved[self.first_half(n)] = PART
-                self.items.insert(start, _Item("point", text, n, base + k))
-                continue
-            end_at, last, end_text = insertions[ends[k]]
-            opening, closing = _Item("open", text, n, base + k), _Item("close", end_text, last, base + ends[k])
-            start, end = self._place_element(n, (at, end_at), (opening.rank, closing.rank), letters)
-            if start < end and not plain[at:end_at].strip():  # around tags, not between words
-                opening.text, closing.text = opening.text.strip(" "), closing.text.strip(" ")
-            self.items.insert(end, closing)
-            self.items.insert(start, opening)
-            at_start, at_end = self._offset(start), self._offset(end + 1)
-            linked, covered = plain[at:end_at], plain[at_start:at_end]
-            if linked.strip() and not covered.strip():
-                self.moved[n] = 0.0
-            elif [letters[at_start], letters[at_end]] != [letters[at], letters[end_at]] or (
-                linked.strip(_LIGHT) != covered.strip(_LIGHT)
-            ):
-                self.moved[n] = PART
-        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
-        for n in {self.first_half(n) for n in points} & self._partners.keys():
-            m = self._partners[n]
-            if n in places and m in places and _text_of(self._tokens[n:m]).strip():
-                content = self.items[places[n] : places[m]]
-                if not "".join(item.text for item in content if item.kind == "text").strip():
-                    self.moved[n] = 0.0  # a pair of codes that encloses text in the source only
+    def add_own(self, tokens: Sequence[Token], matches: Mapping[int, int]) -> None:
+        """Add the tags that the translation has, by their tokens and the source's tokens that these match."""
+        pairs = _elements(tokens)
+        paired = {*pairs, *pairs.values()}
+        offsets = [0, *accumulate(len(token.text) if token.kind == "text" else 0 for token in tokens)]
+        self._enter(
+            _read(
+                self._root,
+                [
+                    (offsets[m], token.kind if m in paired else "point", token.text, matches.get(m, -1 - m), -1)
+                    for m, token in enumerate(tokens)
+                    if token.kind != "text"
+                ],
+            )
+        )
 
-    def _add_to_text(self, insertions: Sequence[Insertion]) -> None:
-        """Insert the tags of a layer into a translation without tags."""
-        text, at = "".join(item.text for item in self.items), 0
-        self.items = []
-        for rank, (offset, n, tag) in enumerate(insertions):
-            kind = "open" if n in self._elements else "close" if self._starts.get(n) in self._elements else "point"
-            self.items += [_Item("text", text[at:offset], -1)] if offset > at else []
-            self.items.append(_Item(kind, tag, n, rank))
-            at = offset
-        self.items += [_Item("text", text[at:], -1)] if text[at:] else []
+    def add(self, insertions: Sequence[Insertion]) -> None:
+        """Place the tags of a layer."""
+        base, self._ranks = self._ranks, self._ranks + len(insertions)
+        tags: list[_Tag] = []
+        for rank, (at, n, text) in enumerate(insertions, base):
+            kind: Kind = "open" if n in self._elements else "point"
+            tags.append((at, "close" if self._starts.get(n) in self._elements else kind, text, n, rank))
+        if not self._root.children:
+            self._enter(_read(self._root, tags))
+            return
+        nodes = _read(_Node(0, len(self._text), [], [], []), tags)
+        for node in sorted(nodes, key=lambda node: node.numbers[0]):
+            self._insert(node, base)
+        for n in {self.first_half(node.numbers[0]) for node in nodes} & self._partners.keys() - self._elements.keys():
+            opening, closing = self._nodes.get(n), self._nodes.get(self._partners[n])
+            content = _text_of(self._tokens[n : self._partners[n]]).strip()
+            if opening and closing and content and not self._text[opening[0].start : closing[0].start].strip():
+                self.moved[n] = 0.0  # a pair of codes that encloses text in the source only
+
+    def _enter(self, nodes: Iterable[_Node]) -> None:
+        for node in nodes:
+            self._nodes[node.numbers[0]].append(node)
+
+    def _insert(self, node: _Node, base: int) -> None:
+        """Place a tag or an element near its offsets: in its parent, in the source's order, and across no element."""
+        n, rank = node.numbers[0], node.ranks[0]
+        start, end = linked = node.start, node.end
+        parent = self._root
+        for element in reversed(self._around[n]):
+            if outer := [one for one in self._nodes[element] if len(one.texts) == 2 and one.ranks[0] < rank]:
+                parent = outer[-1]
+                break
+        partner = self._partners.get(n)
+        if n not in self._elements:  # not before the other half of a pair of codes, or after it
+            for one in self._nodes.get(self._starts.get(n, n), ()):
+                start = end = max(start, one.start)
+            for one in self._nodes.get(self._partners.get(n, n), ()):
+                start = end = min(start, one.start)
+        inside = []  # what the translation has of its content
+        if n in self._elements and not self._nodes[n]:
+            numbers = (k for k in range(n + 1, self._elements[n]) if n in self._around[k])
+            inside = [one for k in numbers for one in self._nodes.get(k, ())]
+        while True:
+            children = parent.children
+            own = {top for one in inside if (top := _ancestor(one, parent))}
+            inner = self._extra_around(children, start, end, own)
+            if inner is None:
+                low, high, region = self._run(node, parent, own, (start, end), base)
+                run = children[low:high]
+                own = {one for one in own if one in run}
+                start, end = (min(max(region[0], at), region[1]) for at in (start, end))
+                inner = self._extra_around(run, start, end, own)
+            if inner is None:
+                break
+            parent = inner
+        if own:
+            edges = min(one.start for one in own), max(one.end for one in own)
+            is_empty = self._letters[start] == self._letters[end]
+            start, end = edges if is_empty else (min(start, edges[0]), max(end, edges[1]))
+        if start < end:
+            start, end = self._beside(run, own, (start, end), linked)
+        first = low
+        while first < high and (one := children[first]) not in own and one.end <= start:
+            if one.start == start and (one.ranks[0] > rank or one.numbers[0] == partner):
+                break
+            first += 1
+        last = first
+        while last < high and (own & {*children[last:high]} or children[last].start < end):
+            last += 1
+        if n in self._elements:
+            if not self._text[slice(*linked)].strip() and (start < end or first < last):
+                node.texts = [text.strip(" ") for text in node.texts]  # around tags, not between words
+            texts = self._text[slice(*linked)], self._text[start:end]
+            counts = [[self._letters[at] for at in bounds] for bounds in (linked, (start, end))]
+            if texts[0].strip() and not texts[1].strip():
+                self.moved[n] = 0.0
+            elif counts[0] != counts[1] or texts[0].strip(_LIGHT) != texts[1].strip(_LIGHT):
+                self.moved[n] = PART
+        elif self._text[min(start, linked[0]) : max(start, linked[0])].strip(_LIGHT):
+            self.moved[self.first_half(n)] = PART
+        node.start, node.end, node.parent, node.children = start, end, parent, children[first:last]
+        for one in node.children:
+            one.parent = node
+        children[first:last] = [node]
+        self._nodes[n].append(node)
+
+    def _extra_around(self, nodes: Sequence[_Node], start: int, end: int, own: set[_Node]) -> _Node | None:
+        """Return the element that the source does not have and that some characters are in, with all of `own`."""
+        for node in nodes:
+            if len(node.texts) == 2 and node.numbers[0] < 0 and own <= {node}:
+                bounds = node.start, node.end
+                if bounds[0] < start <= end < bounds[1] or (
+                    start < end and bounds[0] <= start and end <= bounds[1] and bounds != (start, end)
+                ):
+                    return node
+        return None
+
+    def _run(
+        self, node: _Node, parent: _Node, own: set[_Node], bounds: Window, base: int
+    ) -> tuple[int, int, Window]:
+        """Return the children of a parent between those that are next to a tag in the source, and their characters.
+
+        They have as many of the characters in `bounds` as possible, and the nodes of `own`.
+        """
+        n, children = node.numbers[0], parent.children
+        fixed: list[tuple[int, bool]] = []  # places of those next to the tag; whether they are behind it
+        for k, child in enumerate(children):
+            neighbour = None if child in own else self._neighbour(child, n)
+            if neighbour is not None:
+                is_new = neighbour.ranks[0] >= base
+                fixed.append((k, neighbour.ranks[0] > node.ranks[0] if is_new else neighbour.numbers[0] > n))
+        disorder = sum(not is_behind for _, is_behind in fixed)
+        places = [-1, *(k for k, _ in fixed), len(children)]
+        best: tuple[tuple[int, int, int, int], tuple[int, int, Window]] | None = None
+        for r, (before, after) in enumerate(pairwise(places)):
+            if r:
+                disorder += 1 if fixed[r - 1][1] else -1
+            region = (
+                children[before].end if before >= 0 else parent.start,
+                children[after].start if after < len(children) else parent.end,
+            )
+            overlap = min(region[1], bounds[1]) - max(region[0], bounds[0])
+            outside = len(own) - sum(child in own for child in children[before + 1 : after])
+            cost = outside, -max(0, overlap), max(0, -overlap), disorder
+            if best is None or cost < best[0]:
+                best = cost, (before + 1, after, region)
+        assert best is not None
+        return best[1]
+
+    def _neighbour(self, node: _Node, n: int) -> _Node | None:
+        """Return what of a node is next to a tag in the source, not in it: the node, or one in it; not a code."""
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            number = one.numbers[0]
+            if number < 0 or number == n or _is_code(self._tokens[number]) or n in self._around[number]:
+                waiting += reversed(one.children)
+            else:
+                return one
+        return None
+
+    def _beside(self, nodes: Sequence[_Node], own: set[_Node], bounds: Window, linked: Window) -> Window:
+        """Return an element's characters so that others are in it or outside, as fewer letters change."""
+        start, end = bounds
+        starts, ends = [start], [end]
+        for n, node in enumerate(nodes):
+            if node.start < start < node.end:
+                limit = nodes[n + 1].start if n + 1 < len(nodes) else len(self._text)
+                after = self._text[node.end : limit]
+                starts = [node.start, node.end + len(after) - len(after.lstrip())]
+            if node.start < end < node.end:
+                limit = nodes[n - 1].end if n else 0
+                before = self._text[limit : node.start]
+                ends = [node.end, len(before.rstrip()) + limit]
+        ways = [
+            (first, last)
+            for first in starts
+            for last in ends
+            if first <= last and all(first <= one.start and one.end <= last for one in own)
+        ]
+
+        def changed(way: Window) -> int:
+            return sum(abs(self._letters[here] - self._letters[at]) for here, at in zip(way, linked, strict=True))
+
+        return min(ways, key=changed, default=(starts[0], ends[0]))
+
+    def items(self) -> list[_Item]:
+        """Return all tags and the text between them."""
+        items, at = list[_Item](), 0
+
+        def write(end: int, kind: Kind, text: str, number: int, rank: int) -> None:
+            nonlocal at
+            if end > at:
+                items.append(_Item("text", self._text[at:end], -1))
+                at = end
+            items.append(_Item(kind, text, number, rank))
+
+        waiting: list[tuple[_Node, int]] = [(one, 0) for one in reversed(self._root.children)]
+        while waiting:
+            node, k = waiting.pop()
+            kind: Kind = "close" if k else "open" if len(node.texts) == 2 else "point"
+            write(node.end if k else node.start, kind, node.texts[k], node.numbers[k], node.ranks[k])
+            if kind == "open":
+                waiting += [(node, 1), *((one, 0) for one in reversed(node.children))]
+        return [*items, _Item("text", self._text[at:], -1)]
 
     def first_half(self, n: int) -> int:
         """Return the number of the opening tag of an element or a pair of codes; a point's own number."""
         return self._starts.get(n, n)
 
-    def touching(self) -> set[int]:
+    def touching(self, items: Sequence[_Item]) -> set[int]:
         """Return the numbers of tags that touch an equal one, one of them new, with text between them in the source."""
         touching: set[int] = set()
         before: _Item | None = None
-        for item in self.items:
+        for item in items:
             if item.kind == "text":
                 before = None if item.text.strip() else before
                 continue
@@ -626,18 +835,18 @@ class _Merging:
             before = item
         return touching
 
-    def crossed(self, own: Mapping[int, int]) -> set[int]:
+    def crossed(self, items: Sequence[_Item], own: Mapping[int, int]) -> set[int]:
         """Return the numbers of pairs that cross another one or are in it, where they are not in the source.
 
         `own` are the pairs of the translation, by the numbers that they have if the source does not have them.
         """
-        places = {item.number: k for k, item in enumerate(self.items) if item.kind != "text"}
+        places = {item.number: k for k, item in enumerate(items) if item.kind != "text"}
         pairs = [
             ((places[n], places[m]), n)
             for n, m in (*self._partners.items(), *own.items())
             if n in places and m in places and places[n] < places[m]
         ]
-        is_new = {n: any(self.items[k].rank >= 0 for k in pair) for pair, n in pairs}
+        is_new = {n: any(items[k].rank >= 0 for k in pair) for pair, n in pairs}
         crossed: set[int] = set()
         opened: list[tuple[tuple[int, int], int]] = []
         for pair, n in sorted(pairs):
@@ -648,7 +857,7 @@ class _Merging:
                     crossed |= set() if in_source else {n, m}
             opened.append((pair, n))
         stack: list[_Item] = []  # elements that are in others than in the source
-        for item in self.items:
+        for item in items:
             if item.kind == "close" and stack:
                 stack.pop()
             for outer in stack if item.kind == "open" and item.number >= 0 else ():
@@ -657,151 +866,3 @@ class _Merging:
             if item.kind == "open":
                 stack.append(item)
         return crossed
-
-    def _offset(self, k: int) -> int:
-        """Return the offset of the text at which an item stands."""
-        return sum(len(item.text) for item in self.items[:k] if item.kind == "text")
-
-    def _divide(self, offsets: set[int]) -> None:
-        """Divide the text where tags come."""
-        items, at = [], 0
-        for item in self.items:
-            if item.kind != "text":
-                items.append(item)
-                continue
-            end = at + len(item.text)
-            edges = end - len(item.text.lstrip()), at + len(item.text.rstrip())
-            bounds = [at, *sorted({offset for offset in (*offsets, *edges) if at < offset < end}), end]
-            items += [_Item("text", item.text[a - at : b - at], item.number) for a, b in pairwise(bounds)]
-            at = end
-        self.items[:] = items
-
-    def _region(self, n: int, rank: int) -> tuple[int, int]:
-        """Return the part of the translation that is in the innermost element that a source token is in."""
-        low, high = 0, len(self.items)
-        starts = {item.number: k for k, item in enumerate(self.items) if item.rank < rank}
-        numbers = {item.number: k for k, item in enumerate(self.items)}
-        for element in reversed(self._around[n]):
-            ends = [
-                k for k in range(starts.get(element, high), high) if self.items[k].number == self._elements[element]
-            ]
-            if ends:
-                low, high = starts[element] + 1, ends[0]
-                break
-        if n not in self._elements:  # not before the other half of a pair of codes, or after it
-            if (start := numbers.get(self._starts.get(n, n))) is not None:
-                low = min(max(low, start + 1), high)
-            if (end := numbers.get(self._partners.get(n, n))) is not None:
-                high = max(min(high, end), low)
-        return low, high
-
-    def _slots(self, offset: int, rank: int, region: Window) -> range:
-        """Return where a new tag may go at an offset of the text: in a region, and in the order of new tags."""
-        at = low = 0
-        while low < len(self.items) and at < offset:
-            at += len(self.items[low].text) if self.items[low].kind == "text" else 0
-            low += 1
-        high = low
-        while high < len(self.items) and self.items[high].kind != "text":
-            high += 1
-        for k in range(low, high):
-            if 0 <= self.items[k].rank < rank:
-                low = k + 1
-            elif self.items[k].rank > rank:
-                high = k
-                break
-        low, high = (min(max(region[0], k), region[1]) for k in (low, high))
-        while low < region[1] and 0 <= self.items[low].rank < rank:
-            low += 1
-        return range(low, max(low, high) + 1)
-
-    def _stretch(self, n: int, rank: int, bounds: Window, own: Sequence[int]) -> Window:
-        """Return the part of an element's content that is between the elements next to a tag in the source.
-
-        It has as many of the characters in `bounds` as possible, and the items of `own`.
-        """
-        low, high = self._region(n, rank)
-        stretches, depth, begin = [], 0, low
-        for k in range(low, high):
-            item = self.items[k]
-            if item.number < 0 or item.kind == "text" or n in self._around[item.number]:
-                continue
-            if item.number == n or _is_code(self._tokens[item.number]):
-                continue
-            if item.kind != "close" and not depth:
-                stretches.append((begin, k))
-            depth += {"open": 1, "close": -1}.get(item.kind, 0)
-            begin = k + 1
-        stretches.append((begin, high))
-        offsets = {k: self._offset(k) for stretch in stretches for k in stretch}
-
-        def cost(stretch: Window) -> tuple[int, int, int, int]:
-            start, end = (offsets[k] for k in stretch)
-            outside = sum(not stretch[0] <= k < stretch[1] for k in own)
-            overlap = min(end, bounds[1]) - max(start, bounds[0])
-            disorder = 0
-            for k in range(low, high):
-                item = self.items[k]
-                if item.kind != "text" and item.number >= 0 and not stretch[0] <= k < stretch[1]:
-                    is_later = item.rank > rank if item.rank >= self._base else item.number > n
-                    disorder += is_later == (k < stretch[0])
-            return outside, -max(0, overlap), max(0, -overlap), disorder
-
-        return min(stretches, key=cost)
-
-    def _levels(self, region: Window) -> dict[int, int]:
-        """Return how many elements of a region each of its slots is in."""
-        steps = ({"open": 1, "close": -1}.get(item.kind, 0) for item in self.items[slice(*region)])
-        return dict(enumerate(accumulate(steps, initial=0), region[0]))
-
-    def _place_element(self, n: int, bounds: Window, ranks: Window, letters: Sequence[int]) -> Window:
-        """Return where both tags of an element go.
-
-        It contains those elements of the translation that it contains in the source. Others that it would cross are in
-        it or outside, as fewer letters change.
-        """
-        own = []
-        if all(item.number != n for item in self.items):
-            own = [k for k, item in enumerate(self.items) if item.number >= 0 and n in self._around[item.number]]
-        region = self._stretch(n, ranks[0], bounds, own)
-        own = [k for k in own if region[0] <= k < region[1]]
-        starts, ends = (self._slots(offset, rank, region) for offset, rank in zip(bounds, ranks, strict=True))
-        levels = self._levels(region)
-        start, end = starts[-1], max(starts[-1], ends[0])
-        for level in sorted({levels[k] for k in starts} & {levels[k] for k in ends}):
-            first = max(k for k in starts if levels[k] == level)
-            last = min((k for k in ends if levels[k] == level and k >= first), default=-1)
-            if last >= 0 and min(levels[k] for k in range(first, last + 1)) == level:
-                start, end = first, last
-                break
-        if own and letters[bounds[0]] == letters[bounds[1]]:
-            start, end = own[0], own[-1] + 1
-        elif own:
-            start, end = min(start, own[0]), max(end, own[-1] + 1)
-        # the outermost elements that are crossed: where the tag goes outside of each, or inside
-        opened: list[int] = []
-        left: list[int] = []
-        right: list[int] = []
-        blank = {k for k, item in enumerate(self.items) if item.kind == "text" and not item.text.strip()}
-        for k in range(*region):
-            if self.items[k].kind == "open":
-                opened.append(k)
-            elif self.items[k].kind == "close":
-                first = opened.pop() if opened else -1
-                if first < start <= k < end:
-                    left = [first, k + 1 + (k + 1 in blank)]
-                elif start <= first < end <= k:
-                    right = [k + 1, first - (first - 1 in blank)]
-        if outer := [k for k in opened if start <= k < end]:
-            right = [-1, outer[0] - (outer[0] - 1 in blank)]
-        ways = [
-            (first, last)
-            for first in left or [start]
-            for last in right or [end]
-            if 0 <= first <= last and (not own or (first <= own[0] and own[-1] < last))
-        ]
-
-        def changed(way: Window) -> int:
-            return sum(abs(letters[self._offset(k)] - letters[at]) for k, at in zip(way, bounds, strict=True))
-
-        return min(ways, key=changed, default=(start, end))

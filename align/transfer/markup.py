@@ -59,10 +59,10 @@ class Insertion(NamedTuple):
 class _Writer:
     """Lists the tags of a line in the order in which they come in another text."""
 
-    def __init__(self, placing: _Placing, apart: bool) -> None:
+    def __init__(self, placing: _Placing) -> None:
         self._markup, self._target, self._words = placing.markup, placing.target, placing.spans
         self._windows, self._places, self._characters = placing.windows, placing.places, placing.characters
-        self._unbroken, self._apart = placing.unbroken, apart
+        self._unbroken = placing.unbroken
         self._insertions: list[Insertion] = []
         self._at, self._last = 0, ""  # offset of the text, and the character that is written before it
         self._items: dict[int, list[_Item]] = {}
@@ -187,10 +187,6 @@ class _Writer:
                 spaces[1] = " " * (after.isalnum() and not element.behind[:1].isalnum())
             if free and left and self._last not in ("", " ") and placeholder:
                 spaces[0] = " "
-        if self._apart and placeholder:
-            spaces = [
-                " " * (side not in ("", " ", "\t")) for side in (self._last, self._target[self._at : self._at + 1])
-            ]
         tags = self._markup.tags(element)
         for n, (number, space) in enumerate(tags):
             before = spaces[0] if n == 0 else ""
@@ -309,18 +305,16 @@ def place_markup(
     scores: Scores,
     *,
     split: bool = False,
-    apart: bool = False,
 ) -> tuple[list[Insertion], list[tuple[set[int], Placement]]]:
     """Return where the tags of a line come in a text without tags, and their positions with the numbers of tokens.
 
     Args:
         words: start and end of the text's words.
         split: whether a tag may come more than once.
-        apart: whether placeholders have spaces around them.
     """
     placing = _Placing(markup, target, words, scores, split)
     placing.place()
-    return _Writer(placing, apart).write(), sorted(placing.report, key=lambda row: min(row[0]))
+    return _Writer(placing).write(), sorted(placing.report, key=lambda row: min(row[0]))
 
 
 def is_placeholder(markup: Markup, element: Element) -> bool:

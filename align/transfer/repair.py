@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from align.models.punctuation import closes
-from align.transfer.inline import MAX_TAGS, partners
+from align.transfer.inline import MAX_TAGS, pair_equal, partners
 from align.transfer.tags import (
     CODES,
     ICU,
@@ -235,27 +235,26 @@ def _match(source: Sequence[Token], target: Sequence[Token]) -> dict[int, int]:
     """
     units = [*_units(source)], [*_units(target)]
     matches: dict[int, int] = {}
-    used: set[int] = set()
     identities: tuple[Callable[[Token], str], ...] = (lambda token: token.identity, _form)
     for identify in identities:
-        numbers: dict[tuple[str, ...], list[tuple[int, ...]]] = defaultdict(list)
-        for unit in reversed(units[0]):
-            identity = (source[unit[0]].kind, *(identify(source[n]) for n in unit))
-            if unit[0] not in used:
-                numbers[identity].append(unit)
-        for unit in units[1]:
-            identity = target[unit[0]].kind, *(identify(target[n]) for n in unit)
-            if unit[0] not in matches and (same := numbers.get(identity)):
-                used.update(same[-1])
-                matches.update(zip(unit, same.pop(), strict=True))
-    halves: dict[str, list[int]] = defaultdict(list)
-    for unit in reversed(units[0]):
-        if len(unit) == 1 and unit[0] not in used and source[unit[0]].kind != "point":
-            halves[source[unit[0]].identity].append(unit[0])
-    for n, token in enumerate(target):
-        if n not in matches and token.kind in ("open", "close") and halves[token.identity]:
-            matches[n] = halves[token.identity].pop()
-    return matches
+        used = {*matches.values()}
+        sides = [
+            [
+                ((tokens[unit[0]].kind, *(identify(tokens[n]) for n in unit)), unit)
+                for unit in side
+                if unit[0] not in matched
+            ]
+            for tokens, side, matched in zip((source, target), units, (used, matches), strict=True)
+        ]
+        for ours, theirs in pair_equal(sides[0], sides[1]):
+            matches.update(zip(theirs, ours, strict=True))
+    used = {*matches.values()}
+    alone = [unit[0] for unit in units[0] if len(unit) == 1 and unit[0] not in used]
+    pairs = pair_equal(
+        [(source[n].identity, n) for n in alone if source[n].kind != "point"],
+        [(token.identity, m) for m, token in enumerate(target) if m not in matches and token.kind in ("open", "close")],
+    )
+    return matches | {m: n for n, m in pairs}
 
 
 def _units(tokens: Sequence[Token]) -> Iterator[tuple[int, ...]]:
@@ -311,10 +310,8 @@ def _compare_messages(source: Sequence[Token], target: Sequence[Token], syntax: 
         raise ValueError(f"the ICU message `{message}` is not as in the source")
     if sides[0] and any(token.kind == "text" and _ICU_LIKE.search(token.text) for token in target):
         raise ValueError("an ICU message that is not complete")
-    messages: dict[str, list[str]] = defaultdict(list)
-    for token in reversed(sides[0]):
-        messages[token.identity].append(token.text)
-    waiting = [(messages[token.identity].pop(), token.text, 1) for token in sides[1]]
+    pairs = pair_equal(*([(token.identity, token.text) for token in side] for side in sides), {})
+    waiting = [(*texts, 1) for texts in pairs]
     while waiting:
         *texts, depth = waiting.pop()
         if depth > DEEPEST:
