@@ -1,8 +1,13 @@
 """Put the tags of a source text into its translation, which may contain some of them already.
 
-Those that the translation has stay where they are. The others are placed in its text without tags, and both are put
-together so that elements keep the nesting that they have in the source. Pairs of native codes may overlap, in XLIFF and
-TMX: those that do are placed one layer after another.
+- `tags.Token`: a tag, a placeholder, or the text between two of them. `Syntax.parse` cuts both sides into tokens; equal
+  ones of both sides are matched (`pair_equal`), and those of the source that have no match are missing.
+- `tags.Markup`: the source's plain text, its words, and a tree of the missing tags. Each `tags.Element` knows the words
+  that it encloses, or the place where it stands; pairs of native codes that overlap come one layer after another.
+- `windows.Window`: a range of target words. `markup.place_markup` finds one for each element with words, from the
+  outermost to the innermost, and a place between two words for the others: an `Insertion` at an offset for each tag.
+- `_Tree`: the tags that the translation has, at fixed offsets. The missing ones are inserted there, so that elements
+  are in those that they are in in the source, and cross none; into a translation without tags they come as they are.
 """
 
 from __future__ import annotations
@@ -303,26 +308,17 @@ class Inline:
 
         Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
         """
-        pairs = _elements(self.tokens), _elements(self._there)
+        elements = _elements(self.tokens), _elements(self._there)
         sides = []
-        for tokens, elements in zip((self.tokens, self._there), pairs, strict=True):
-            ends = set(elements.values())
-            numbers = (n for n, token in enumerate(tokens) if token.kind != "text" and n not in ends)
-            sides.append([((tokens[n].identity, n in elements), n) for n in numbers])
+        for tokens, pairs in zip((self.tokens, self._there), elements, strict=True):
+            ends, side = set(pairs.values()), []
+            for n, token in enumerate(tokens):
+                is_half = token.kind != "point" and n not in pairs and not _is_code(token)
+                if token.kind != "text" and n not in ends:
+                    side.append(((token.identity, is_half), n))
+            sides.append(side)
         matches = {m: n for n, m in pair_equal(sides[0], sides[1], chosen)}
-        closing = {end: pairs[0][matches[m]] for m, end in pairs[1].items() if m in matches}
-        used = {*matches.values()}
-        left = (
-            [(identity, n) for (identity, _), n in sides[0] if n not in used and not _is_code(self.tokens[n])],
-            [
-                (identity, m)
-                for (identity, is_element), m in sides[1]
-                if m not in matches and (is_element or self._there[m].kind == "point")
-            ],
-        )
-        for n, m in pair_equal(*left):  # <g/> for <g></g>
-            matches[m] = n
-            closing |= {-1 - m: pairs[0][n]} if n in pairs[0] else {}
+        closing = {elements[1].get(m, -1 - m): elements[0][n] for m, n in matches.items() if n in elements[0]}
         return matches | closing
 
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
@@ -692,8 +688,8 @@ class _Tree:
             if one.start == start and (one.ranks[0] > rank or one.numbers[0] == partner):
                 break
             first += 1
-        last = first
-        while last < high and (own & {*children[last:high]} or children[last].start < end):
+        last = max((k + 1 for k in range(low, high) if children[k] in own), default=first)
+        while last < high and children[last].start < end:
             last += 1
         if n in self._elements:
             if not self._text[slice(*linked)].strip() and (start < end or first < last):
@@ -723,9 +719,7 @@ class _Tree:
                     return node
         return None
 
-    def _run(
-        self, node: _Node, parent: _Node, own: set[_Node], bounds: Window, base: int
-    ) -> tuple[int, int, Window]:
+    def _run(self, node: _Node, parent: _Node, own: set[_Node], bounds: Window, base: int) -> tuple[int, int, Window]:
         """Return the children of a parent between those that are next to a tag in the source, and their characters.
 
         They have as many of the characters in `bounds` as possible, and the nodes of `own`.

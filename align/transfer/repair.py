@@ -310,8 +310,8 @@ def _compare_messages(source: Sequence[Token], target: Sequence[Token], syntax: 
         raise ValueError(f"the ICU message `{message}` is not as in the source")
     if sides[0] and any(token.kind == "text" and _ICU_LIKE.search(token.text) for token in target):
         raise ValueError("an ICU message that is not complete")
-    pairs = pair_equal(*([(token.identity, token.text) for token in side] for side in sides), {})
-    waiting = [(*texts, 1) for texts in pairs]
+    ours, theirs = ([(token.identity, token.text) for token in side] for side in sides)
+    waiting = [(*texts, 1) for texts in pair_equal(ours, theirs)]
     while waiting:
         *texts, depth = waiting.pop()
         if depth > DEEPEST:
