@@ -19,8 +19,7 @@ from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import THRESHOLD, Alignment, Links, Pair, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.evaluation.ensemble import MEAN, mean_links, read_scored
-from align.evaluation.link_files import at_line
-from align.evaluation.link_formats import OTHER_READINGS, parse_links, renumber
+from align.evaluation.link_formats import OTHER_READINGS, at_line, parse_links, renumber
 from align.io.reader import in_step, name_shown, open_lines, read_lines
 from align.io.signature import signature
 

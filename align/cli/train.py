@@ -104,22 +104,6 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[TrainArgs, Bitext, RunArgs, str]:
-    """Parse and check the command line, which is returned too, for the card."""
-    args = parser.parse_command(arguments)
-    if (args.valid_source is None) != (args.valid_target is None):
-        parser.error("--valid-source and --valid-target go together")
-    if args.source_lang == args.target_lang:
-        parser.error("--source-lang and --target-lang are the same")
-    bitext = Bitext(
-        languages=(args.source_lang, args.target_lang),
-        train=(args.source, args.target),
-        valid=(args.valid_source, args.valid_target) if args.valid_source else None,
-    )
-    command = shlex.join([*PROGRAM.split(), *parser.words])
-    return read_group(TrainArgs, args), bitext, read_group(RunArgs, args), command
-
-
 def tell(message: str) -> None:
     """Write a line of this program to stderr."""
     say(f"{PROGRAM}: {message}")
@@ -190,9 +174,21 @@ def train_all(args: TrainArgs, bitext: Bitext, run_args: RunArgs, command: str) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align train`."""
-    options = read_options(build_parser(), arguments)
+    parser = build_parser()
+    args = parser.parse_command(arguments)
+    if (args.valid_source is None) != (args.valid_target is None):
+        parser.error("--valid-source and --valid-target go together")
+    if args.source_lang == args.target_lang:
+        parser.error("--source-lang and --target-lang are the same")
+    bitext = Bitext(
+        languages=(args.source_lang, args.target_lang),
+        train=(args.source, args.target),
+        valid=(args.valid_source, args.valid_target) if args.valid_source else None,
+    )
+    groups = read_group(TrainArgs, args), bitext, read_group(RunArgs, args)
+    command = shlex.join([*PROGRAM.split(), *parser.words])  # for the card
     return run(
         PROGRAM,
-        lambda: train_all(*options),
+        lambda: train_all(*groups, command),
         so_far=lambda error: "" if isinstance(error, Exception) else "; the same command goes on",
     )

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from align.core.errors import LinksError
 from align.core.types import Pair
-from align.evaluation.link_files import at_line
-from align.evaluation.link_formats import parse_scored
+from align.evaluation.link_formats import at_line, parse_scored
 
 MEAN = "mean"
 """Name of the method among those that combine links."""
@@ -20,14 +19,10 @@ MeanScores = dict[tuple[int, int], float]
 def mean_links(
     scores: Sequence[Mapping[tuple[int, int], float]], threshold: float, weights: Sequence[float] = ()
 ) -> MeanScores:
-    """Return the links whose mean score exceeds a threshold.
+    """Return the links whose mean score over all aligners exceeds a threshold from 0 to 1.
 
-    An aligner without any link in a pair, which it may not have read, does not count.
-
-    Args:
-        scores: scores of each aligner's links; a link that it does not have scores 0.
-        threshold: from 0 to 1.
-        weights: of each aligner; by default all are equal.
+    A link that an aligner does not have scores 0; an aligner without any link in a pair, which it may not have read,
+    does not count. Without weights all are equal.
     """
     sums: defaultdict[tuple[int, int], float] = defaultdict(float)
     total = 0.0

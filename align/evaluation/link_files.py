@@ -7,14 +7,14 @@ from 0, silently gives a wrong error rate.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links
 from align.evaluation.link_formats import (
     Scores,
+    at_line,
     make_gold,
     parse_a3,
     parse_jsonl,
@@ -23,8 +23,6 @@ from align.evaluation.link_formats import (
     parse_pharaoh,
     renumber,
 )
-
-Parsed = TypeVar("Parsed")
 
 MAX_SILENT = 100_000
 """Maximum number of sentences without links that a NAACL file may skip: a higher sentence number is an error,
@@ -41,27 +39,17 @@ _MARKED = {"talp": re.compile(r"[0-9]p[0-9]|[0-9](?:[-:/][SP]|\[[SP]\])"), "ques
 
 @dataclass(frozen=True)
 class LinkFile:
-    """Links of a whole file by sentence pair: in the file's own numbers, or source first and from 0.
-
-    Attributes:
-        pairs: sentence pairs in order; those that a NAACL file skips are empty.
-        lines: line number of each pair; 0 for one that a NAACL file skips.
-        open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
-        scores: the scores of each pair's links, if they were asked for and the format has any.
-        base: lowest index in the file, 0 or 1; None as long as the pairs have the file's own numbers.
-        swapped: whether the file has the target side first.
-        dropped: number of removed links.
-    """
+    """Links of a whole file by sentence pair: in the file's own numbers, or source first and from 0."""
 
     name: str
     format: str
-    pairs: Sequence[Gold]
-    lines: Sequence[int]
-    open_ended: bool = False
-    scores: Sequence[Mapping[tuple[int, int], float | None]] = ()
-    base: int | None = None
-    swapped: bool = False
-    dropped: int = 0
+    pairs: Sequence[Gold]  # those that a NAACL file skips are empty
+    lines: Sequence[int]  # line number of each pair; 0 for one that a NAACL file skips
+    open_ended: bool = False  # whether there may be more pairs, without links, than the file shows (NAACL)
+    scores: Sequence[Scores] = ()  # of each pair's links, if they were asked for and the format has any
+    base: int | None = None  # lowest index in the file; None as long as the pairs have its own numbers
+    swapped: bool = False  # whether the file has the target side first
+    dropped: int = 0  # number of removed links
 
     @property
     def kind(self) -> str:
@@ -99,14 +87,6 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None, score
         for number, line in enumerate(lines, 1)
     ]
     return LinkFile(name, format, pairs, range(1, len(pairs) + 1), scores=scores)
-
-
-def at_line(name: str, number: int, parse: Callable[..., Parsed], *arguments: object) -> Parsed:
-    """Parse a line, and add file and line to the error if it is invalid."""
-    try:
-        return parse(*arguments)
-    except ValueError as error:
-        raise LinksError(str(error), file=name, line=number) from None
 
 
 def _parse_with(mark: str, forbidden: str) -> Callable[[str, Scores | None], Gold]:
@@ -219,7 +199,7 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> LinkFile:
-    """Return the file with links as (source, target) from 0; an index below the base is an error of its line."""
+    """Return the file with links as (source, target) from 0; refuse an index below the base with its line."""
 
     def renumbered(pair: Gold) -> Gold:
         return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from align.core.errors import shorten, show_value
+from align.core.errors import LinksError, shorten, show_value
 from align.core.text import split_words
 from align.core.types import Gold, Links
 
@@ -27,6 +27,16 @@ HIGHEST = 999_999_999
 """The highest number in a file of links, in any format: a higher one is a mistake, and could exhaust the memory."""
 
 _POSITION = re.compile(r"[0-9]{1,9}")
+
+Parsed = TypeVar("Parsed")
+
+
+def at_line(name: str, number: int, parse: Callable[..., Parsed], *arguments: object) -> Parsed:
+    """Parse a line, and add file and line to the error if it is invalid."""
+    try:
+        return parse(*arguments)
+    except ValueError as error:
+        raise LinksError(str(error), file=name, line=number) from None
 
 
 def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int]] = ()) -> Gold:

@@ -35,35 +35,21 @@ Norms = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Sums over a text, for all settings.
+    """Sums over a text, for all settings."""
 
-    Attributes:
-        cells: C of them, by layer, all heads first.
-        reverse_cells: those of the reverse model, C' of them; empty without one.
-        counts: per sentence, |A∩S|, |A∩P|, |A|, |S| `[N, 2, 2, C, 4]`; None without gold.
-        target_words: number of target words in pairs that have links.
-        null: number of these words without a link, for which `</s>` has won `[2, 2, C]`.
-        norm: mean norm over all pairs of pieces `[2, C]`, by position.
-        consistency: lexical consistency, in nats per target word `[2, 2, C]`, over the first pairs of the text, as
-            many as an `Aligner` chooses by, which takes them from its first buffer.
-        dice: agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) `[2, 2, C, C']`.
-        pairs: number of sentence pairs.
-        skipped: number of pairs that were too long for the model, and have no links.
-    """
-
-    cells: Sequence[Cell]
-    reverse_cells: Sequence[Cell]
-    counts: Counts | None
-    target_words: int
-    null: NDArray[np.int64]
-    norm: NDArray[np.float64]
-    consistency: NDArray[np.float64]
-    dice: NDArray[np.float64]
+    cells: Sequence[Cell]  # C of them, by layer, all heads first
+    reverse_cells: Sequence[Cell]  # C' of the reverse model; none without one
+    counts: Counts | None  # |A∩S|, |A∩P|, |A|, |S| of each sentence [N, 2, 2, C, 4]; None without gold
+    target_words: int  # in pairs that have links
+    null: NDArray[np.int64]  # number of these words without a link, for which `</s>` has won [2, 2, C]
+    norm: NDArray[np.float64]  # mean norm over all pairs of pieces, by position [2, C]
+    consistency: NDArray[np.float64]  # lexical consistency, in nats per target word [2, 2, C], over the first pairs
+    dice: NDArray[np.float64]  # agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) [2, 2, C, C']
     pairs: int
-    skipped: int
+    skipped: int  # pairs that were too long for the model, and have no links
 
     def rates(self) -> NDArray[np.float64]:
-        """Return the AER of every setting over the whole text `[2, 2, C]`, as shares of 1; NaN if undefined."""
+        """Return the AER of every setting over the whole text `[2, 2, C]`, shares of 1; NaN if undefined."""
         if self.counts is None:
             raise ValueError("no error rates: the sweep was made without gold")
         return aer(self.counts.sum(0))
@@ -82,7 +68,8 @@ class RuleChoice(NamedTuple):
 
 def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int, ...]:
     """Return the index of the largest allowed value; the first among equals."""
-    return tuple(int(n) for n in np.unravel_index(np.argmax(np.where(allowed, values, -np.inf)), values.shape))
+    best = np.argmax(np.where(allowed, values, -np.inf))
+    return tuple(int(n) for n in np.unravel_index(best, values.shape))
 
 
 def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:

@@ -35,17 +35,12 @@ Value = str | int | float | Interval | Best | None
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        digits: decimal places; None to leave numbers unchanged.
-        wide: whether text omits it, to fit a terminal, unless all columns are requested.
-    """
+    """A column of a table."""
 
     key: str
     head: str
-    digits: int | None = None
-    wide: bool = False
+    digits: int | None = None  # decimal places; None to leave numbers unchanged
+    wide: bool = False  # whether text omits it, to fit a terminal, unless all columns are requested
 
 
 Rows = Sequence[Mapping[str, Value]]

@@ -25,11 +25,7 @@ TABLES = (
 
 
 def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Start:
-    """Find an initial model, and check that it has a language of the training and the recipe's text processing.
-
-    Args:
-        languages: source and target of the training; the model must have at least one of them, on the same side.
-    """
+    """Find an initial model; check that it has the recipe's text processing, and one language on the same side."""
     folder = find_model(model, ModelOptions())
     if folder.backend != "fairseq":
         raise ValueError(f"{model}: not a fairseq model")

@@ -20,9 +20,7 @@ __all__ = ["Finding", "Table", "draw_figures", "make_table", "write_tables"]
 def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: bool = False) -> Table:
     """Return a table whose columns are described in one text, such as `part | loss: Δ loss .3 | p: p(BLEU) .3 +`.
 
-    Args:
-        columns: each has a key, and a head unless it is the key; `.3`: decimal places; `+`: the column is wide.
-        rows: values in the order of the columns.
+    Each column has a key, and a head unless it is the key; `.3`: decimal places; `+`: the column is wide.
     """
     described = re.findall(r" *([^|]+?)(?:: ([^|]+?))?(?: \.(\d))?( \+)? *(?:\||$)", columns)
     made = [
