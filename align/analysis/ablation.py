@@ -10,38 +10,47 @@ Letters: N sentences, H heads of all layers in a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count, groupby
+from functools import partial
+from itertools import compress, count, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from align.analysis.commands.common import Answer, load_aligner, names_of, progress_of
+from align.analysis.commands.questions import Ablate
+from align.analysis.maps import Doubles
 from align.analysis.mixing import spearman
 from align.analysis.models.heads import (
     AttentionBlock,
     AttentionHead,
     all_heads,
     attention_blocks,
-    gradients_of,
+    gate_gradients,
     without_heads,
 )
 from align.analysis.models.native import own_model, sentence_losses
 from align.analysis.plots import curves, head_maps
+from align.cli.loading import Request
+from align.cli.sweep import need
 from align.core.aligner import Aligner, align_encoded
 from align.core.backend import Translator
 from align.core.errors import DataError
 from align.core.stream import cut, encode
-from align.core.types import Choice, Gold, Pair, Part
+from align.core.types import PARTS, Choice, Gold, Pair, Part, Search
+from align.evaluation.gold import read_as
 from align.evaluation.metrics import Counts, aer, compare, count_all
 from align.evaluation.tables import Interval
+from align.io.reader import name_shown
 from align.models.recorder import ModelRecorder
 from align.view.findings import Finding, Table, make_table
 
-Doubles = NDArray[np.float64]
-
+REPORT_EVERY = 30.0  # seconds between two lines about progress
 SURE = 0.05  # p-value below which a change is significant
 
 
@@ -63,12 +72,6 @@ class Ablation:
         aligner: aligner with the model; its settings decide how links are read.
         pairs: the text; lines that the model cannot read have no loss and no link.
         translator: translates so many `lines` with the model; None for no BLEU.
-
-    Attributes:
-        blocks: all attention blocks of the model.
-        choice: layer and head of the whole model.
-        pieces: number of target pieces of each readable sentence, `</s>` included `[N]`.
-        references: of the sentences that are translated.
     """
 
     def __init__(
@@ -87,12 +90,12 @@ class Ablation:
         if not self._batches:
             raise DataError("there is no line that the model can read: all are blank, or too long for it", file=file)
         self.blocks = attention_blocks(own_model(self.recorder))
-        readable = [item for item in self._encoded if item.pieces]
-        self.pieces = np.array([len(item.pieces.target) + 1 for item in readable if item.pieces])
+        readable = [(item.pair, item.pieces) for item in self._encoded if item.pieces]
+        self.pieces = np.array([len(pieces.target) + 1 for _, pieces in readable])  # `</s>` included `[N]`
         sample = readable[:lines] if translator else []
-        self._sources = [item.pieces.source for item in sample if item.pieces]
-        self.references = [" ".join(item.pair.target) for item in sample]
-        self.choice = aligner.forward.choose(self._encoded, aligner.batch_tokens)
+        self._sources = [pieces.source for _, pieces in sample]
+        self.references = [" ".join(pair.target) for pair, _ in sample]
+        self.choice = aligner.forward.choose(self._encoded, aligner.batch_tokens)  # of the whole model
 
     def measure(self, heads: Collection[AttentionHead] = (), complete: bool = True) -> Measured:
         """Measure the model with some heads masked; if `complete`, translate, and choose the layer and head anew."""
@@ -115,15 +118,12 @@ class Ablation:
 
         L is a sentence's loss, and xi_h a gate of value 1 that multiplies the head's output.
         """
-        total = torch.zeros(len(all_heads(self.blocks)), dtype=torch.float64)
-        with gradients_of(self.blocks):
-            for item in self._encoded:
-                if item.pieces:
-                    torch.autograd.backward(sentence_losses(self.recorder, [item.pieces]))
-                    total += torch.cat([block.gate_gradients() for block in self.blocks]).abs().double().cpu()
-                    for block in self.blocks:
-                        block.projection.weight.grad = None
-        importance: Doubles = total.numpy() / self.pieces.sum()
+        total: Doubles = np.zeros(len(all_heads(self.blocks)))
+        for item in self._encoded:
+            if item.pieces:
+                loss = partial(sentence_losses, self.recorder, [item.pieces])
+                total += gate_gradients(self.blocks, loss).abs().double().numpy(force=True)
+        importance: Doubles = total / self.pieces.sum()
         return importance
 
     def loss(self, measured: Measured) -> float:
@@ -210,12 +210,7 @@ def pruning_order(blocks: Sequence[AttentionBlock], values: Sequence[float] | Do
 def loss_change(
     masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samples: int, seed: int
 ) -> tuple[float, Interval | None]:
-    """Return the difference of losses in nats per piece, with its 95 % percentile bootstrap interval over sentences.
-
-    Args:
-        masked: loss of each sentence without the masked heads `[N]`; `whole`: with all heads.
-        pieces: number of pieces of each sentence `[N]`.
-    """
+    """Return the difference of losses `[N]` in nats per piece, with its 95 % percentile bootstrap interval."""
     changes = masked - whole
     value = float(changes.sum() / pieces.sum())
     if not samples or len(pieces) < 2:
@@ -229,9 +224,7 @@ def bleu_scores(
 ) -> tuple[float, list[tuple[float, float | None]], str]:
     """Return a model's BLEU, each other model's difference from it with its p-value, and sacrebleu's signature.
 
-    Args:
-        variants: translations by each other model; case is ignored.
-        samples: samples of sacrebleu's paired bootstrap (Koehn 2004); 0 for no p-values.
+    Case is ignored. p-values are of sacrebleu's paired bootstrap (Koehn 2004); without samples there are none.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
@@ -250,8 +243,8 @@ def bleu_scores(
 
 # Tables and figures.
 
-Changes = Mapping[str, list[Any]]
-"""Columns with a value for each head: what masking it changes, intervals and p-values, and its importance.
+Row = dict[str, Any]
+"""A head, what masking it changes, intervals and p-values, and its importance.
 
 Loss is in nats per piece, BLEU and AER in points. AER is read at the whole model's layer and head, and "anew" at those
 chosen for the masked model; "alone" and "alone_aer" are changes with all other heads of the layer masked.
@@ -261,30 +254,41 @@ chosen for the masked model; "alone" and "alone_aer" are changes with all other 
 def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding:
     """Return the tables and figures of a study."""
     whole, pieces = study.whole, ablation.pieces
+
+    def aer_change(counts: Counts | None) -> tuple[float | None, float | None]:
+        if counts is None or whole.counts is None:
+            return None, None
+        value, p = compare(counts, whole.counts, "bootstrap", "aer", samples, seed)
+        return None if value is None else 100 * value, p
+
     score, signature = None, ""
-    changes: dict[str, list[Any]] = {"importance": study.importance.tolist(), "share": study.shares.tolist()}
-    changes["place"] = [str(measured.place and measured.place.place) for measured in study.masked]
-    changes["bleu"] = changes["bleu_p"] = [None] * len(study.heads)
+    bleu: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(study.heads)
     if ablation.references:
         translations = [measured.translations for measured in study.masked]
         score, bleu, signature = bleu_scores(whole.translations, translations, ablation.references, samples)
-        changes |= {"bleu": [value for value, _ in bleu], "bleu_p": [p for _, p in bleu]}
-    for name, measurements in (("loss", study.masked), ("alone", study.alone)):
-        losses = [loss_change(measured.losses, whole.losses, pieces, samples, seed) for measured in measurements]
-        changes |= {name: [value for value, _ in losses], f"{name}_ci": [ends for _, ends in losses]}
-    for name, counts in (
-        ("aer", [measured.counts for measured in study.masked]),
-        ("anew", [measured.rechosen for measured in study.masked]),
-        ("alone_aer", [measured.counts for measured in study.alone]),
-    ):
-        values, ps = [], []
-        for masked in counts:
-            value, p = None, None
-            if masked is not None and whole.counts is not None:
-                value, p = compare(masked, whole.counts, "bootstrap", "aer", samples, seed)
-            values.append(None if value is None else 100 * value)
-            ps.append(p)
-        changes |= {name: values, f"{name}_p": ps}
+    rows: list[Row] = []
+    for n, (head, masked, alone) in enumerate(zip(study.heads, study.masked, study.alone, strict=True)):
+        row: Row = head._asdict()
+        row["loss"], row["loss_ci"] = loss_change(masked.losses, whole.losses, pieces, samples, seed)
+        row["bleu"], row["bleu_p"] = bleu[n]
+        row["aer"], row["aer_p"] = aer_change(masked.counts)
+        row["anew"], row["anew_p"] = aer_change(masked.rechosen)
+        row["place"] = str(masked.place and masked.place.place)
+        row["importance"], row["share"] = float(study.importance[n]), float(study.shares[n])
+        row["alone"], row["alone_ci"] = loss_change(alone.losses, whole.losses, pieces, samples, seed)
+        row["alone_aer"], row["alone_aer_p"] = aer_change(alone.counts)
+        rows.append(row)
+    # each layer with only its best head, by loss (tables 2 and 3 of the paper)
+    layers = []
+    for (part, layer), group in groupby(rows, key=itemgetter("part", "layer")):
+        heads = sorted(group, key=itemgetter("alone"))
+        of_best = [heads[0][key] for key in ("head", "alone", "alone_ci", "alone_aer", "alone_aer_p")]
+        layers.append([part, layer, *of_best, heads[-1]["alone"]])
+    pruning = [
+        [name, n, 100 * n / len(study.heads), str(head), ablation.loss(measured), _aer(measured)]
+        for name, curve in study.curves.items()
+        for n, (head, measured) in enumerate(curve, 1)
+    ]
 
     loss = ablation.loss(whole)
     place = str(whole.place and whole.place.place)
@@ -297,20 +301,6 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
             "AER: links read where the whole model is read (a masked head that is read by itself has none);",
             "anew: AER at the layer and head chosen without the head",
         ]
-    keys = ["loss", "loss_ci", "bleu", "bleu_p", "aer", "aer_p", "anew", "anew_p", "place", "importance", "share"]
-    keys += ["alone", "alone_aer"]
-    # each layer with only its best head, by loss (tables 2 and 3 of the paper)
-    layers = []
-    for (part, layer), group in groupby(range(len(study.heads)), key=lambda n: study.heads[n][:2]):
-        losses_of = {n: changes["alone"][n] for n in group}
-        best = min(losses_of, key=lambda n: losses_of[n])
-        of_best = [changes[key][best] for key in ("alone", "alone_ci", "alone_aer", "alone_aer_p")]
-        layers.append([part, layer, study.heads[best].head, *of_best, max(losses_of.values())])
-    pruning = [
-        [name, n, 100 * n / len(study.heads), str(head), ablation.loss(measured), _aer(measured)]
-        for name, curve in study.curves.items()
-        for n, (head, measured) in enumerate(curve, 1)
-    ]
     tables = {
         "model": make_table(
             "sentences | pieces | loss .3 | perplexity .2 | bleu: BLEU .1 | aer: AER .1 | place: read at +",
@@ -321,7 +311,7 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
             "part | layer | head | loss: Δ loss .3 | loss_ci: 95 % CI .3 + | bleu: Δ BLEU .1 | bleu_p: p(BLEU) .3 | "
             "aer: Δ AER .1 | aer_p: p(AER) .3 + | anew .1 | anew_p: p(anew) .3 | place: read at + | importance: I .3 | "
             "share: I by layer .2 + | alone: Δ loss, layer without others .3 + | alone_aer: Δ AER .1 +",
-            [[*head, *(changes[key][n] for key in keys)] for n, head in enumerate(study.heads)],
+            rows,
             *head_notes,
         ),
         "layers": make_table(
@@ -337,27 +327,26 @@ def report(ablation: Ablation, study: Study, samples: int, seed: int) -> Finding
             "a part's name: its heads alone, by importance; each layer keeps one head",
             wide=True,
         ),
-        "agreement": _agreement_table(study, changes),
+        "agreement": _agreement_table(study.heads, rows),
     }
     for name, table in tables.items():  # without columns that have no value
         known = [column for column in table.columns if any(row[column.key] is not None for row in table.rows)]
         tables[name] = table._replace(columns=known)
 
-    panels = {
-        "change of loss, nats per piece": changes["loss"],
-        "change of AER, points": changes["aer"],
-        "change of AER read anew": changes["anew"],
-        "change of BLEU, points": changes["bleu"],
-        "importance I, nats per piece": changes["importance"],
-    }
-    rows = list(dict.fromkeys(head[:2] for head in study.heads))
-    places = tuple(np.array([(rows.index(head[:2]), head.head - 1) for head in study.heads]).T)
     grids = {}
-    for name, column in panels.items():
-        if any(value is not None for value in column):
-            grids[name] = np.full((len(rows), places[1].max() + 1), np.nan)  # NaN: no such head
-            grids[name][places] = np.array(column, float)
-    figures = {"heads": head_maps(grids, [f"{part} {layer}" for part, layer in rows])}
+    blocks = list(dict.fromkeys(head[:2] for head in study.heads))
+    for key, title in (
+        ("loss", "change of loss, nats per piece"),
+        ("aer", "change of AER, points"),
+        ("anew", "change of AER read anew"),
+        ("bleu", "change of BLEU, points"),
+        ("importance", "importance I, nats per piece"),
+    ):
+        if any(row[key] is not None for row in rows):
+            grids[title] = np.full((len(blocks), max(head.head for head in study.heads)), np.nan)  # NaN: no such head
+            for head, row in zip(study.heads, rows, strict=True):
+                grids[title][blocks.index(head[:2]), head.head - 1] = row[key]
+    figures = {"heads": partial(head_maps, grids, [f"{part} {layer}" for part, layer in blocks])}
     figures["loss"] = _pruning_figure(study, "loss, nats per piece", ablation.loss)
     if whole.counts is not None:
         figures["aer"] = _pruning_figure(study, "AER, %", _aer)
@@ -368,45 +357,77 @@ def _aer(measured: Measured) -> float | None:
     return None if measured.counts is None else 100 * float(aer(measured.counts.sum(0)))
 
 
-def _pruning_figure(study: Study, label: str, value: Callable[[Measured], float | None]) -> Callable[[], Any]:
+def _pruning_figure(study: Study, label: str, value: Callable[[Measured], float | None]) -> partial[Any]:
     lines = {}
     for name, curve in study.curves.items():
         values = [value(measured) for measured in (study.whole, *(measured for _, measured in curve))]
         lines[name] = np.stack((np.arange(len(values)), np.array(values, float)), 1)
-    return curves(lines, "heads pruned", label, "")
+    return partial(curves, lines, "heads pruned", label, "")
 
 
-def _agreement_table(study: Study, changes: Changes) -> Table:
+def _agreement_table(heads: Sequence[AttentionHead], rows: Sequence[Row]) -> Table:
     """Compare which heads matter for translation with which matter for alignment."""
-    measures = {"loss": changes["loss"], "I": changes["importance"]}
+    measures = {"loss": [row["loss"] for row in rows], "I": [row["importance"] for row in rows]}
     notes = ["over heads, of what masking each changes for the worse, and of I; most: the head with the largest change"]
     for name, key, sign in (("AER", "aer", 1), ("AER anew", "anew", 1), ("BLEU", "bleu", -1)):
-        if all(value is None for value in changes[key]):
+        if all(row[key] is None for row in rows):
             continue
-        measures[name] = [sign * (value or 0.0) for value in changes[key]]
-        worse = [
-            str(head)
-            for head, value, p in zip(study.heads, measures[name], changes[f"{key}_p"], strict=True)
-            if value > 0 and p is not None and p < SURE
-        ]
-        direction = "lower" if sign < 0 else "higher"
-        notes.append(f"{name} is {direction} (p < {SURE}) without: {', '.join(worse) or 'none'}")
+        measures[name] = values = [sign * (row[key] or 0.0) for row in rows]
+        ps = [row[f"{key}_p"] for row in rows]
+        significant = [value > 0 and p is not None and p < SURE for value, p in zip(values, ps, strict=True)]
+        direction, worse = "lower" if sign < 0 else "higher", ", ".join(map(str, compress(heads, significant)))
+        notes.append(f"{name} is {direction} (p < {SURE}) without: {worse or 'none'}")
     # AER with each measure of translation, and these with each other
     compared = [(name, rate) for rate in ("AER", "AER anew") for name in ("loss", "BLEU", "I")]
     compared += [("loss", "BLEU"), ("I", "loss")]
-    rows = []
-    parts = list(dict.fromkeys(head.part for head in study.heads))
+    correlations = []
+    parts = list(dict.fromkeys(head.part for head in heads))
     for part in (*parts, *(["all"] if len(parts) > 1 else [])):
-        chosen = [n for n, head in enumerate(study.heads) if part in (head.part, "all")]
+        chosen = [n for n, head in enumerate(heads) if part in (head.part, "all")]
         for pair in compared:
             if measures.keys() >= set(pair):
-                columns = [np.array([measures[name][n] for n in chosen]) for name in pair]
-                strongest = [str(study.heads[chosen[int(np.argmax(column))]]) for column in columns]
+                columns = [np.array(measures[name])[chosen] for name in pair]
+                strongest = [str(heads[chosen[int(np.argmax(column))]]) for column in columns]
                 correlation = spearman(*columns) if len(chosen) > 2 else (None, None)
-                rows.append([part, len(chosen), *pair, *correlation, *strongest])
+                correlations.append([part, len(chosen), *pair, *correlation, *strongest])
     return make_table(
         "part | heads | first: of | second: and | spearman: Spearman .2 | p .3 | first_head: of: most | "
         "second_head: and: most",
-        rows,
+        correlations,
         *notes,
     )
+
+
+def answer(question: Ablate, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse ablate`."""
+    if question.bleu_lines:
+        need("sacrebleu", "scores of translations")
+    pairs, shown = question.read_pairs()
+    gold: Sequence[Gold] | None = None
+    kind = None
+    if question.gold:
+        links = read_as("gold", question.gold, question.options, pairs, name_shown(question.gold))
+        gold, kind = links.pairs[: question.lines], links.kind
+    pairs = pairs[: question.lines]
+    aligner = load_aligner(request)
+    search, recorder = Search(question.beam), aligner.forward.recorder
+    translator = recorder.translator(search, aligner.batch_tokens) if question.bleu_lines else None
+    ablation = Ablation(aligner, pairs, gold, translator, question.bleu_lines, shown)
+    progress, reported = progress_of(request), time.monotonic()
+
+    def tick(done: int, total: int) -> None:
+        nonlocal reported
+        if time.monotonic() - reported > REPORT_EVERY:
+            reported = time.monotonic()
+            progress(f"{done:,} of {total:,} measurements")
+
+    studied = study(ablation, question.parts or PARTS, tick)
+    return report(ablation, studied, question.samples, question.seed), {
+        "model": recorder.name,
+        "text": names_of(*question.text.files),
+        "n": len(pairs),
+        "parts": "+".join(question.parts) or None,
+        "gold": kind,
+        "bleu": f"{len(ablation.references)}-{search}" if translator else None,
+        "ci": f"percentile-{question.samples}",
+    }

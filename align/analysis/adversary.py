@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +28,15 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 from torch.nn.utils.rnn import pad_sequence
 
-from align.analysis.data.chunks import Sentence, count_chunks
+from align.analysis.commands.common import Answer, names_of, progress_of, set_threads
+from align.analysis.commands.questions import Adversary
+from align.analysis.data.chunks import Sentence, count_chunks, read_sentences
+from align.analysis.maps import Doubles
 from align.analysis.plots import curves
-from align.analysis.similarity import Doubles, js
-from align.evaluation.metrics import Estimate, estimate
-from align.evaluation.tables import Interval, interval, percent
+from align.analysis.similarity import js
+from align.cli.loading import Request
+from align.evaluation.metrics import estimate
+from align.evaluation.tables import interval, percent
 from align.view.findings import Finding, make_table
 
 UNKNOWN = 1  # id of unknown values; 0 is padding
@@ -64,12 +70,8 @@ def adversarial_loss(
     """Return the loss of an adversary: mean over words of NLL(original, said) - weight * mean over heads of divergence.
 
     NLL is the cross-entropy with the whole distribution of the original, so that it is lowest where both are the same;
-    the divergence is that of the adversary's attention from the original's.
-
-    Args:
-        logits: log-probabilities of the adversary `[N, K]`; `original`: those of the original.
-        attention: logarithms of the adversary's weights `[N, H, S]`; `original_attention`: those of the original.
-        divergence: a key of DIVERGENCES.
+    the divergence, a key of DIVERGENCES, is that of the adversary's attention from the original's. Both models'
+    outputs are log-probabilities `[N, K]`, and logarithms of attention weights `[N, H, S]`.
     """
     likelihood = -(original.exp() * logits).sum(-1).mean()
     away = DIVERGENCES[divergence](attention, original_attention).mean()
@@ -138,12 +140,7 @@ class Batch(NamedTuple):
 
 
 class Vocabulary:
-    """Ids of the feature values and tags of a training text.
-
-    Attributes:
-        sizes: number of ids of each feature.
-        tags: tag of each id.
-    """
+    """Ids of the feature values and tags of a training text."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         self._ids: list[dict[str, int]] = []
@@ -151,8 +148,8 @@ class Vocabulary:
             seen = Counter(feature(word) for sentence in sentences for word in sentence.words)
             known = sorted(value for value, count in seen.items() if count >= least)
             self._ids.append({value: n for n, value in enumerate(known, UNKNOWN + 1)})
-        self.sizes = [len(ids) + UNKNOWN + 1 for ids in self._ids]
-        self.tags = sorted({tag for sentence in sentences for tag in sentence.tags})
+        self.sizes = [len(ids) + UNKNOWN + 1 for ids in self._ids]  # number of ids of each feature
+        self.tags = sorted({tag for sentence in sentences for tag in sentence.tags})  # tag of each id
 
     def batches(self, sentences: Sequence[Sentence], words: int = WORDS_IN_BATCH) -> list[Batch]:
         """Return sentences in batches of similar length, of at most `words` words, padding included.
@@ -312,7 +309,7 @@ def learn(
     """Train a new Tagger or Probe; on one thread the result depends on nothing random but the seed.
 
     Args:
-        loss: of a model's output for a batch, and the number of the batch; None for that of the batch's own tags.
+        loss: of a model's output for a batch and the batch's number; None for that of the batch's own tags.
         attention: logarithms of attention weights in each batch, in place of the model's own.
     """
     with torch.random.fork_rng(devices=[]):
@@ -344,117 +341,89 @@ def read(model: nn.Module, batches: Iterable[Batch], attention: Sequence[Tensor]
 # The question.
 
 
-class Model(NamedTuple):
-    """A trained tagger, its F1 on the test text, and its distance from the original; None for the original."""
-
-    name: str
-    tagger: nn.Module
-    f1: Estimate
-    distance: Distance | None
-    weight: float | None = None
-
-
 def exclusive(
     train: Sequence[Sentence],
     test: Sequence[Sentence],
-    weights: Sequence[float],
-    divergence: str = "js",
-    seeds: Sequence[int] = (2, 3),
-    threshold: float | None = None,
-    learning: Learning | None = None,
+    options: Adversary,
     say: Callable[[str], None] = lambda name: None,
+    learning: Learning | None = None,
 ) -> Finding:
-    """Train a chunker and its adversaries, and measure how far attention can move.
-
-    Args:
-        weights: lambda of each adversary.
-        divergence: a key of `align.analysis.adversary.DIVERGENCES`.
-        seeds: seeds of taggers that are otherwise the same as the original.
-        threshold: total variation distance of the safe point; None for the mean of the other seeds'.
-        learning: settings of all trainings; its seed is the original's.
-    """
-    settings = learning or Learning()
+    """Train a chunker and its adversaries, and measure how far attention can move."""
+    settings = (learning or Learning())._replace(epochs=options.epochs, seed=options.seed)
     vocabulary = Vocabulary(train)
     batches, test_batches = vocabulary.batches(train), vocabulary.batches(test, WORDS_IN_TEST_BATCH)
     even, test_even = ([uniform(batch, settings.heads) for batch in text] for text in (batches, test_batches))
     original_outputs: list[Output] = []
 
-    def score(outputs: Sequence[Tagged]) -> Estimate:
+    def score(outputs: Sequence[Tagged]) -> dict[str, Any]:
         counts = count_chunks([sentence.tags for sentence in test], vocabulary.best_tags(outputs, test_batches))
-        return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
+        f1 = estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
+        return {"f1": percent(f1.value), "interval": interval(percent(f1.low), percent(f1.high))}
 
     def measure(
         name: str, tagger: nn.Module, attention: Sequence[Tensor] | None = None, weight: float | None = None
-    ) -> Model:
+    ) -> dict[str, Any]:
         outputs = read(tagger, test_batches, attention)
-        apart = distance(original_outputs, _sentences(outputs, test_batches)) if original_outputs else None
-        model = Model(name, tagger, score(outputs), apart, weight)
-        say(f"{name}: F1 {percent(model.f1.value) or 0:.1f}")
-        return model
+        row = {"model": name, "lambda": weight, **score(outputs), **dict.fromkeys(Distance._fields), "side": ""}
+        if original_outputs:
+            row |= distance(original_outputs, _sentences(outputs, test_batches))._asdict()
+        say(f"{name}: F1 {row['f1'] or 0:.1f}")
+        return row
 
-    original = measure("original", learn(Tagger, vocabulary, batches, settings))
-    original_outputs += _sentences(read(original.tagger, test_batches), test_batches)
+    taggers = [learn(Tagger, vocabulary, batches, settings)]  # the original, then the adversaries
+    original = measure("original", taggers[0])
+    original_outputs += _sentences(read(taggers[0], test_batches), test_batches)
     others = [
-        measure(f"seed {seed}", learn(Tagger, vocabulary, batches, settings._replace(seed=seed))) for seed in seeds
+        measure(f"seed {seed}", learn(Tagger, vocabulary, batches, settings._replace(seed=seed)))
+        for seed in options.other_seeds
     ]
-    tagger = learn(Tagger, vocabulary, batches, settings, attention=even)
-    others.append(measure("uniform", tagger, test_even))
+    near = float(np.mean([row["tvd"] for row in others])) if options.threshold is None else options.threshold
+    others.append(measure("uniform", learn(Tagger, vocabulary, batches, settings, attention=even), test_even))
 
     # Adversaries learn from the original's predictions, with the next seed, and away from its attention.
-    expected = read(original.tagger, batches)
-    adversaries: list[Model] = []
-    for weight in weights:
+    expected = read(taggers[0], batches)
+    adversaries = []
+    for weight in sorted(options.lambdas):
 
         def loss(output: Tagged, batch: Batch, number: int, weight: float = weight) -> Tensor:
             said, of_original = (
                 (tagged.tags[batch.mask], tagged.attention.transpose(1, 2)[batch.mask])  # [N, K] and [N, H, T]
                 for tagged in (output, expected[number])
             )
-            return adversarial_loss(said[0], of_original[0], said[1], of_original[1], weight, divergence)
+            return adversarial_loss(said[0], of_original[0], said[1], of_original[1], weight, options.divergence)
 
-        tagger = learn(Tagger, vocabulary, batches, settings._replace(seed=settings.seed + 1), loss)
-        adversaries.append(measure(f"adversary {weight:g}", tagger, weight=weight))
+        taggers.append(learn(Tagger, vocabulary, batches, settings._replace(seed=settings.seed + 1), loss))
+        adversaries.append(measure(f"adversary {weight:g}", taggers[-1], weight=weight))
 
     # The safe point is the largest JSD of attention among the adversaries that say nearly the same.
-    origin = "as asked for"
-    if threshold is None:
-        threshold = float(np.mean([model.distance.tvd for model in others[:-1] if model.distance]))
-        origin = "that of the other seeds"
-    distances = [model.distance for model in adversaries if model.distance]
-    near = [n for n, apart in enumerate(distances) if apart.tvd <= threshold]
-    best = max(near, key=lambda n: distances[n].js, default=None)
+    safe = max((row for row in adversaries if row["tvd"] <= near), key=itemgetter("js"), default=None)
+    for row in adversaries:
+        row["side"] = "safe point" if row is safe else "before" if safe and row["js"] <= safe["js"] else "beyond"
+    origin = "that of the other seeds" if options.threshold is None else "as asked for"
     point = "no safe point: no adversary has a TVD"
-    if best is not None:
-        point = f"safe point: JSD {distances[best].js:.3f} ({adversaries[best].name}), the largest with a TVD"
+    if safe:
+        point = f"safe point: JSD {safe['js']:.3f} ({safe['model']}), the largest with a TVD"
 
     # Perceptrons that are guided by frozen attention.
-    guides = [original, *([] if best is None else [adversaries[best]]), adversaries[-1]]
     attention = {"uniform": (even, test_even)}
-    for model in guides:
-        of_train, of_test = (read(model.tagger, text) for text in (batches, test_batches))
-        attention[model.name] = [tagged.attention for tagged in of_train], [tagged.attention for tagged in of_test]
+    for row, tagger in zip((original, *adversaries), taggers, strict=True):
+        if any(row is guide for guide in (original, safe, adversaries[-1])):
+            of_train, of_test = (read(tagger, text) for text in (batches, test_batches))
+            attention[row["model"]] = [out.attention for out in of_train], [out.attention for out in of_test]
     probes = []
     for name, (known, test_known) in attention.items():
         probe = learn(Probe, vocabulary, batches, settings, attention=known)
-        probes.append([name, *_percents(score(read(probe, test_batches, test_known)))])
+        probes.append({"attention": name, **score(read(probe, test_batches, test_known))})
 
-    rows = []
-    for model in (original, *others, *adversaries):
-        apart, side = model.distance, ""
-        if model.weight is not None and apart:
-            closer = best is not None and apart.js <= distances[best].js
-            side = "before" if closer else "beyond"
-            side = "safe point" if best is not None and model is adversaries[best] else side
-        rows.append([model.name, model.weight, *_percents(model.f1), *(apart[:4] if apart else [None] * 4), side])
     tables = {
         "models": make_table(
             "model | lambda + | f1: F1, % .1 | interval: 95 % interval .1 | tvd: TVD .3 | js: JSD .3 | "
             "matched: JSD, matched .3 | ranks: rank corr. .2 | side: safe",
-            rows,
+            (original, *others, *adversaries),
             "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over "
             "words",
             "matched: each head against the most similar original head; rank corr.: Spearman, of each row of attention",
-            f"{point} of at most {threshold:.3f}, {origin}",
+            f"{point} of at most {near:.3f}, {origin}",
         ),
         "probes": make_table(
             "attention: attention of | f1: F1, % .1 | interval: 95 % interval .1",
@@ -462,15 +431,16 @@ def exclusive(
             "probes: perceptrons without positions, guided by the frozen attention of a model",
         ),
     }
-    points = np.array([apart[:4] for apart in distances])  # TVD, JSD, JSD matched, rank correlation
-    lines = {"adversaries": points[:, [1, 0]]}
-    lines |= {model.name: np.array([[model.distance.js, model.distance.tvd]]) for model in others if model.distance}
-    lines["threshold"] = np.array([[0.0, threshold], [points[:, 1].max(), threshold]])
+
+    def points(rows: Iterable[dict[str, Any]], y: str) -> Doubles:
+        return np.array([[row["js"], row[y]] for row in rows])
+
+    lines = {"adversaries": points(adversaries, "tvd")} | {row["model"]: points([row], "tvd") for row in others}
+    lines["threshold"] = np.array([[0.0, near], [max(row["js"] for row in adversaries), near]])
+    ranks = {"adversaries": points(adversaries, "ranks")}
     figures = {
-        "curve": curves(lines, "JSD of attention, nats", "TVD of predictions", ""),
-        "ranks": curves(
-            {"adversaries": points[:, [1, 3]]}, "JSD of attention, nats", "rank correlation of attention", ""
-        ),
+        "curve": partial(curves, lines, "JSD of attention, nats", "TVD of predictions", ""),
+        "ranks": partial(curves, ranks, "JSD of attention, nats", "rank correlation of attention", ""),
     }
     return Finding(tables, figures)
 
@@ -483,5 +453,14 @@ def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[
             yield probabilities[b, :t], attention[b, :, :t, :t]
 
 
-def _percents(f1: Estimate) -> tuple[float | None, Interval | None]:
-    return percent(f1.value), interval(percent(f1.low), percent(f1.high))
+def answer(question: Adversary, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse adversary`."""
+    train, test = read_sentences(question.train), read_sentences(question.test)
+    set_threads(request)
+    return exclusive(train, test, question, progress_of(request)), {
+        "train": f"{names_of(question.train)}({len(train)})",
+        "test": f"{names_of(question.test)}({len(test)})",
+        "lambda": ",".join(f"{weight:g}" for weight in sorted(question.lambdas)),
+        "threshold": "seeds" if question.threshold is None else f"{question.threshold:g}",
+        "seeds": ",".join(map(str, question.other_seeds)),
+    }

@@ -9,9 +9,11 @@ Letters: B sentence pairs, T steps of the decoder, S source pieces, L layers, H 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,34 +21,30 @@ import torch
 from torch import Tensor
 
 from align.analysis.adversary import Distance, Output, adversarial_loss, distance
+from align.analysis.commands.common import Answer, load_aligner, names_of, progress_of
+from align.analysis.commands.questions import AdversaryTranslation
 from align.analysis.models.native import own_model
 from align.analysis.plots import curves
 from align.analysis.recording import split_heads
+from align.cli.loading import Request
 from align.core.aligner import Aligner, Direction
 from align.core.errors import DataError
 from align.core.scores import collate
 from align.core.stream import cut, encode
 from align.core.types import Gold, Pair, Score
+from align.evaluation.gold import read_as
 from align.evaluation.metrics import estimate
-from align.evaluation.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.evaluation.sweep import POSITIONS, SCORES, sweep
 from align.evaluation.tables import interval, percent
+from align.io.checks import open_text
+from align.io.reader import Input, name_shown, read_text
 from align.models.fairseq.architecture import attention_of
 from align.models.recorder import ModelRecorder
-from align.view.findings import Finding, Table, make_table
+from align.view.findings import Finding, make_table
 
+RATE = 3e-3  # initial learning rate; it falls to 0
+BATCH_TOKENS = 1000  # maximum number of pieces in a batch
 MIN_WEIGHT = 1e-30  # lower bound of weights before their logarithm is taken
-
-
-class Settings(NamedTuple):
-    """Settings of the experiment."""
-
-    weights: Sequence[float]  # lambda of each adversary
-    divergence: str = "js"  # a key of `align.analysis.adversary.DIVERGENCES`
-    moved: Score = "weight"  # score whose attention moves: weights, or norms as shares of their row's sum
-    updates: int = 200  # updates of each adversary
-    rate: float = 3e-3  # initial learning rate; it falls to 0
-    batch_tokens: int = 1000  # maximum number of pieces in a batch
-    seed: int = 1  # seed of the order of batches
 
 
 class Forced(NamedTuple):
@@ -93,14 +91,11 @@ def recorded(model: Any) -> Iterator[list[Tensor]]:
 
 
 def run(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> tuple[Tensor, Tensor]:
-    """Run a model on a batch.
+    """Return a model's log-probabilities of pieces `[N, V]`, and logarithms of its cross-attention `[N, L H, S]`.
 
     Args:
         attention: the list that `recorded` yields for this model.
         score: "weight" for attention weights, "norm" for norms of weighted vectors as shares of their row's sum.
-
-    Returns:
-        Log-probabilities of pieces `[N, V]`, and logarithms of the cross-attention of all layers `[N, L H, S]`.
     """
     attention.clear()
     with torch.no_grad():
@@ -126,7 +121,7 @@ def run(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weig
     return log_probabilities, by_step.clamp_min(MIN_WEIGHT).log()
 
 
-def train(original: Any, batches: Sequence[Forced], options: Settings, weight: float) -> Any:
+def train(original: Any, batches: Sequence[Forced], options: AdversaryTranslation, weight: float) -> Any:
     """Return a copy of fairseq's model, trained to move its cross-attention by lambda; see `adversarial_loss`."""
     model = deepcopy(original)
     learnt = [
@@ -135,7 +130,7 @@ def train(original: Any, batches: Sequence[Forced], options: Settings, weight: f
         for part in (layer.encoder_attn.q_proj, layer.encoder_attn.k_proj)
         for parameter in part.parameters()
     ]
-    optimizer = torch.optim.Adam(learnt, options.rate)
+    optimizer = torch.optim.Adam(learnt, RATE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, options.updates)
     draw = torch.Generator().manual_seed(options.seed)
     with recorded(original) as before, recorded(model) as after:
@@ -144,8 +139,8 @@ def train(original: Any, batches: Sequence[Forced], options: Settings, weight: f
             order = order or torch.randperm(len(batches), generator=draw).tolist()
             batch = batches[order.pop()]
             with torch.no_grad():
-                expected, expected_attention = run(original, batch, before, options.moved)
-            said, attention = run(model, batch, after, options.moved)
+                expected, expected_attention = run(original, batch, before, options.move)
+            said, attention = run(model, batch, after, options.move)
             optimizer.zero_grad()
             loss = adversarial_loss(said, expected, attention, expected_attention, weight, options.divergence)
             torch.autograd.backward(loss)
@@ -175,109 +170,117 @@ def outputs(model: Any, batches: Sequence[Forced], score: Score = "weight") -> I
             yield said.exp().numpy(), by_step.exp().transpose(0, 1).numpy()
 
 
-class Measured(NamedTuple):
-    """Measurements of a model, the original or an adversary."""
-
-    name: str
-    weight: float | None  # lambda; None for the original
-    loss: float  # loss on held-out text
-    # distances from the original, by the score that attention is measured by; empty for the original
-    distances: Mapping[Score, Distance]
-    sweep: Sweep  # links at every layer and head
-
-    def chosen(self, score: int) -> tuple[int, int]:
-        """Return the position and the cell of the layer whose links are most consistent; gold is not used."""
-        layers = np.array([cell.head == "all" for cell in self.sweep.cells])
-        values = np.where(layers, self.sweep.consistency[score], -np.inf)  # [2, C]
-        position, cell = np.unravel_index(np.argmax(values), values.shape)
-        return int(position), int(cell)
-
-
 def moved(
     recorder: ModelRecorder,
     tuning: Sequence[Pair],
     held_out: Sequence[Pair],
     text: Sequence[Pair],
     gold: Sequence[Gold],
-    options: Settings,
+    options: AdversaryTranslation,
     say: Callable[[str], None] = lambda name: None,
     file: str = "",
 ) -> Finding:
     """Move a model's cross-attention as far as it can by `tuning`, and measure its loss and its links."""
     original = own_model(recorder)
-    training_batches = forced(recorder, tuning, options.batch_tokens, file)
-    held_out_batches = forced(recorder, held_out, options.batch_tokens, file)
-    models = []
-    for weight in (None, *options.weights):
-        model, name, distances = original, "original", {}
+    training_batches = forced(recorder, tuning, BATCH_TOKENS, file)
+    held_out_batches = forced(recorder, held_out, BATCH_TOKENS, file)
+    by_model: list[dict[str, Any]] = []
+    by_layer: list[dict[str, Any]] = []
+    for weight in (None, *sorted(options.lambdas)):
+        model, name = original, "original"
+        distances: dict[Score, Distance] = {}  # from the original, by the score that attention is measured by
         if weight is not None:
             model, name = train(original, training_batches, options, weight), f"adversary {weight:g}"
             for score in SCORES:
                 both = (outputs(each, held_out_batches, score) for each in (original, model))
                 distances[score] = distance(*both)
         trained = recorder.with_transformer(attention_of(model, recorder.name).transformer)
-        linked = sweep(Aligner(Direction(trained), too_long="blank"), text, gold)
+        swept = sweep(Aligner(Direction(trained), too_long="blank"), text, gold)
         loss = loss_of(model, held_out_batches)
-        say(f"{name}: loss {loss:.3f}" + (f", JSD {distances[options.moved].js:.3f}" if distances else ""))
-        models.append(Measured(name, weight, loss, distances, linked))
+        say(f"{name}: loss {loss:.3f}" + (f", JSD {distances[options.move].js:.3f}" if distances else ""))
 
-    lines = {}
-    for n, score in enumerate(SCORES):
-        moves = [model.distances[options.moved].js if model.distances else 0.0 for model in models]
-        rates = [100 * float(model.sweep.rates()[n][model.chosen(n)]) for model in models]
-        lines[f"AER, {score}"] = np.stack((moves, rates), 1)
-    figure = curves(lines, f"JSD of cross-attention by {options.moved}, nats", "AER, %", "")
-    tables = {"models": _model_table(models), "layers": _layer_table(models, recorder.heads)}
-    return Finding(tables, {"aer": figure})
-
-
-def _model_table(models: Sequence[Measured]) -> Table:
-    rows = []
-    for model in models:
-        by_weight, swept = model.distances.get("weight"), model.sweep
-        row: list[Any] = [model.name, model.weight, model.loss, by_weight and by_weight.tvd]
-        row += [model.distances[score].js if model.distances else None for score in SCORES]
-        row.append(by_weight and by_weight.ranks)
+        by_weight = distances.get("weight")
+        row: dict[str, Any] = {"model": name, "lambda": weight, "loss": loss, "tvd": by_weight and by_weight.tvd}
+        row["ranks"] = by_weight and by_weight.ranks
+        of_layers = np.array([cell.head == "all" for cell in swept.cells])
+        rates = 100 * swept.rates()  # [2, 2, C]
         assert swept.counts is not None
-        layers = [n for n, cell in enumerate(swept.cells) if cell.head == "all"]
-        for n in range(len(SCORES)):
-            position, cell = model.chosen(n)
+        for n, score in enumerate(SCORES):
+            # the position and the layer whose links are most consistent, without gold
+            consistency = np.where(of_layers, swept.consistency[n], -np.inf)  # [2, C]
+            position, cell = map(int, np.unravel_index(np.argmax(consistency), consistency.shape))
             rate = estimate(swept.counts[:, n, position, cell], "aer")
-            place = f"{POSITIONS[position]}, layer {swept.cells[cell].layer}"
-            lowest = percent(float(np.nanmin(swept.rates()[n][:, layers])))
-            row += [percent(rate.value), interval(percent(rate.low), percent(rate.high)), place, lowest]
-        rows.append(row)
+            row[f"js_{score}"] = distances[score].js if distances else None
+            row[score] = percent(rate.value)
+            row[f"{score}_interval"] = interval(percent(rate.low), percent(rate.high))
+            row[f"{score}_place"] = f"{POSITIONS[position]}, layer {swept.cells[cell].layer}"
+            row[f"{score}_lowest"] = np.nanmin(rates[n][:, of_layers])
+        by_model.append(row)
+        unlinked = 100 * swept.null[:, POSITIONS.index("input")] / max(1, swept.target_words)
+        for cell in np.flatnonzero(of_layers).tolist():
+            row = {"model": name, "layer": swept.cells[cell].layer}
+            heads = slice((row["layer"] - 1) * recorder.heads, row["layer"] * recorder.heads)
+            for n, score in enumerate(SCORES):
+                row[f"js_{score}"] = distances[score].heads[heads].mean() if distances else None
+                row |= {f"{score}_{position}": rates[n, m, cell] for m, position in enumerate(POSITIONS)}
+                row[f"{score}_null"] = unlinked[n, cell]
+            by_layer.append(row)
+
     of_scores = " | ".join(
         f"{score}: AER, {score} .1 | {score}_interval: interval, {score} .1 + | {score}_place: read at, {score} + | "
         f"{score}_lowest: lowest, {score} .1 +"
         for score in SCORES
     )
-    distances = " | ".join(f"js_{score}: JSD, {score} .3" for score in SCORES)
-    return make_table(
-        f"model | lambda + | loss .3 | tvd: TVD .3 | {distances} | ranks: rank corr. .2 + | {of_scores}",
-        rows,
-        "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: "
-        "from the original; JSD by norm: of shares of a row's weighted norms",
-        "AER, %, of the layer and position whose links are most consistent (without gold); lowest: of all layers",
-    )
-
-
-def _layer_table(models: Sequence[Measured], heads: int) -> Table:
-    rows = []
-    for model in models:
-        rates = 100 * model.sweep.rates()  # [2, 2, C]
-        unlinked = 100 * model.sweep.null[:, POSITIONS.index("input")] / max(1, model.sweep.target_words)
-        for n, cell in enumerate(model.sweep.cells):
-            if cell.head == "all":
-                own = slice((cell.layer - 1) * heads, cell.layer * heads)
-                moves = [model.distances[score].heads[own].mean() if model.distances else None for score in SCORES]
-                rows.append([model.name, cell.layer, *moves, *rates[:, :, n].ravel(), *unlinked[:, n]])
-    columns = [f"js_{score}: JSD, {score} .3" for score in SCORES]
-    columns += [f"{score}_{position}: AER, {score}, {position} .1" for score in SCORES for position in POSITIONS]
+    moves = " | ".join(f"js_{score}: JSD, {score} .3" for score in SCORES)
+    columns = [f"{score}_{position}: AER, {score}, {position} .1" for score in SCORES for position in POSITIONS]
     columns += [f"{score}_null: no link, {score}, input .1" for score in SCORES]
-    return make_table(
-        f"model | layer | {' | '.join(columns)}",
-        rows,
-        "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score",
-        wide=True,
-    )
+    tables = {
+        "models": make_table(
+            f"model | lambda + | loss .3 | tvd: TVD .3 | {moves} | ranks: rank corr. .2 + | {of_scores}",
+            by_model,
+            "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: "
+            "from the original; JSD by norm: of shares of a row's weighted norms",
+            "AER, %, of the layer and position whose links are most consistent (without gold); lowest: of all layers",
+        ),
+        "layers": make_table(
+            f"model | layer | {moves} | {' | '.join(columns)}",
+            by_layer,
+            "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score",
+            wide=True,
+        ),
+    }
+    lines = {
+        f"AER, {score}": np.array([(row[f"js_{options.move}"] or 0.0, row[score]) for row in by_model], float)
+        for score in SCORES
+    }
+    x = f"JSD of cross-attention by {options.move}, nats"
+    return Finding(tables, {"aer": partial(curves, lines, x, "AER, %", "")})
+
+
+def answer(question: AdversaryTranslation, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse adversary-translation`."""
+    files = (question.tune_source, question.tune_target)
+    with open_text(Input(files, parallel=True)) as lines:
+        tuning = list(islice(lines, question.pairs + question.held_out))
+    if len(tuning) <= question.pairs:
+        raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(files[0]))
+    sides = question.source, question.target
+    text = read_text(*sides, (name_shown(sides[0]), name_shown(sides[1])))
+    shown = name_shown(str(question.gold))
+    gold = read_as("gold", str(question.gold), question.options, text, shown)
+    if not any(pair.possible for pair in gold.pairs):
+        raise DataError("no sentence has a link", file=shown)
+    recorder: Any = load_aligner(request).forward.recorder
+    if recorder.backend != "fairseq":
+        raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
+    file = " and ".join(map(name_shown, files))
+    halves = tuning[: question.pairs], tuning[question.pairs :]
+    return moved(recorder, *halves, text, gold.pairs, question, progress_of(request), file), {
+        "model": recorder.name,
+        "tuned": f"{names_of(files[0])}({question.pairs})",
+        "held-out": len(tuning) - question.pairs,
+        "text": names_of(question.source),
+        "n": len(text),
+        "gold": gold.kind,
+        "lambda": ",".join(f"{weight:g}" for weight in sorted(question.lambdas)),
+    }

@@ -6,15 +6,29 @@ Letters: C heads of all layers, n words, N paragraphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from align.analysis.data.gap import FEMININE, MASCULINE, Paragraph
-from align.analysis.maps import MEASURES, Inspected, Numbers, between_words, measured, name_candidates, need_encoder
+from align.analysis.commands.common import Answer, load_inspected, names_of
+from align.analysis.commands.questions import Coreference
+from align.analysis.data.gap import FEMININE, MASCULINE, Paragraph, read_paragraphs
+from align.analysis.maps import (
+    MEASURES,
+    Counts,
+    Inspected,
+    Numbers,
+    between_words,
+    measured,
+    name_candidates,
+    need_encoder,
+)
 from align.analysis.plots import bars
-from align.analysis.resampling import Counts, Draws, choose, halve
+from align.analysis.resampling import Draws, choose, halve
+from align.cli.loading import Request
 from align.core.errors import DataError, plural
 from align.evaluation.tables import percent
+from align.io.reader import name_shown
 from align.view.findings import Finding, make_table
 
 DIRECTIONS = ("p>c", "c>p")
@@ -77,11 +91,7 @@ NEAREST = "the nearest"
 
 
 def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1, file: str = "") -> Finding:
-    """Measure how often the best head is right, compared with baselines that need no model.
-
-    Raises:
-        DataError: the model has no encoder, or accepts no paragraph.
-    """
+    """Measure how often the best head is right, compared with baselines that need no model."""
     shape = need_encoder(model)
     clear = [paragraph for paragraph in paragraphs if paragraph.right is not None]
     read: list[Paragraph] = []  # the N paragraphs, as they were read
@@ -91,8 +101,8 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
         windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in remaining]
         remaining = []
         readings = model.read((window.pair() for window in windows), ["encoder"])
-        for paragraph, reading in zip(windows, readings, strict=True):
-            maps = reading.maps.get("encoder")
+        for paragraph, by_part in zip(windows, readings, strict=True):
+            maps = by_part.get("encoder")
             if maps is None:
                 remaining.append(paragraph)
                 continue
@@ -143,5 +153,13 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     )
     names = [f"{i + 1}-{j + 1}" for i, j in np.ndindex(shape)]
     series = {f"{direction}, {symbol}": list(share) for (_, direction, symbol), share in zip(ways, shares, strict=True)}
-    figure = bars(names, series, {}, "pronouns whose name is taken, %", "coreference")
+    figure = partial(bars, names, series, {}, "pronouns whose name is taken, %", "coreference")
     return Finding({"pronouns": pronouns, "heads": heads}, {"heads": figure})
+
+
+def answer(question: Coreference, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse coreference`."""
+    paragraphs = read_paragraphs(question.input, question.paragraphs)
+    model = load_inspected(request)
+    finding = coreference(model, paragraphs, question.seed, name_shown(question.input))
+    return finding, {"model": model.name, "gap": names_of(question.input), "n": len(paragraphs)}

@@ -10,27 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from align.analysis.data.keyphrases import DEV, SPLITS, TEST, TRAIN, Corpus, Doubles, Marks, runs
-from align.analysis.maps import SPECIAL, Inspected, Maps, between_words, has_piece
+from align.analysis.commands.common import Answer, load_inspected, names_of
+from align.analysis.commands.questions import Keywords
+from align.analysis.data.keyphrases import DEV, SPLITS, TEST, TRAIN, Corpus, read_keyphrases, runs
+from align.analysis.maps import (
+    SPECIAL,
+    Counts,
+    Doubles,
+    Inspected,
+    Maps,
+    Mask,
+    between_words,
+    has_piece,
+    need_encoder,
+)
 from align.analysis.models.encoder import EncoderModel
 from align.analysis.models.heads import AttentionHead, attention_blocks, masked
 from align.analysis.models.native import own_model
 from align.analysis.plots import curves, head_maps
 from align.analysis.resampling import draw_times, middle, percents
+from align.cli.loading import Request
+from align.cli.sweep import need
 from align.core.errors import DataError
 from align.core.stream import batches
 from align.core.types import Pair
 from align.evaluation.tables import Interval
+from align.io.reader import name_shown
 from align.view.findings import Finding, Table, make_table
 
 MEASURES = {"weights": "a", "norms": "‖af‖"}  # measures and their symbols in tables of heads
@@ -39,26 +53,14 @@ BATCH_TOKENS = 2000  # maximum number of pieces in a batch of fine-tuning
 STEPS = 6  # maximum number of steps in which heads are masked
 
 
-class Plan(NamedTuple):
-    """Settings of the measurement."""
-
-    samples: int = 1000  # bootstrap samples of documents; 0 for no intervals
-    seed: int = 1  # seed of the bootstrap, of fine-tuning and of random orders
-    epochs: int = 3  # epochs of fine-tuning; 0 for none
-    rate: float = 3e-4  # peak learning rate
-    orders: int = 5  # random orders in which heads are masked
-
-
 # Which heads attend to key words.
 
 
-def received(maps: Maps) -> tuple[Doubles, Marks]:
+def received(maps: Maps) -> tuple[Doubles, Mask]:
     """Return the attention that each word of a sentence receives from all words, as a multiple of an even share.
 
-    Norms are divided by their sum over each row, so that both measures treat special pieces in the same way.
-
-    Returns:
-        Attention `[2, W, C]`, and which words have pieces `[W]`.
+    Norms are divided by their sum over each row, so that both measures treat special pieces in the same way. Returns
+    `[2, W, C]`, and which words have pieces `[W]`.
     """
     norms = maps.norms / np.maximum(maps.norms.sum(-1, keepdims=True), TINY)  # [L, H, T, S]
     there = has_piece(maps.columns)
@@ -80,20 +82,15 @@ def sentences_of(corpus: Corpus) -> list[tuple[int, slice, tuple[str, ...]]]:
     return sentences
 
 
-def read_corpus(model: Inspected, corpus: Corpus) -> tuple[Doubles, Marks]:
-    """Read all documents, one sentence at a time.
-
-    Returns:
-        The attention that words receive within their sentence, by weights and by norms `[2, N, C]`, 0 for words that
-        the model did not read; and which it has read `[N]`.
-    """
+def read_corpus(model: Inspected, corpus: Corpus) -> tuple[Doubles, Mask]:
+    """Return the attention that words receive within their sentence `[2, N, C]`, and which the model has read `[N]`."""
     values = np.zeros((len(MEASURES), len(corpus.gold), int(np.prod(model.shape["encoder"]))))
     read = np.zeros(len(corpus.gold), bool)
     sentences = sentences_of(corpus)
     pairs = (Pair(words, (), n) for n, (_, _, words) in enumerate(sentences, 1))
-    for (_, place, _), reading in zip(sentences, model.read(pairs, ["encoder"]), strict=True):
-        if "encoder" in reading.maps:
-            values[:, place], read[place] = received(reading.maps["encoder"])
+    for (_, place, _), maps in zip(sentences, model.read(pairs, ["encoder"]), strict=True):
+        if maps:
+            values[:, place], read[place] = received(maps["encoder"])
     return values, read
 
 
@@ -106,7 +103,7 @@ class HeadSums(NamedTuple):
     sentences: Doubles  # number of these sentences `[D]`
 
 
-def sum_heads(corpus: Corpus, attention: Doubles, read: Marks) -> HeadSums:
+def sum_heads(corpus: Corpus, attention: Doubles, read: Mask) -> HeadSums:
     """Sum the measures of heads over the training part; see `read_corpus`."""
     numbers = {n: row for row, n in enumerate(corpus.numbers(TRAIN))}
     relative, entropy = np.zeros((2, len(MEASURES), len(numbers), attention.shape[2]))
@@ -125,7 +122,7 @@ def sum_heads(corpus: Corpus, attention: Doubles, read: Marks) -> HeadSums:
     return HeadSums(relative, entropy, even, count)
 
 
-def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
+def ranking(sums: HeadSums, measure: int = 0) -> Counts:
     """Return cells from the lowest cross-entropy by the `measure` of this number, the best, to the highest `[C]`."""
     return np.argsort(sums.entropy[measure].sum(0), kind="stable")
 
@@ -133,7 +130,7 @@ def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
 # How well scores of words find key words.
 
 
-def best_threshold(scores: Doubles, gold: Marks) -> float:
+def best_threshold(scores: Doubles, gold: Mask) -> float:
     """Return the score of words `[N]` from which they are marked for the highest F1; the lowest of several."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
@@ -143,7 +140,7 @@ def best_threshold(scores: Doubles, gold: Marks) -> float:
     return float(ranked[len(f1) - 1 - int(np.argmax(f1[::-1]))])
 
 
-def f1_of(marks: Marks, gold: Marks) -> float:
+def f1_of(marks: Mask, gold: Mask) -> float:
     """Return F1 of the marks of words `[N]`."""
     return float(2 * (marks & gold).sum() / max(marks.sum() + gold.sum(), 1))
 
@@ -162,7 +159,7 @@ def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Sc
     return 100 * float(right / max(marked, 1)), 100 * float(right / max(gold, 1)), 100 * float(f1[0]), percents(f1[1:])
 
 
-def judge_marks(corpus: Corpus, marks: Marks, plan: Plan) -> tuple[Score, Score]:
+def judge_marks(corpus: Corpus, marks: Mask, options: Keywords) -> tuple[Score, Score]:
     """Compare marks `[N]` of the test part with gold: words, and runs of words with all phrases that the data lists."""
     words, phrases = [], []
     for n in corpus.numbers(TEST):
@@ -171,7 +168,7 @@ def judge_marks(corpus: Corpus, marks: Marks, plan: Plan) -> tuple[Score, Score]
         words.append((int((marked & gold).sum()), int(marked.sum()), int(gold.sum())))
         marked_phrases = runs(document, marked)
         phrases.append((len(marked_phrases & set(document.phrases)), len(marked_phrases), len(document.phrases)))
-    return score(words, plan.samples, plan.seed), score(phrases, plan.samples, plan.seed)
+    return score(words, options.samples, options.seed), score(phrases, options.samples, options.seed)
 
 
 def regress(features: Doubles, corpus: Corpus) -> Doubles:
@@ -186,11 +183,8 @@ def regress(features: Doubles, corpus: Corpus) -> Doubles:
     return scores
 
 
-def judge(corpus: Corpus, attention: Doubles, sums: HeadSums, plan: Plan) -> dict[str, tuple[Score, Score]]:
-    """Judge each method of finding key words on the test part, by name; see `read_corpus`.
-
-    Words are marked from the best threshold of the development part on.
-    """
+def judge(corpus: Corpus, attention: Doubles, sums: HeadSums, options: Keywords) -> dict[str, tuple[Score, Score]]:
+    """Judge each method on the test part; words are marked from the best threshold of the development part on."""
     by_measure = dict(zip(MEASURES, attention, strict=True))
     simple = np.stack((corpus.position_scores(), corpus.tf_idf_scores()), 1)  # [N, 2]
     scores = {"first words": simple[:, 0], "tf-idf": simple[:, 1]}
@@ -203,7 +197,7 @@ def judge(corpus: Corpus, attention: Doubles, sums: HeadSums, plan: Plan) -> dic
     dev = corpus.within(DEV)
     marks = {"gold words": corpus.gold, "every word": np.ones_like(corpus.gold)}
     marks |= {name: values >= best_threshold(values[dev], corpus.gold[dev]) for name, values in scores.items()}
-    return {name: judge_marks(corpus, marked, plan) for name, marked in marks.items()}
+    return {name: judge_marks(corpus, marked, options) for name, marked in marks.items()}
 
 
 # Fine-tuning.
@@ -307,26 +301,24 @@ def predict(marker: Marker, sentences: Sequence[Sentence], size: int) -> Doubles
     return scores
 
 
-def fine_tune(marker: Marker, corpus: Corpus, plan: Plan) -> tuple[list[tuple[float, float]], float]:
+def fine_tune(marker: Marker, corpus: Corpus, options: Keywords) -> tuple[list[tuple[float, float]], float]:
     """Train encoder and linear layer together by AdamW, and restore their state after the best epoch.
 
-    The learning rate rises for a tenth of the updates, then falls to 0. The best epoch is that of the development part.
-
-    Returns:
-        Loss of each epoch and its F1 on the development part, and the score from which words are marked.
+    The learning rate rises for a tenth of the updates, then falls to 0. Returns the loss of each epoch with its F1 on
+    the development part, by which the best is chosen, and the score from which words are marked.
     """
     sentences, dev_sentences = (read_sentences(corpus, split, marker.encoder) for split in (TRAIN, DEV))
     groups = groups_of(sentences)
     device = marker.linear.weight.device
     gold, dev = torch.from_numpy(corpus.gold).float().to(device), corpus.within(DEV)
     weights = [weight for weight in marker.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=plan.rate, weight_decay=0.01)
-    updates = plan.epochs * len(groups)
+    optimizer = torch.optim.AdamW(weights, lr=options.rate, weight_decay=0.01)
+    updates = options.epochs * len(groups)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min((n + 1) / (0.1 * updates), 1 - n / updates))
-    numbers = np.random.default_rng(plan.seed)
+    numbers = np.random.default_rng(options.seed)
     epochs: list[tuple[float, float]] = []
     best, threshold, best_state = -1.0, 0.0, marker.state_dict()
-    for _ in range(plan.epochs):
+    for _ in range(options.epochs):
         marker.train()
         total = words = 0.0
         for n in numbers.permutation(len(groups)):
@@ -351,7 +343,7 @@ def fine_tune(marker: Marker, corpus: Corpus, plan: Plan) -> tuple[list[tuple[fl
 
 
 def ablate(
-    model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Plan
+    model: Inspected, corpus: Corpus, ranked: Counts, options: Keywords
 ) -> tuple[tuple[Score, Score], dict[str, Table], Callable[[], Any]]:
     """Fine-tune a copy of the model's encoder, and mask its heads; `ranked` are its cells, the best first.
 
@@ -360,9 +352,9 @@ def ablate(
     """
     encoder = own_encoder(model)
     with torch.random.fork_rng():
-        torch.manual_seed(plan.seed)
+        torch.manual_seed(options.seed)
         marker = Marker(encoder)
-        epochs, threshold = fine_tune(marker, corpus, plan)
+        epochs, threshold = fine_tune(marker, corpus, options)
     test, sentences = corpus.within(TEST), read_sentences(corpus, TEST, encoder)
     blocks = [block for block in attention_blocks(encoder.module) if block.part == "encoder"]
     heads = model.shape["encoder"][1]
@@ -370,15 +362,15 @@ def ablate(
     removed = sorted({round(len(order) * n / STEPS) for n in range(STEPS + 1)})
 
     @cache
-    def marks(heads: frozenset[AttentionHead]) -> Marks:
+    def marks(heads: frozenset[AttentionHead]) -> Mask:
         with masked(blocks, heads):
             return test & (predict(marker, sentences, len(test)) >= threshold)
 
     def curve(order: Sequence[AttentionHead]) -> list[float]:
         return [100 * f1_of(marks(frozenset(order[:count]))[test], corpus.gold[test]) for count in removed]
 
-    numbers = np.random.default_rng(plan.seed)
-    random = [curve([order[n] for n in numbers.permutation(len(order))]) for _ in range(plan.orders)]
+    numbers = np.random.default_rng(options.seed)
+    random = [curve([order[n] for n in numbers.permutation(len(order))]) for _ in range(options.random_orders)]
     curves_of = {"worst first": curve(order[::-1]), "best first": curve(order)}
     rows: list[list[Any]] = [list(row) for row in zip(removed, *curves_of.values(), strict=True)]
     for n, row in enumerate(rows):
@@ -398,36 +390,31 @@ def ablate(
             "F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was",
         ),
     }
-    judged = judge_marks(corpus, marks(frozenset()), plan)
-    return judged, tables, curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")
+    judged = judge_marks(corpus, marks(frozenset()), options)
+    return judged, tables, partial(curves, lines, "heads masked", "F1 of key words, %", "fine-tuned")
 
 
 # The question.
 
 
-def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
-    """Measure which heads attend to key words, how well attention finds them, and which heads fine-tuning needs.
-
-    Raises:
-        DataError: the model has no encoder, a part of the data has no key words, or no training sentence has both key
-            words and other words that the model can read.
-    """
-    if "encoder" not in model.shape:
-        raise DataError(f"{model.name} has no attention of the encoder")
+def keywords(model: Inspected, corpus: Corpus, options: Keywords) -> Finding:
+    """Measure which heads attend to key words, how well attention finds them, and which heads fine-tuning needs."""
+    shape = need_encoder(model)
     attention, read = read_corpus(model, corpus)
     sums = sum_heads(corpus, attention, read)
     if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
         message = "a part of the data has no sentence with key words and other words that the model can read"
         raise DataError(message, file=corpus.file)
-    found = judge(corpus, attention, sums, plan)
-    shape = model.shape["encoder"]
+    found = judge(corpus, attention, sums, options)
     relative = sums.relative.sum(1) / sums.sentences.sum()  # [2, C]
     panels = {f"relative {symbol}": relative[n].reshape(shape) for n, symbol in enumerate(MEASURES.values())}
-    tables = {"data": _data_table(corpus, read), "heads": _head_table(sums, shape[1], plan)}
-    figures = {"heads": head_maps(panels, [f"layer {n}" for n in range(1, shape[0] + 1)])}
+    tables = {"data": _data_table(corpus, read), "heads": _head_table(sums, shape[1], options)}
+    figures: dict[str, Callable[[], Any]] = {
+        "heads": partial(head_maps, panels, [f"layer {n}" for n in range(1, shape[0] + 1)])
+    }
     more: dict[str, Table] = {}
-    if plan.epochs:
-        found["fine-tuned"], more, figures["ablation"] = ablate(model, corpus, ranking(sums), plan)
+    if options.epochs:
+        found["fine-tuned"], more, figures["ablation"] = ablate(model, corpus, ranking(sums), options)
     tables["found"] = make_table(
         "by | precision: P .1 | recall: R .1 | f1: F1 .1 | interval: 95 % .1 | phrase_f1: phrases .1 | "
         "phrase_interval: 95 % .1",
@@ -438,7 +425,7 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     return Finding(tables | more, figures)
 
 
-def _data_table(corpus: Corpus, read: Marks) -> Table:
+def _data_table(corpus: Corpus, read: Mask) -> Table:
     rows = []
     for split in SPLITS:
         numbers, within = corpus.numbers(split), corpus.within(split)
@@ -454,10 +441,10 @@ def _data_table(corpus: Corpus, read: Marks) -> Table:
     )
 
 
-def _head_table(sums: HeadSums, heads: int, plan: Plan) -> Table:
+def _head_table(sums: HeadSums, heads: int, options: Keywords) -> Table:
     count = sums.sentences.sum()
     relative, entropy = sums.relative.sum(1) / count, sums.entropy.sum(1) / count  # [2, C]
-    drawn = draw_times(len(sums.sentences), plan.samples, plan.seed).astype(float)  # [R, D]
+    drawn = draw_times(len(sums.sentences), options.samples, options.seed).astype(float)  # [R, D]
     counts = (drawn @ sums.sentences)[:, None]  # [R, 1]
     samples = np.einsum("rd,ndc->nrc", drawn, sums.relative) / np.where(counts, counts, np.nan)  # [2, R, C]
     ranks = np.argsort(ranking(sums)) + 1
@@ -475,3 +462,20 @@ def _head_table(sums: HeadSums, heads: int, plan: Plan) -> Table:
         "relative: attention that key words receive less what others do, in even shares; of the training part",
         f"entropy: cross-entropy, by which a ranks heads; {sums.even.sum() / count:.3f} where all words get the same",
     )
+
+
+def answer(question: Keywords, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse keywords`."""
+    need("sklearn", "regressions", "scikit-learn")
+    shown = name_shown(question.keyphrases)
+    documents = read_keyphrases(question.keyphrases, shown)
+    by_split = {name: [each for each in documents if each.split == name][: question.documents] for name in SPLITS}
+    corpus = Corpus([document for part in by_split.values() for document in part], shown)
+    model = load_inspected(request)
+    return keywords(model, corpus, question), {
+        "model": model.name,
+        "data": names_of(question.keyphrases),
+        **{split: len(part) for split, part in by_split.items()},
+        "rate": f"{question.rate:g}" if question.epochs else None,
+        "orders": question.random_orders if question.epochs else None,
+    }

@@ -12,24 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from align.analysis.data.chunks import Sentence, count_chunks, f1
-from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import Inspected, membership
+from align.analysis.commands.common import Answer, load_inspected, names_of, progress_of
+from align.analysis.commands.questions import Layers
+from align.analysis.data.chunks import Sentence, count_chunks, f1, read_sentences
+from align.analysis.data.treebank import ROOT, Tree, read_treebank
+from align.analysis.maps import Counts, Doubles, Inspected, membership
 from align.analysis.plots import curves
-from align.analysis.resampling import SAMPLES, Doubles, draw_times, middle, percents
+from align.analysis.resampling import SAMPLES, draw_times, middle, percents
+from align.cli.common import open_output
+from align.cli.loading import Request
 from align.core.errors import DataError
+from align.core.formats import to_json
 from align.core.types import Pair
 from align.evaluation.tables import interval
+from align.io.reader import name_shown
 from align.view.findings import Finding, make_table
-
-Whole = NDArray[np.int64]
 
 DIGITS = 4  # decimals of a probability in a file of examples
 RATE, MIX_RATE, BATCH = 1e-3, 1e-2, 256
@@ -37,10 +42,6 @@ RATE, MIX_RATE, BATCH = 1e-3, 1e-2, 256
 
 With a single rate, a classifier would adapt to the initial s before s has moved.
 """
-
-
-Fold = tuple[Whole, Whole]
-"""Examples to train on, and examples to predict, of which every one is in one fold `[n]`."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +52,18 @@ class Task:
     measure: str  # name of the score
     labels: tuple[str, ...]  # all labels
     states: Tensor  # vectors of words in each layer `[W, L+1, D]`; float16 to save memory
-    words: Whole  # words of each example, as places in `states` `[N, K]`
-    gold: Whole  # label of each example, as a place in `labels` `[N]`
-    sentences: Whole  # sentence of each example, from 0 `[N]`
-    places: Whole  # positions of its words in their sentence, from 0 `[N, K]`
-    folds: Sequence[Fold]
+    words: Counts  # words of each example, as places in `states` `[N, K]`
+    gold: Counts  # label of each example, as a place in `labels` `[N]`
+    sentences: Counts  # sentence of each example, from 0 `[N]`
+    places: Counts  # positions of its words in their sentence, from 0 `[N, K]`
+    folds: Sequence[tuple[Counts, Counts]]  # examples to train on, and examples to predict: each in one fold `[n]`
     # maps predicted labels `[N]`, negative for unpredicted ones, to how many are right, predicted and gold in each
     # sentence `[S, 3]`
-    count: Callable[[Whole], Whole]
+    count: Callable[[Counts], Counts]
 
-    def vectors(self, examples: Whole, top: int) -> Tensor:
+    def vectors(self, examples: Counts, top: int) -> Tensor:
         """Return layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
         return self.states[torch.from_numpy(self.words[examples]), : top + 1].float()
-
-
-class Settings(NamedTuple):
-    """Settings of the training of probes: units of the hidden layer, 0 for a linear probe; epochs; and the seed."""
-
-    hidden: int = 256
-    epochs: int = 10
-    seed: int = 1
 
 
 class Probe(nn.Module):
@@ -91,20 +84,20 @@ class Probe(nn.Module):
 
 
 @torch.enable_grad()
-def train_probe(task: Task, examples: Whole, top: int, settings: Settings) -> Probe:
+def train_probe(task: Task, examples: Counts, top: int, options: Layers) -> Probe:
     """Train a probe of layers 0 to `top` on some examples of a task."""
-    torch.manual_seed(settings.seed)
-    random = np.random.default_rng(settings.seed)
+    torch.manual_seed(options.seed)
+    random = np.random.default_rng(options.seed)
     width = task.words.shape[1] * task.states.shape[2]
-    probe = Probe(top + 1, width, settings.hidden, len(task.labels))
+    probe = Probe(top + 1, width, options.hidden, len(task.labels))
     groups: list[dict[str, Any]] = [
         {"params": probe.classify.parameters()},
         {"params": [probe.mix, probe.gamma], "lr": MIX_RATE},
     ]
     optimizer = torch.optim.Adam(groups, lr=RATE)
-    updates = settings.epochs * -(-len(examples) // BATCH)
+    updates = options.epochs * -(-len(examples) // BATCH)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, updates)
-    for _ in range(settings.epochs):
+    for _ in range(options.epochs):
         order = random.permutation(examples)
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
@@ -123,29 +116,21 @@ class Predictions:
 
     task: Task  # the task
     # the most probable label of each example, by probes of layers 0 to l `[L+1, N]`; -1 for unused examples
-    best: Whole
+    best: Counts
     sure: Doubles  # its probability `[L+1, N]`
     gold: Doubles  # probability of the gold label `[L+1, N]`
     shares: Doubles  # weights s of all layers, of each fold's probe `[folds, L+1]`
     gammas: Doubles  # their factors `[folds]`
 
-    def scores(self) -> Doubles:
-        """Return the scores of the probes of layers 0 to l `[L+1]`."""
-        return f1(self._counts().sum(1))
-
-    def drawn_scores(self, seed: int) -> Doubles:
-        """Return the scores of bootstrap samples of the sentences `[SAMPLES, L+1]`."""
-        counts = self._counts()
+    def scores(self, seed: int) -> tuple[Doubles, Doubles]:
+        """Return the scores of the probes of layers 0 to l `[L+1]`, and of bootstrap samples `[SAMPLES, L+1]`."""
+        counts = np.stack([self.task.count(best) for best in self.best])  # of each sentence [L+1, S, 3]
         times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
-        return f1(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
-
-    def _counts(self) -> Whole:
-        """Return each sentence's counts for the score, by probes of layers 0 to l `[L+1, S, C]`."""
-        return np.stack([self.task.count(best) for best in self.best])
+        return f1(counts.sum(1)), f1(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
 
 
 @torch.no_grad()
-def predict(task: Task, settings: Settings, progress: Callable[[str], None]) -> Predictions:
+def predict(task: Task, options: Layers, progress: Callable[[str], None]) -> Predictions:
     """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part."""
     layers, size = task.states.shape[1], len(task.gold)
     best = np.full((layers, size), -1)
@@ -153,7 +138,7 @@ def predict(task: Task, settings: Settings, progress: Callable[[str], None]) -> 
     shares, gammas = np.zeros((len(task.folds), layers)), np.zeros(len(task.folds))
     for n, (train, test) in enumerate(task.folds):
         for top in range(layers):
-            probe = train_probe(task, train, top, settings)
+            probe = train_probe(task, train, top, options)
             parts = np.array_split(test, max(1, len(test) // 4096))
             predicted = torch.cat([probe(task.vectors(part, top)).softmax(1) for part in parts]).numpy()
             best[top, test] = predicted.argmax(1)
@@ -171,16 +156,17 @@ def expected_layer(scores: Doubles) -> Doubles:
     """
     added = np.diff(scores)
     total = added.sum(-1)
-    means: Doubles = np.divide(
-        added @ np.arange(1, added.shape[-1] + 1), total, out=np.full(np.shape(total), np.nan), where=total > 0
-    )
+    sums = added @ np.arange(1, added.shape[-1] + 1)
+    means: Doubles = np.divide(sums, total, out=np.full(np.shape(total), np.nan), where=total > 0)
     return means
 
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"  # names of the tasks
 
 
-def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str = "") -> tuple[Tensor, Whole, list[int]]:
+def read_words(
+    model: Inspected, sentences: Sequence[Sequence[str]], file: str = ""
+) -> tuple[Tensor, Counts, list[int]]:
     """Return words' vectors: the mean over their pieces; zeros for a word without a piece.
 
     Returns:
@@ -192,10 +178,11 @@ def read_words(model: Inspected, sentences: Sequence[Sequence[str]], file: str =
     place = 0
     pairs = (Pair(tuple(words), (), n) for n, words in enumerate(sentences, 1))
     for n, states in enumerate(model.states(pairs)):
-        if states.tokens is not None and states.layers is not None:
-            share = membership(states.tokens.words, len(sentences[n])).T  # [J, S]
+        if states:
+            tokens, layers = states
+            share = membership(tokens.words, len(sentences[n])).T  # [J, S]
             share /= share.sum(1, keepdims=True).clip(1)
-            parts.append(np.einsum("js,lsd->jld", share, states.layers, optimize=True).astype(np.float16))
+            parts.append(np.einsum("js,lsd->jld", share, layers, optimize=True).astype(np.float16))
             starts[n] = place
             place += len(sentences[n])
     if not parts:
@@ -215,17 +202,10 @@ def treebank_tasks(model: Inspected, trees: Sequence[Tree], parts: int, seed: in
         tags += [(n, (word,), tag) for word, tag in enumerate(trees[n].tags)]
         edges = enumerate(zip(trees[n].heads, trees[n].relations, strict=True))
         relations += [(n, (word, head), relation) for word, (head, relation) in edges if head != ROOT]
-
-    def folds(sentences: Whole) -> list[Fold]:
-        order = np.random.default_rng(seed).permutation(len(read))
-        numbers = np.argsort(order)[np.searchsorted(read, sentences)] % parts
-        return [(np.flatnonzero(numbers != n), np.flatnonzero(numbers == n)) for n in range(parts)]
-
-    return [
-        _task(name, states, starts, examples, folds)
-        for name, examples in ((TAGS, tags), (RELATIONS, relations))
-        if examples
-    ]
+    folds = np.full(len(trees), -1)
+    folds[read] = np.argsort(np.random.default_rng(seed).permutation(len(read))) % parts
+    named = (TAGS, tags), (RELATIONS, relations)
+    return [_task(name, states, starts, examples, folds, parts) for name, examples in named if examples]
 
 
 def chunk_task(
@@ -238,14 +218,10 @@ def chunk_task(
     for count, purpose, file in ((len(scored), "score", files[1]), (len(read) - len(scored), "train on", files[0])):
         if not count:
             raise DataError(f"there is no sentence to {purpose} that the model can read", file=file)
-
-    def folds(sentences: Whole) -> list[Fold]:
-        return [(np.flatnonzero(sentences < len(train)), np.flatnonzero(sentences >= len(train)))]
-
     examples = [(n, (word,), tag) for n in read for word, tag in enumerate(both[n].tags)]
-    task = _task(CHUNKS, states, starts, examples, folds)
+    task = _task(CHUNKS, states, starts, examples, np.repeat([-1, 0], [len(train), len(test)]), 1)
 
-    def count_words(best: Whole) -> Whole:
+    def count_words(best: Counts) -> Counts:
         predicted = [[task.labels[label] for label in best[task.sentences == n]] for n in scored]
         return count_chunks([both[n].tags for n in scored], predicted)
 
@@ -255,35 +231,40 @@ def chunk_task(
 def _task(
     name: str,
     states: Tensor,
-    starts: Whole,
+    starts: Counts,
     examples: Sequence[tuple[int, tuple[int, ...], str]],
-    folds: Callable[[Whole], Sequence[Fold]],
+    folds: Counts,
+    parts: int,
 ) -> Task:
-    """Return a task from examples of a sentence, words in it, and a label; its F1 is accuracy."""
+    """Return a task from examples of a sentence, words in it, and a label, and from each sentence's fold `[S]`.
+
+    Its F1 is accuracy.
+    """
     sentences = np.array([sentence for sentence, _, _ in examples])
     places = np.array([places for _, places, _ in examples])
     labels, gold = np.unique([label for _, _, label in examples], return_inverse=True)
 
-    def count(best: Whole) -> Whole:
+    def count(best: Counts) -> Counts:
         predicted = best >= 0
         total = np.bincount(sentences[predicted])
         right = np.bincount(sentences[predicted], (best == gold)[predicted]).astype(np.int64)
         return np.stack((right, total, total), 1)[total > 0]
 
     words = starts[sentences][:, None] + places
-    names = tuple(labels.tolist())
-    return Task(name, "accuracy", names, states, words, gold, sentences, places, folds(sentences), count)
+    fold = folds[sentences]
+    splits = [(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(parts)]
+    return Task(name, "accuracy", tuple(labels.tolist()), states, words, gold, sentences, places, splits, count)
 
 
 def layers(
-    tasks: Sequence[Task], settings: Settings, progress: Callable[[str], None] = lambda _: None
+    tasks: Sequence[Task], options: Layers, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Finding, list[Predictions]]:
     """Return tables and figures of each layer's gain in each task and of the layer weights, and the predictions."""
-    predictions = [predict(task, settings, progress) for task in tasks]
+    predictions = [predict(task, options, progress) for task in tasks]
     by_task, by_layer, weights, added = [], [], {}, {}
     for predicted in predictions:
         task, shares = predicted.task, predicted.shares.mean(0)
-        score, drawn = predicted.scores(), predicted.drawn_scores(settings.seed)  # [L+1] and [SAMPLES, L+1]
+        score, drawn = predicted.scores(options.seed)  # [L+1] and [SAMPLES, L+1]
         expected: tuple[Any, Any] = (None, None)
         if score[-1] > score[0]:
             expected = expected_layer(score), middle(expected_layer(drawn))
@@ -317,8 +298,8 @@ def layers(
         ),
     }
     figures = {
-        "weights": curves(weights, "layer", "weight s", "where a probe of all layers looks"),
-        "gains": curves(added, "layer", "gain, % points", "what each layer adds"),
+        "weights": partial(curves, weights, "layer", "weight s", "where a probe of all layers looks"),
+        "gains": partial(curves, added, "layer", "gain, % points", "what each layer adds"),
     }
     return Finding(tables, figures), predictions
 
@@ -342,3 +323,29 @@ def examples(predictions: Predictions, text: Sequence[Sequence[str]]) -> Iterato
             "best": [task.labels[label] for label in predictions.best[:, n]],
             "best_probability": [round(float(p), DIGITS) for p in predictions.sure[:, n]],
         }
+
+
+def answer(question: Layers, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse layers`."""
+    model = load_inspected(request)
+    tasks: list[Task] = []
+    texts: list[Sequence[Sequence[str]]] = []  # of each task
+    lines = 0
+    if question.treebank:
+        trees = read_treebank(question.treebank, question.lines)
+        tasks += treebank_tasks(model, trees, question.folds, question.seed, name_shown(question.treebank))
+        texts += [[tree.words for tree in trees]] * len(tasks)
+        lines += len(trees)
+    if question.train and question.test:
+        train, test = (read_sentences(name)[: question.lines] for name in (question.train, question.test))
+        tasks.append(chunk_task(model, train, test, (name_shown(question.train), name_shown(question.test))))
+        texts.append([sentence.words for sentence in (*train, *test)])
+        lines += len(train) + len(test)
+    finding, predictions = layers(tasks, question, progress_of(request))
+    if question.examples:
+        with open_output(question.examples) as out:
+            for predicted, text in zip(predictions, texts, strict=True):
+                for example in examples(predicted, text):
+                    out.write(to_json(example).encode() + b"\n")
+    data, parts = names_of(question.treebank, question.train, question.test), question.folds
+    return finding, {"model": model.name, "data": data, "n": lines, "parts": parts if question.treebank else None}

@@ -5,6 +5,7 @@ Letters: L layers, H heads, T rows (what attends), S columns (what is attended t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,9 @@ from align.core.stream import BATCH_TOKENS, BUFFER, batches, chunks
 from align.core.types import Pair, Part
 
 Numbers = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Counts = NDArray[np.int64]  # numbers of things, and places among them
+Mask = NDArray[np.bool_]
 Output = TypeVar("Output")
 
 SPECIAL = -1  # word number of a piece that belongs to no word: `</s>`, [CLS], a language token
@@ -49,21 +53,8 @@ class Maps:
         return self.weights * self.vectors[:, :, None]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A sentence or a pair of them, and its attention; without maps if it is blank or too long for the model."""
-
-    pair: Pair
-    maps: Mapping[Part, Maps]
-
-
-class States(NamedTuple):
-    """Vectors of a sentence in all layers of an encoder."""
-
-    pair: Pair  # the input
-    tokens: Tokens | None  # its pieces; None if the sentence is blank or too long for the model
-    # input of the first layer, and output of each layer `[L+1, S, D]`; None if `tokens` is None
-    layers: Numbers | None
+States = tuple[Tokens, Numbers]
+"""A sentence's pieces, and their vectors: input of the first layer, and output of each layer `[L+1, S, D]`."""
 
 
 class Encoded(NamedTuple):
@@ -74,26 +65,19 @@ class Encoded(NamedTuple):
     lengths: tuple[int, int]
 
 
-class Inspected:
+class Inspected(ABC):
     """A model that provides all its attention, and the vectors of its encoder.
 
-    Pairs are read ahead, batched by length, and returned in input order. A subclass implements `encode`, `read_batch`
-    and `batch_states`.
-
-    Attributes:
-        name: name in the signature, with a fingerprint.
-        shape: number of layers and of heads per layer, by part.
-        left_out: number of pairs whose attention was asked for in vain, for they are blank or too long.
-        too_long: number of those that are too long.
+    Pairs are read ahead, batched by length, and returned in input order.
     """
 
-    name: str
-    shape: Mapping[Part, tuple[int, int]]
-    batch_tokens: int = BATCH_TOKENS
-    left_out = too_long = 0
+    name: str  # name in the signature, with a fingerprint
+    shape: Mapping[Part, tuple[int, int]]  # number of layers and of heads per layer, by part
+    left_out = 0  # number of pairs whose attention was asked for in vain, for they are blank or too long
+    too_long = 0  # number of those that are too long
 
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """Yield the attention of each pair, in input order, one reading per pair; reads a buffer at a time.
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
+        """Yield the attention of each pair, in input order, by part; empty if it is blank or too long for the model.
 
         Args:
             pairs: source and target for a translation model, whose encoder needs no target; for an encoder one or two
@@ -105,24 +89,27 @@ class Inspected:
             if maps is None:
                 self.left_out += 1
                 self.too_long += bool(pair.source and (pair.target or not decoded))
-            yield Reading(pair, maps or {})
+            yield maps or {}
 
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments."""
-        for pair, found in self._in_order(pairs, False, self.batch_states):
-            yield States(pair, *(found or (None, None)))
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States | None]:
+        """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments.
 
+        None for a pair that is blank or too long for the model.
+        """
+        for _, states in self._in_order(pairs, False, self.batch_states):
+            yield states
+
+    @abstractmethod
     def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
         """Return the model's input, with that of the decoder or without; None if it is empty or too long."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterable[Mapping[Part, Maps]]:
         """Yield the attention of each input."""
-        raise NotImplementedError
 
-    def batch_states(self, batch: Sequence[Encoded]) -> Iterable[tuple[Tokens, Numbers]]:
-        """Yield the pieces of each input, and their vectors `[L+1, S, D]`."""
-        raise NotImplementedError
+    @abstractmethod
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterable[States]:
+        """Yield the vectors of each input."""
 
     def _in_order(
         self, pairs: Iterable[Pair], decoded: bool, run: Callable[[Sequence[Encoded]], Iterable[Output]]
@@ -131,7 +118,7 @@ class Inspected:
         for chunk in chunks(pairs, BUFFER // 4):  # outputs of all layers are large
             inputs = {n: encoded for n, pair in enumerate(chunk) if (encoded := self.encode(pair, decoded))}
             places, outputs = list(inputs), dict[int, Output]()
-            for batch in batches([encoded.lengths for encoded in inputs.values()], self.batch_tokens):
+            for batch in batches([encoded.lengths for encoded in inputs.values()], BATCH_TOKENS):
                 numbers = [places[n] for n in batch]
                 outputs |= zip(numbers, run([inputs[n] for n in numbers]), strict=True)
             yield from ((pair, outputs.get(n)) for n, pair in enumerate(chunk))
@@ -171,17 +158,9 @@ def membership(words: Sequence[int], count: int) -> Numbers:
 
 
 def between_words(values: Numbers, rows: Tokens, columns: Tokens) -> Numbers:
-    """Merge attention between pieces into attention between words (Clark et al. 2019).
+    """Merge attention between pieces into attention between words, `[..., T, S]` to `[..., J, I]` (Clark et al. 2019).
 
-    Attention to a word's pieces is summed, attention from them is averaged. Special pieces belong to no word.
-
-    Args:
-        values: weights or norms, `[..., T, S]`.
-        rows: the T pieces that attend, of J words.
-        columns: the S pieces that are attended to, of I words.
-
-    Returns:
-        From J words to I words `[..., J, I]`; 0 from and to a word without a piece.
+    Attention to a word's pieces is summed, attention from them is averaged. It is 0 from and to a word without a piece.
     """
     part_of = membership(rows.words, len(rows.text))  # [T, J]
     part_of /= np.maximum(part_of.sum(0), 1)
@@ -189,6 +168,6 @@ def between_words(values: Numbers, rows: Tokens, columns: Tokens) -> Numbers:
     return merged
 
 
-def has_piece(tokens: Tokens) -> NDArray[np.bool_]:
+def has_piece(tokens: Tokens) -> Mask:
     """Return which of the N words have a piece `[N]`."""
     return np.isin(np.arange(len(tokens.text)), tokens.words)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from align.analysis.maps import SPECIAL, Inspected, Maps, Tokens
+from align.analysis.commands.common import Answer
+from align.analysis.commands.questions import Mixing
+from align.analysis.maps import SPECIAL, Doubles, Inspected, Maps, Tokens
 from align.analysis.plots import scatter
+from align.cli.loading import Request
 from align.core.types import Pair, Part
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 from align.view.findings import Finding, make_table
@@ -43,8 +46,6 @@ def categories(tokens: Tokens) -> list[str]:
         for piece, word in zip(tokens.pieces, tokens.words, strict=True)
     ]
 
-
-Doubles = NDArray[np.float64]
 
 FACTORS = ("weight", "vector", "norm")  # the factors a and ||f(x)||, and their product ||a f(x)||
 SYMBOLS = ("a", "‖f‖", "‖af‖")  # symbols of the factors in tables
@@ -151,8 +152,8 @@ def spearman(a: Doubles, b: Doubles) -> tuple[float, float]:
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
     """Measure the factors in a text."""
     mixed = {part: PartMixing(part, model.shape[part], seed) for part in parts}
-    for reading in model.read(pairs, parts):
-        for part, maps in reading.maps.items():
+    for by_part in model.read(pairs, parts):
+        for part, maps in by_part.items():
             mixed[part].add(maps)
     if not all(part.counts for part in mixed.values()):
         raise ValueError("there is no line that the model can read")
@@ -174,7 +175,7 @@ def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed:
         for kind, sample in measured.samples.items():
             correlations.append([part, kind, measured.correlation(kind), len(sample.items)])
         samples = {kind: sample.items[:SHOWN] for kind, sample in measured.samples.items() if kind != ALL}
-        figures[f"{part}.points"] = scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
+        figures[f"{part}.points"] = partial(scatter, samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
     shares_of = "weight_share: share of a, % .1 | norm_share: of ‖af‖, % .1"
     tables = {
         "categories": make_table(
@@ -196,3 +197,8 @@ def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed:
         ),
     }
     return Finding(tables, figures)
+
+
+def answer(question: Mixing, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse mixing`."""
+    return question.ask(request, partial(mixing, seed=question.seed))

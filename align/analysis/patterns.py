@@ -26,18 +26,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import tee
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis.maps import MEASURES, SPECIAL, Inspected, Maps, Reading, Tokens, measured
+from align.analysis.commands.common import Answer
+from align.analysis.commands.questions import Patterns
+from align.analysis.maps import MEASURES, SPECIAL, Counts, Doubles, Inspected, Maps, Mask, Tokens, measured
 from align.analysis.plots import attention_maps, bars
-from align.analysis.resampling import Doubles, Draws
+from align.analysis.resampling import Draws
+from align.cli.loading import Request
 from align.core.errors import DataError, plural
 from align.core.types import Pair, Part
 from align.view.findings import Finding, make_table
-
-Mask = NDArray[np.bool_]
 
 PATTERNS = ("vertical", "diagonal", "vertical + diagonal", "block", "heterogeneous")
 VERTICAL, DIAGONAL, BOTH, BLOCK, HETEROGENEOUS = range(len(PATTERNS))
@@ -52,7 +55,7 @@ STRIPE = 10  # columns per stripe
 LONGEST_SHOWN = 25  # maximum rows and columns of maps to draw
 
 
-def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Doubles:
+def score(values: NDArray[np.float32], seen: Mask, segments: Counts | None = None) -> Doubles:
     """Return the scores of the maps of one text: of stripes, of the band, and of blocks `[3, L, H]`.
 
     Args:
@@ -89,7 +92,7 @@ def band(rows: int, columns: int, centre: int) -> Mask:
     return near
 
 
-def name(scores: Doubles, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+def name(scores: Doubles, threshold: float = THRESHOLD) -> Counts:
     """Return the index into PATTERNS of each head's pattern `[L, H]`, from its scores `[3, L, H]`."""
     stripes, near, blocks = scores
     conditions = [
@@ -120,20 +123,19 @@ class PartPatterns:
     part: Part
     threshold: float
     # indices into PATTERNS for each text, by measure, N arrays `[L, H]`
-    names: dict[str, list[NDArray[np.int64]]] = field(default_factory=lambda: {measure: [] for measure in MEASURES})
+    names: dict[str, list[Counts]] = field(default_factory=lambda: {measure: [] for measure in MEASURES})
     # by pattern, how typical the most typical map by weights is, its layer and head, and the text's maps
     examples: dict[int, tuple[float, tuple[int, int], Maps]] = field(default_factory=dict)
     short: int = 0  # number of texts that were skipped as too short
 
-    def add(self, reading: Reading) -> None:
+    def add(self, pair: Pair, maps: Maps) -> None:
         """Classify the maps of a text."""
-        maps = reading.maps[self.part]
         t, s = len(maps.rows), len(maps.columns)
         if min(t, s) < SHORTEST:
             self.short += 1
             return
         seen = np.tri(t, s) > 0 if self.part == "decoder" else np.ones((t, s), bool)
-        segments = segments_of(maps.columns, reading.pair) if self.part == "encoder" else None
+        segments = segments_of(maps.columns, pair) if self.part == "encoder" else None
         for measure, values in measured(maps).items():
             scores = score(values, seen, segments)
             names = name(scores, self.threshold)
@@ -154,7 +156,7 @@ class PartPatterns:
         return shares
 
 
-def segments_of(tokens: Tokens, pair: Pair) -> NDArray[np.int64] | None:
+def segments_of(tokens: Tokens, pair: Pair) -> Counts | None:
     """Return the segment of each piece if the encoder reads both sides of a pair, else None.
 
     A special piece belongs to the segment that it follows; the first special piece to the first segment.
@@ -173,9 +175,10 @@ def patterns(
 ) -> Finding:
     """Classify the attention maps of a text; see the module for the threshold."""
     by_part = {part: PartPatterns(part, threshold) for part in parts}
-    for reading in model.read(pairs, parts):
-        for part in reading.maps:
-            by_part[part].add(reading)
+    pairs, read = tee(pairs)
+    for pair, maps_of_parts in zip(pairs, model.read(read, parts), strict=True):
+        for part, maps in maps_of_parts.items():
+            by_part[part].add(pair, maps)
     if not all(part_patterns.names["weight"] for part_patterns in by_part.values()):
         raise DataError(f"there is no line of {SHORTEST} pieces or more that the model can read")
     rows, layers, heads, figures = [], [], [], {}
@@ -194,7 +197,7 @@ def patterns(
         by_layer = np.stack(of_layers, -1)  # [5, L, 2]
         names = [f"{layer + 1} {symbol}" for layer in range(by_layer.shape[1]) for symbol in MEASURES.values()]
         heights = {key: [float(share) for share in by_layer[n].ravel()] for n, key in enumerate(PATTERNS)}
-        figures[f"{part}.shares"] = bars(names, heights, {}, "maps of a layer, %", part)
+        figures[f"{part}.shares"] = partial(bars, names, heights, {}, "maps of a layer, %", part)
         panels = {
             f"{PATTERNS[pattern]} ({i + 1}-{j + 1})": (
                 maps.weights[i, j].astype(np.float64), maps.rows.pieces, maps.columns.pieces
@@ -202,7 +205,7 @@ def patterns(
             for pattern, (_, (i, j), maps) in sorted(found.examples.items())
         }  # fmt: skip
         if panels:
-            figures[f"{part}.examples"] = attention_maps(panels, f"{part}: the most typical maps (layer-head)")
+            figures[f"{part}.examples"] = partial(attention_maps, panels, f"{part}: the most typical maps (layer-head)")
     notes = ["shares of the maps of all heads in all texts; intervals: 95 %, bootstrap over texts"]
     if not all(found.examples for found in by_part.values()):
         notes.append(f"no map is drawn of texts of more than {LONGEST_SHOWN} pieces")
@@ -219,3 +222,8 @@ def patterns(
         "heads": make_table(f"part | layer | head | measure | {columns}", heads, wide=True),
     }
     return Finding(tables, figures)
+
+
+def answer(question: Patterns, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse patterns`."""
+    return question.ask(request, partial(patterns, threshold=question.threshold, seed=question.seed))

@@ -1,13 +1,12 @@
 """Figures of attention inside a model (matplotlib): points, curves, and maps of attention.
 
-Each function returns one that draws, and matplotlib is imported when that is called.
+matplotlib is imported when a figure is drawn: what an analysis returns are calls of these functions, as `partial`s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Values = NDArray[Any]
-
-P = ParamSpec("P")
-
-
-def deferred(draw: Callable[P, Figure]) -> Callable[P, Callable[[], Figure]]:
-    """Make a function return one that draws later, in our style."""
-
-    @wraps(draw)
-    def defer(*args: P.args, **kwargs: P.kwargs) -> Callable[[], Figure]:
-        def styled() -> Figure:
-            from align.view.plots import in_style
-
-            figure: Figure = in_style(draw)(*args, **kwargs)
-            return figure
-
-        return styled
-
-    return defer
 
 
 def _figure(width: float, height: float, down: int = 1, across: int = 1) -> tuple[Figure, Any]:
@@ -44,13 +25,8 @@ def _figure(width: float, height: float, down: int = 1, across: int = 1) -> tupl
     return figure, figure.subplots(down, across)
 
 
-@deferred
 def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
-    """Draw points of several kinds in one panel.
-
-    Args:
-        points: `[N, 2]` by kind.
-    """
+    """Draw points `[N, 2]` of several kinds in one panel."""
     figure, axes = _figure(3.6, 2.8)
     for kind, values in points.items():
         axes.scatter(values[:, 0], values[:, 1], s=3, alpha=0.4, linewidths=0, label=kind, rasterized=True)
@@ -59,13 +35,8 @@ def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     return figure
 
 
-@deferred
 def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
-    """Draw lines in one panel, with a mark at each point.
-
-    Args:
-        lines: `[N, 2]` by name.
-    """
+    """Draw lines `[N, 2]` in one panel, with a mark at each point."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = _figure(3.6, 2.8)
@@ -79,13 +50,8 @@ def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     return figure
 
 
-@deferred
 def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[str]]], title: str) -> Figure:
-    """Draw maps of attention, one panel each; darker means more.
-
-    Args:
-        panels: by name, attention `[T, S]`, and the pieces of rows and columns.
-    """
+    """Draw maps of attention `[T, S]`, with the pieces of rows and columns, a panel for each; darker means more."""
     across = min(3, len(panels))
     down = -(-len(panels) // across)
     figure, grid = _figure(0.5 + 2.6 * across, 0.4 + 2.6 * down, down, across)
@@ -98,12 +64,10 @@ def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[st
     return figure
 
 
-@deferred
 def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
-    """Draw one number per head, with a panel for each kind; cells are blue below 0 and red above.
+    """Draw one number per head, with a panel for each kind `[layers, H]`, NaN where a layer lacks that head.
 
-    Args:
-        panels: `[layers, H]` by name, NaN where a layer lacks that head.
+    Cells are blue below 0 and red above.
     """
     across = min(2, len(panels))
     down = -(-len(panels) // across)
@@ -125,16 +89,10 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     return figure
 
 
-@deferred
 def bars(
     names: Sequence[str], series: Mapping[str, Sequence[float]], ends: Mapping[str, Sequence[Any]], y: str, title: str
 ) -> Figure:
-    """Draw groups of bars with intervals, with one bar of each series in a group.
-
-    Args:
-        series: heights of G bars, by series.
-        ends: intervals of G bars as (low, high) or None, by series; a series without intervals may be missing.
-    """
+    """Draw groups of bars, one bar of each series in a group, with the ends of their intervals where there are any."""
     figure, axes = _figure(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 3.2)
     width = 0.8 / len(series)
     for n, (name, heights) in enumerate(series.items()):
@@ -150,13 +108,8 @@ def bars(
     return figure
 
 
-@deferred
 def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
-    """Draw points with their names, in colours that run from the first kind to the last; the axes have no meaning.
-
-    Args:
-        points: `[N, 2]` by kind.
-    """
+    """Draw points `[N, 2]` with their names, in colours that run from the first kind to the last."""
     import matplotlib
 
     figure, axes = _figure(3.6, 3.2)

@@ -7,10 +7,12 @@ their numbers.
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +20,18 @@ from typing import Any, Literal
 import torch
 
 from align.analysis.ablation import Ablation, by_layer, pruning_order
+from align.analysis.commands.common import Answer, load_aligner, names_of
+from align.analysis.commands.questions import Prune
 from align.analysis.models.heads import AttentionHead, all_heads
-from align.core.errors import DataError
+from align.cli.args import ModelArgs
+from align.cli.loading import Request
+from align.core.errors import DataError, ModelError
 from align.core.types import Part
 from align.models.engine.builder import KEPT
 from align.models.fairseq.architecture import upgraded
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
-from align.models.folder import ModelFolder
+from align.models.folder import ModelFolder, find_model
+from align.models.model_toml import ModelOptions, format_model_toml
 from align.models.recorder import ModelRecorder
 from align.view.findings import Finding, make_table
 
@@ -43,25 +50,14 @@ FILES = {"sentencepiece": "{}.spm", "subword-nmt": "codes.{}", "subword-nmt-voca
 
 
 def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int, int]]) -> dict[str, Any]:
-    """Return a checkpoint without some heads and without the optimiser's state.
-
-    Args:
-        state: the result of `load_checkpoint`.
-        heads: part, layer and head of each head to remove, layers and heads from 1.
-    """
+    """Return a checkpoint without some heads and without the optimiser's state; each layer keeps a head or more."""
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not COPIES.fullmatch(name)}
     settings = model_settings(saved_settings(state), weights)
-    if is_pruned(state):
-        raise ValueError("heads have been pruned from it before: begin with the whole model")
     for part, layer in sorted({head[:2] for head in heads}):
         count: int = getattr(settings, f"{'encoder' if part == 'encoder' else 'decoder'}_attention_heads")
         removed = {head for of, n, head in heads if (of, n) == (part, layer)}
         name = ATTENTION[part].format(layer - 1)
-        if f"{name}.out_proj.weight" not in weights or not removed <= set(range(1, count + 1)):
-            raise ValueError(f"there is no head {part} {layer}.{max(removed)}")
         remaining = [n for n in range(count) if n + 1 not in removed]
-        if not remaining:
-            raise ValueError(f"{part} layer {layer} would have no head left")
         weights[f"{name}.{KEPT}"] = torch.tensor(remaining)
         for projection, kind in product("qkv", ("weight", "bias")):
             full = weights[f"{name}.{projection}_proj.{kind}"]  # [H d, D] or [H d]
@@ -70,11 +66,6 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
         out = weights[f"{name}.out_proj.weight"]  # [D, H d]
         weights[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, remaining].flatten(1)
     return {**state, "model": weights, "last_optimizer_state": None}
-
-
-def is_pruned(state: Mapping[str, Any]) -> bool:
-    """Tell whether a checkpoint lacks heads."""
-    return any(name.endswith(f".{KEPT}") for name in state["model"])
 
 
 def write_pruned(
@@ -92,13 +83,10 @@ def write_pruned(
         if subwords:
             shutil.copyfile(subwords, path / FILES[side.rules.subwords].format(language))
     rules = recorder.sides[0].rules
-    lines = [f'source = "{recorder.languages[0]}"', f'target = "{recorder.languages[1]}"', "", "[text]"]
-    lines += [f'{key} = "{getattr(rules, key)}"' for key in ("case", "tokenizer", "subwords")]
-    for (score, position), cell in folder.calibration(recorder.languages).items():
-        if ("cross", cell.layer, cell.head) not in heads:  # a calibrated head that is removed is none
-            head = cell.head if cell.head != "all" else '"all"'
-            lines += ["", f"[calibration.{position}.{score}]", f"layer = {cell.layer}", f"head = {head}"]
-    (path / "model.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    options = ModelOptions(*recorder.languages, case=rules.case, tokenizer=rules.tokenizer, subwords=rules.subwords)
+    stored = folder.calibration(recorder.languages).items()
+    cells = {place: cell for place, cell in stored if ("cross", cell.layer, cell.head) not in heads}
+    (path / "model.toml").write_text(format_model_toml(options, {"": cells}), encoding="utf-8")
 
 
 def least_needed(ablation: Ablation, number: int, order: Literal["importance", "effect"]) -> list[AttentionHead]:
@@ -137,3 +125,24 @@ def pruning(ablation: Ablation, heads: Sequence[AttentionHead], whole: Path, pru
         ),
     }
     return Finding(tables)
+
+
+def answer(question: Prune, request: Request) -> Answer:
+    """Write the model without some heads, and compare it with the whole one."""
+    pairs, shown = question.read_pairs()
+    pairs = pairs[: question.lines]
+    if question.output.exists():
+        raise FileExistsError(errno.EEXIST, "the folder exists: name another one", str(question.output))
+    aligner = load_aligner(request)
+    recorder: Any = aligner.forward.recorder
+    if recorder.backend != "fairseq":
+        raise ModelError(f"{recorder.name}: heads can be taken out of fairseq models only")
+    folder = find_model(request.name, request.options)
+    before = Ablation(aligner, pairs, file=shown)
+    heads = least_needed(before, question.heads, question.order)
+    write_pruned(folder, recorder, heads, question.output)
+    smaller = replace(request, model=ModelArgs(str(question.output)))
+    pruned = load_aligner(smaller, whole=False).forward.recorder.name
+    written = find_model(smaller.name, smaller.options)
+    parts = {"model": recorder.name, "text": names_of(*question.text.files), "n": len(pairs), "pruned": pruned}
+    return pruning(before, heads, folder.checkpoint, written.checkpoint), parts

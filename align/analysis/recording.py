@@ -12,7 +12,7 @@ from torch import Tensor
 from align.analysis.maps import Maps, Tokens
 from align.core.errors import ModelError
 from align.core.scores import gram, head_products, source_norms
-from align.core.types import PARTS, Part
+from align.core.types import Part
 from align.models.engine.forward import Layer, Layout, Padded, SelfAttention, Transformer
 
 
@@ -26,13 +26,7 @@ class LayerAttention(NamedTuple):
 
 
 def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor]) -> LayerAttention:
-    """Return a layer's attention with its norms.
-
-    Args:
-        weights: `[B, H, T, S]`.
-        values: value vectors with their bias `[B, H, S, d]`.
-        products: the output projection's `head_products`.
-    """
+    """Return a layer's attention with its norms, from its value vectors `[B, H, S, d]` and its `head_products`."""
     return LayerAttention(part, layer, weights, source_norms(gram(values, products)))
 
 
@@ -59,11 +53,12 @@ class Inside:
     @property
     def shape(self) -> dict[Part, tuple[int, int]]:
         """Number of layers and of heads per layer, by part."""
-        stacks = {"encoder": self._transformer.encoder.layers, "decoder": self._transformer.decoder.layers}
-        own: dict[Part, tuple[int, int]] = {
-            part: (len(stacks[part]), stacks[part][0].attention.heads) for part in PARTS if part in stacks
+        encoder, decoder = self._transformer.encoder.layers, self._transformer.decoder.layers
+        return {
+            "encoder": (len(encoder), encoder[0].attention.heads),
+            "decoder": (len(decoder), decoder[0].attention.heads),
+            "cross": (len(decoder), self._transformer.heads),
         }
-        return {**own, "cross": (own["decoder"][0], self._transformer.heads)}
 
     @torch.inference_mode()
     def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:

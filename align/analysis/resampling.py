@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from align.analysis.maps import Counts, Mask
 from align.evaluation.tables import Interval, percent
-
-Doubles = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 SAMPLES = 1000
 
@@ -55,13 +53,13 @@ class Draws:
         return percent(value), percents(drawn)
 
 
-def halve(sentences: int, seed: int) -> NDArray[np.bool_]:
+def halve(sentences: int, seed: int) -> Mask:
     """Split N sentences at random; return which are in the second half `[N]`."""
-    half: NDArray[np.bool_] = folds(sentences, 2, seed) == 1
+    half: Mask = folds(sentences, 2, seed) == 1
     return half
 
 
-def choose(right: Counts, second: NDArray[np.bool_]) -> tuple[tuple[int, int], Counts]:
+def choose(right: Counts, second: Mask) -> tuple[tuple[int, int], Counts]:
     """Choose the best candidate on each half, the first on ties, and score it on the other half.
 
     Args:

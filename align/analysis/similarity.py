@@ -6,6 +6,7 @@ Letters: C heads of all layers, T rows, S columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import log
 from typing import Any
 
@@ -13,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 
-from align.analysis.maps import MEASURES, Inspected, measured
+from align.analysis.commands.common import Answer
+from align.analysis.commands.questions import Similarity
+from align.analysis.maps import MEASURES, Doubles, Inspected, measured
 from align.analysis.plots import named_points
+from align.cli.loading import Request
+from align.cli.sweep import need
 from align.core.errors import DataError
 from align.core.types import Pair, Part
 from align.view.findings import Finding, make_table
-
-Doubles = NDArray[np.float64]
 
 
 def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
@@ -66,8 +69,8 @@ def measure(
             raise DataError(f"the {part} of {model.name} has one head, which no other is like")
     totals = {part: {name: np.zeros((size, size)) for name in MEASURES} for part, size in sizes.items()}
     rows = dict.fromkeys(parts, 0)
-    for reading in model.read(pairs, parts):
-        for part, maps in reading.maps.items():
+    for by_part in model.read(pairs, parts):
+        for part, maps in by_part.items():
             rows[part] += len(maps.rows)
             for name, values in measured(maps).items():
                 totals[part][name] += divergences(values.reshape(-1, *values.shape[2:]))
@@ -101,7 +104,7 @@ def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], s
             members = {f"layer {n + 1}": np.flatnonzero(layers == n) for n in range(model.shape[part][0])}
             points = {key: places[heads] for key, heads in members.items()}
             labels = {key: [names[head] for head in heads] for key, heads in members.items()}
-            figures[f"{part}.{measure_name}"] = named_points(points, labels, f"{part}: heads by {symbol}")
+            figures[f"{part}.{measure_name}"] = partial(named_points, points, labels, f"{part}: heads by {symbol}")
     tables = {
         "layers": make_table(
             "part | layer | measure | within: within the layer .3 | between: to other layers .3",
@@ -117,3 +120,9 @@ def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], s
         ),
     }
     return Finding(tables, figures)
+
+
+def answer(question: Similarity, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse similarity`."""
+    need("sklearn", "maps of heads", "scikit-learn")
+    return question.ask(request, partial(similarity, seed=question.seed))

@@ -20,18 +20,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from align.analysis.data.treebank import ROOT, Tree
+from align.analysis.commands.common import Answer, load_inspected, names_of
+from align.analysis.commands.questions import Syntax
+from align.analysis.data.treebank import ROOT, Tree, read_treebank
 from align.analysis.maps import (
     MEASURES,
+    Counts,
     Inspected,
+    Mask,
     Numbers,
     between_words,
     has_piece,
@@ -41,8 +45,11 @@ from align.analysis.maps import (
 )
 from align.analysis.models.vectors import own_vectors, vectors_of_file
 from align.analysis.plots import bars
-from align.analysis.resampling import Counts, Draws, choose, folds, halve
+from align.analysis.resampling import Draws, choose, folds, halve
+from align.cli.loading import Request
+from align.cli.sweep import need
 from align.core.errors import DataError, plural
+from align.io.reader import name_shown
 from align.view.findings import Finding, Table, make_table
 
 PUNCTUATION = "punct"  # the relation that attachment scores exclude, as is usual in parsing
@@ -66,7 +73,7 @@ class Parsed(NamedTuple):
 
     tree: Tree
     attention: Mapping[str, Numbers]  # attention from each word to each word, by measure `[C, n, n]`
-    there: NDArray[np.bool_]  # words that have a piece, and so can attend and be attended to `[n]`
+    there: Mask  # words that have a piece, and so can attend and be attended to `[n]`
 
 
 # Single heads.
@@ -74,8 +81,8 @@ class Parsed(NamedTuple):
 
 def attend(model: Inspected, trees: Sequence[Tree]) -> Iterator[Parsed]:
     """Yield the encoder's attention for each sentence that the model can read."""
-    for tree, reading in zip(trees, model.read((tree.pair() for tree in trees), ["encoder"]), strict=True):
-        if maps := reading.maps.get("encoder"):
+    for tree, read in zip(trees, model.read((tree.pair() for tree in trees), ["encoder"]), strict=True):
+        if maps := read.get("encoder"):
             n = len(tree.words)
             attention = {
                 name: between_words(values, maps.rows, maps.columns).reshape(-1, n, n)
@@ -84,12 +91,10 @@ def attend(model: Inspected, trees: Sequence[Tree]) -> Iterator[Parsed]:
             yield Parsed(tree, attention, has_piece(maps.rows))
 
 
-def predict(attention: Numbers, there: NDArray[np.bool_]) -> Counts:
-    """Predict the head of each word from attention `[C, n, n]`, in both directions; never the word itself.
+def predict(attention: Numbers, there: Mask) -> Counts:
+    """Predict the head of each word from attention `[C, n, n]`, in both directions `[2C, n]`; never the word itself.
 
-    Returns:
-        `[2C, n]`: for C heads the word that each word attends to most, then the word that attends to it most; -1 for
-        words without a piece.
+    First the word that each word attends to most, then the word that attends to it most; -1 for words without a piece.
     """
     attention = np.where(np.eye(attention.shape[1], dtype=bool) | ~there | ~there[:, None], -1, attention)
     predicted = np.concatenate((attention.argmax(2), attention.argmax(1)))  # [2C, n]
@@ -97,14 +102,12 @@ def predict(attention: Numbers, there: NDArray[np.bool_]) -> Counts:
 
 
 def find(parsed: Sequence[Parsed], fewest: int) -> tuple[list[str], Counts, Mapping[str, Counts]]:
-    """Count the words of each relation whose heads each candidate predicts correctly.
-
-    Args:
-        fewest: minimum number of words of a relation that is counted separately; that to the root is not counted.
+    """Count the words of each relation whose heads each candidate predicts correctly; that to the root is left out.
 
     Returns:
-        R relations, ALL, then the most frequent first; the number of words of each in each sentence `[N, R]`; and how
-        many of them each candidate predicts, by measure `[N, R, 2C]`, and by "offset" `[N, R, O]`.
+        ALL and the relations of at least `fewest` words, the most frequent first; the number of words of each in each
+        sentence `[N, R]`; and how many of them each candidate predicts, by measure `[N, R, 2C]`, and by "offset"
+        `[N, R, O]`.
     """
     counts: Counter[str] = Counter()
     for sentence in parsed:
@@ -244,28 +247,23 @@ def vectors_of_pairs(attention: Sequence[Numbers], pairs: Sequence[WordPair]) ->
     return np.stack([attention[n][:, i, j] for n, i, j, _ in pairs])
 
 
-def classify(features: Numbers, labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
-    """Tell which of P pairs a logistic regression classifies correctly, trained on other sentences `[P]`.
+def classify(features: Numbers, labels: Sequence[str], sentences: Counts, seed: int) -> Mask:
+    """Tell which of P pairs a logistic regression of features `[P, K]` classifies correctly `[P]`.
 
-    Args:
-        features: `[P, F]`, standardised before the regression, whose L2 penalty is scikit-learn's default; if all are
-            0, the most frequent label is predicted.
-        sentences: sentence of each pair `[P]`.
+    It is trained on other sentences than that of the pair, `sentences` `[P]`; if all features are 0, the most frequent
+    label is predicted.
     """
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     model: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     if not features.any():
         model = DummyClassifier(strategy="most_frequent")
-    fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]  # [P]
-    names = np.array(labels)
-    right = np.zeros(len(names), bool)
-    for test in (fold == n for n in range(FOLDS)):
-        if test.any() and len(set(names[~test])) > 1:
-            right[test] = model.fit(features[~test], names[~test]).predict(features[test]) == names[test]
+    split = PredefinedSplit(folds(int(sentences.max()) + 1, FOLDS, seed)[sentences])
+    right: Mask = cross_val_predict(model, features, labels, cv=split) == np.array(labels)
     return right
 
 
@@ -287,9 +285,6 @@ def syntax(
         fewest: minimum number of words of a relation that has its own row.
         vectors: file of embeddings; None for the model's own.
         probes: whether to train probes, which takes most of the time.
-
-    Raises:
-        DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder.
     """
     shape = need_encoder(model)
     parsed = list(attend(model, trees))
@@ -297,9 +292,8 @@ def syntax(
     if not total.any():
         raise DataError("no sentence with a dependency that the model can read", file=file)
     if probes and len(parsed) < FOLDS:
-        hint = "‹no_probes=True› does without"
         message = f"probes need {FOLDS} sentences: the model can read {len(parsed)}"
-        raise DataError(message, file=file, hint=hint)
+        raise DataError(message, file=file, hint="‹no_probes=True› does without")
     draws, second = Draws(len(parsed), seed), halve(len(parsed), seed)
     rows = []
     for r, relation in enumerate(relations):
@@ -333,7 +327,7 @@ def syntax(
     found = relation_table.rows
     heights = {name: [float(str(row[key])) for row in found] for name, key in series.items()}
     ends = {name: [row[f"{key}_interval"] for row in found] for name, key in series.items()}
-    figure = bars(relations, heights, ends, "heads of words found, %", "syntax")
+    figure = partial(bars, relations, heights, ends, "heads of words found, %", "syntax")
     return Finding(tables, {"relations": figure})
 
 
@@ -413,3 +407,19 @@ def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
         rows,
         f"pairs of words in the order of the text; relations of {FEWEST_OF_A_CLASS} pairs or more",
     )
+
+
+def answer(question: Syntax, request: Request) -> Answer:
+    """Answer the question of `extract-align analyse syntax`."""
+    if not question.no_probes:
+        need("sklearn", "probes", "scikit-learn")
+    trees = read_treebank(question.input, question.sentences)
+    model = load_inspected(request)
+    options = question.fewest, question.seed, question.vectors, not question.no_probes
+    return syntax(model, trees, *options, name_shown(question.input)), {
+        "model": model.name,
+        "treebank": names_of(question.input),
+        "n": len(trees),
+        "vectors": names_of(question.vectors) or None,
+        "probes": "none" if question.no_probes else None,
+    }

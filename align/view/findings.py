@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Table", "draw_figures", "make_table", "write_tables"]
 
 
-def make_table(columns: str, rows: Iterable[Sequence[Any]], *notes: str, wide: bool = False) -> Table:
+def make_table(
+    columns: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]], *notes: str, wide: bool = False
+) -> Table:
     """Return a table whose columns are described in one text, such as `part | loss: Δ loss .3 | p: p(BLEU) .3 +`.
 
-    Each column has a key, and a head unless it is the key; `.3`: decimal places; `+`: the column is wide.
+    Args:
+        columns: each has a key, and a head unless it is the key; `.3`: decimal places; `+`: the column is wide.
+        rows: values in the order of the columns, or by key.
     """
     described = re.findall(r" *([^|]+?)(?:: ([^|]+?))?(?: \.(\d))?( \+)? *(?:\||$)", columns)
     made = [
         Column(key, head or key, int(digits) if digits else None, bool(plus)) for key, head, digits, plus in described
     ]
     keys = [column.key for column in made]
-    return Table(made, [dict(zip(keys, row, strict=True)) for row in rows], notes, wide)
+    by_key = [row if isinstance(row, Mapping) else dict(zip(keys, row, strict=True)) for row in rows]
+    return Table(made, by_key, notes, wide)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,9 @@ def write_tables(
 
 def draw_figures(finding: Finding, prefix: Path) -> list[Path]:
     """Write each figure as PNG and PDF, `PREFIX.NAME.png` etc., and return the paths; matplotlib must be installed."""
-    from align.view.plots import save
+    from align.view.plots import in_style, save
 
-    written = [save(figure(), prefix.with_name(f"{prefix.name}.{name}")) for name, figure in finding.figures.items()]
-    return [path for paths in written for path in paths]
+    written: list[Path] = []
+    for name, draw in finding.figures.items():
+        written += save(in_style(draw)(), prefix.with_name(f"{prefix.name}.{name}"))
+    return written

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from align.analysis.maps import SPECIAL, Inspected, Maps, Reading, States, Tokens
+from align.analysis.maps import SPECIAL, Encoded, Inspected, Maps, States, Tokens
 from align.core.types import Pair, Part
 
 
@@ -35,18 +35,20 @@ def random_maps(rows: Tokens, columns: Tokens, shape: tuple[int, int] = (2, 3), 
 
 
 class MadeModel(Inspected):
-    """A model that gives maps made beforehand, one after the other; see `align.analysis.maps.Inspected`."""
+    """A model that gives maps made beforehand, one after the other, again and again; none where they are empty."""
 
     def __init__(self, maps: Sequence[Mapping[Part, Maps]], shape: tuple[int, int] = (2, 3)) -> None:
         self.name = "made:de-en@0000000"
         self.shape: Mapping[Part, tuple[int, int]] = dict.fromkeys(maps[-1], shape)
-        self._maps = maps
+        self._maps, self._count = maps, 0
 
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """The maps of these parts, whatever the pairs are."""
-        for pair, maps in zip(pairs, self._maps, strict=True):
-            yield Reading(pair, {part: maps[part] for part in parts if part in maps})
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        maps = self._maps[self._count % len(self._maps)]
+        self._count += 1
+        return Encoded(pair, maps, (1, 0)) if maps else None
 
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """Nobody asks for vectors."""
+    def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterable[Mapping[Part, Maps]]:
+        return [{part: one.input[part] for part in parts} for one in batch]
+
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterable[States]:
         raise AssertionError("is not asked for")

@@ -48,23 +48,6 @@ def test_loss_by_hand(divergence: str) -> None:
     assert float(found) == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_gradient_by_finite_differences(divergence: str) -> None:
-    original, other = logs((3, 4), 1), logs((3, 2, 5), 2)
-    tags = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    scores = torch.randn(3, 2, 5, dtype=torch.float64)
-    scores[..., -1] = NEVER
-    scores.requires_grad_()
-
-    def loss(tags: Tensor, scores: Tensor) -> Tensor:
-        return adversarial_loss(tags.log_softmax(-1), original, scores.log_softmax(-1), other, 0.5, divergence)
-
-    assert torch.autograd.gradcheck(loss, (tags, scores))
-    torch.autograd.backward(loss(tags, scores))
-    assert scores.grad is not None
-    assert torch.isfinite(scores.grad).all()
-
-
 def test_distance_against_loops() -> None:
     sentences = [[(DRAW.dirichlet(np.ones(3), t), DRAW.dirichlet(np.ones(t), (2, t))) for t in (4, 5)] for _ in "ab"]
     found = distance(*sentences)

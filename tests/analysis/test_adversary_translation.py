@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary_translation import Settings, forced, loss_of, moved, recorded, run, train
+from align.analysis import adversary_translation
+from align.analysis.adversary_translation import forced, loss_of, moved, recorded, run, train
+from align.analysis.commands.questions import AdversaryTranslation
 from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.stream import cut, encode
@@ -78,13 +80,13 @@ def test_only_queries_and_keys_learn(toy_recorder: MakeRecorder) -> None:
     original = own_model(recorder)
     before = {name: weight.clone() for name, weight in original.named_parameters()}
     batches = forced(recorder, unrelated(40, 1), 100)
-    model = train(original, batches, Settings((1.0,), updates=5), 1.0)
+    model = train(original, batches, AdversaryTranslation(updates=5), 1.0)
     assert all(torch.equal(weight, before[name]) for name, weight in original.named_parameters())
     changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed
     assert all(".encoder_attn.q_proj." in name or ".encoder_attn.k_proj." in name for name in changed)
     assert {name.split(".")[2] for name in changed} == {"0", "1"}
-    again = train(original, batches, Settings((1.0,), updates=5), 1.0)
+    again = train(original, batches, AdversaryTranslation(updates=5), 1.0)
     assert all(torch.equal(weight, again.get_parameter(name)) for name, weight in model.named_parameters())
     pieces = [recorder.encode(pair) for pair in unrelated(3, 2)]
     moved = recorder.with_transformer(attention_of(model, "moved").transformer)
@@ -101,11 +103,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelRecorder:
     return load_fairseq(find_model(str(checkpoint), ModelOptions()))
 
 
-def test_how_far_attention_moves(trained: ModelRecorder) -> None:
+def test_how_far_attention_moves(trained: ModelRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     pairs = word_by_word(160)
     links = [frozenset((n, n) for n in range(len(pair.source))) for pair in pairs[:20]]
-    asked = Settings((0.0, 20.0), updates=40, rate=1e-2)
+    asked = AdversaryTranslation(lambdas=(0.0, 20.0), updates=40)
+    monkeypatch.setattr(adversary_translation, "RATE", 1e-2)
     finding = moved(
         trained, pairs[:120], pairs[120:], pairs[:20], [Gold(one, one) for one in links], asked, told.append
     )

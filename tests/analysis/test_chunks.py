@@ -52,8 +52,11 @@ def test_reads_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("He PRP B-NP\n\nruns VBZ\n", "line 3: 2 fields, not 3: CoNLL-2000 has"),
-        ("a b B-\n", "line 1: 'B-' is no tag such as"),
+        (
+            "He PRP B-NP\n\nruns VBZ\n",
+            "line 3: expected a word, its part of speech and a tag such as B-NP, I-NP or O; got 'runs VBZ'",
+        ),
+        ("a b B-\n", "line 1: expected a word, its part of speech and a tag"),
         ("\n\n", "no sentence in it"),
     ],
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.coreference import coreference, first, nearest, repeated, take, titled
-from align.analysis.data.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
-from align.analysis.maps import Reading
+from align.analysis.data.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_paragraphs
+from align.analysis.maps import Encoded
 from align.core.errors import DataError
 from align.core.text import split_words
-from align.core.types import Pair, Part
+from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 HEADER = "\t".join(COLUMNS)
@@ -33,7 +33,10 @@ def row(text: str = TEXT, pronoun: str = "she", a: str = "Anna Berg", b: str = "
 
 
 def read(*rows: str) -> list[Paragraph]:
-    return list(read_gap([HEADER, *rows], "gap"))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "gap")
+        path.write_text("\n".join((HEADER, *rows)), encoding="utf-8")
+        return read_paragraphs(str(path))
 
 
 def test_words_are_cut_at_spaces_and_at_mentions() -> None:
@@ -73,7 +76,7 @@ def test_mentions_have_the_words_of_their_characters(text: str, data: st.DataObj
 def test_a_line_that_does_not_fit_is_named(line: str, message: str) -> None:
     with pytest.raises(DataError) as error:
         read(row(), line)
-    assert str(error.value).startswith("gap, line 3: ")
+    assert "gap, line 3: " in str(error.value)
     assert message in str(error.value)
 
 
@@ -126,17 +129,13 @@ class Reads(MadeModel):
         super().__init__([{"encoder": random_maps(text, text)}])
         self._meant, self._longest = meant, longest
 
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        for pair in pairs:
-            if len(pair.source) > self._longest:
-                yield Reading(pair, {})
-                continue
-            side = tokens(" ".join([*(f"w{n}" for n in range(len(pair.source))), "</s>"]))
-            maps = random_maps(side, side, seed=pair.id)
-            paragraph = self._meant[pair.id]
-            name = paragraph.words[paragraph.candidates[paragraph.right or 0][0]]
-            maps.weights[1, 0, pair.source.index("she"), pair.source.index(name)] = 2
-            yield Reading(pair, {"encoder": maps})
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        side = tokens(" ".join([*(f"w{n}" for n in range(len(pair.source))), "</s>"]))
+        maps = random_maps(side, side, seed=pair.id)
+        paragraph = self._meant[pair.id]
+        name = paragraph.words[paragraph.candidates[paragraph.right or 0][0]]
+        maps.weights[1, 0, pair.source.index("she"), pair.source.index(name)] = 2
+        return Encoded(pair, {"encoder": maps}, (1, 0)) if len(pair.source) <= self._longest else None
 
 
 def sample(count: int) -> list[Paragraph]:

@@ -71,7 +71,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ('{"split": "train", "sent', "not JSON: "),
+        ('{"split": "train", "sent', EXPECTED),
         ('{"split": "all", "sentences": [], "keyphrases": []}', EXPECTED),
         ('{"split": "dev", "sentences": [["a"]], "keyphrases": [["a"]]}', EXPECTED),
     ],

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
 from align import load
+from align.analysis.commands.questions import Keywords
 from align.analysis.data.keyphrases import Corpus, Document
 from align.analysis.keywords import (
     Encoder,
     Marker,
-    Plan,
     Sentence,
     ablate,
     best_threshold,
@@ -44,7 +44,7 @@ from tests.analysis.keyphrase_files import made_documents
 from tests.analysis.made import MadeModel, random_maps, tokens
 from tests.hugging_encoders import save_encoder
 
-PLAN = Plan(samples=20, epochs=0)
+OPTIONS = Keywords(samples=20, epochs=0)
 
 
 def made_corpus(each: int = 4, sentences: int = 3) -> Corpus:
@@ -85,15 +85,6 @@ def test_attention_that_words_receive() -> None:
     assert values[1, 2, 5] == pytest.approx(3 * np.mean([row[4] for row in words]), rel=1e-5)
 
 
-def test_even_attention_is_one() -> None:
-    side = Tokens(("a", "b"), (0, 2), ("a", "nothing", "b"))
-    even = np.full((1, 1, 2, 2), 0.5, np.float32)
-    maps = Maps(side, side, even, np.ones((1, 1, 2), np.float32))
-    values, there = received(maps)
-    assert there.tolist() == [True, False, True]
-    assert values[:, there] == pytest.approx(1)
-
-
 def test_measures_of_heads_on_known_attention() -> None:
     corpus = Corpus([Document("train", (("key", "word", "and", "rest"),), (("key", "word"),))])
     values = np.array([[[2, 2, 0, 0], [1, 1, 1, 1], [0, 0, 2, 2]]] * 2, float).transpose(0, 2, 1)  # [2, W, C]
@@ -107,7 +98,7 @@ def test_measures_of_heads_on_known_attention() -> None:
 def test_a_planted_head_is_found() -> None:
     corpus = made_corpus()
     model = looking_at(corpus, (1, 1))
-    finding = keywords(model, corpus, PLAN)
+    finding = keywords(model, corpus, OPTIONS)
     heads = {row["rank"]: (row["layer"], row["head"]) for row in finding.tables["heads"].rows}
     assert heads[1] == (2, 2)
     best = next(row for row in finding.tables["heads"].rows if row["rank"] == 1)
@@ -128,7 +119,7 @@ def test_sentences_that_are_not_read_have_no_key_words() -> None:
     attention, read = read_corpus(model, corpus)
     assert read.reshape(-1, 10).all(1).tolist() == [n % 3 > 0 for n in range(36)]
     assert sum_heads(corpus, attention, read).sentences.tolist() == [2, 2, 2, 2]
-    tables = keywords(model, corpus, PLAN).tables
+    tables = keywords(model, corpus, OPTIONS).tables
     assert [row["unread"] for row in tables["data"].rows] == [40, 40, 40]
     best = next(row for row in tables["found"].rows if row["by"] == "best head, weights")
     assert (best["precision"], best["recall"]) == (100, pytest.approx(200 / 3))
@@ -148,17 +139,17 @@ def test_no_threshold_is_better(words: list[tuple[int, bool]]) -> None:
 
 
 def test_scores_are_those_of_scikit_learn() -> None:
-    corpus, plan = made_corpus(each=6), Plan(samples=200)
+    corpus, options = made_corpus(each=6), Keywords(samples=200)
     marks = np.random.default_rng(1).random(len(corpus.gold)) < 0.4
-    words, phrases = judge_marks(corpus, marks, plan)
+    words, phrases = judge_marks(corpus, marks, options)
     *scores, ends = words
     test = corpus.within("test")
     expected = precision_recall_fscore_support(corpus.gold[test], marks[test], average="binary")
     assert scores == pytest.approx([100 * value for value in expected[:3]])
     assert ends is not None
     assert ends.low < scores[2] < ends.high
-    assert judge_marks(corpus, marks, plan) == (words, phrases)
-    assert judge_marks(corpus, corpus.gold, Plan(samples=0))[0] == (100, 100, 100, None)
+    assert judge_marks(corpus, marks, options) == (words, phrases)
+    assert judge_marks(corpus, corpus.gold, Keywords(samples=0))[0] == (100, 100, 100, None)
     assert score([(0, 0, 0)], 5, 1)[:3] == (0, 0, 0)
 
 
@@ -216,8 +207,8 @@ def test_fine_tuning_learns_which_words_are_key_words(
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
     ranked = ranking(sum_heads(corpus, *read_corpus(model, corpus)))
     drawn = torch.get_rng_state()
-    plan = Plan(samples=0, epochs=50, rate=0.01, orders=2)  # a toy BERT spells words by letters
-    judged, tables, figure = ablate(model, corpus, ranked, plan)
+    options = Keywords(samples=0, epochs=50, rate=0.01, random_orders=2)  # a toy BERT spells words by letters
+    judged, tables, figure = ablate(model, corpus, ranked, options)
     f1 = judged[0][2]
     losses = [float(str(row["loss"])) for row in tables["tuning"].rows]
     assert losses[-1] < losses[0] / 2
@@ -232,7 +223,7 @@ def test_fine_tuning_learns_which_words_are_key_words(
         assert torch.equal(weight, before[name]), name
     if kind == "bert":  # which takes long
         return
-    assert ablate(model, corpus, ranked, plan)[:2] == (judged, tables)
+    assert ablate(model, corpus, ranked, options)[:2] == (judged, tables)
 
 
 def test_words_that_are_not_read_are_unlikely(toy_recorder: Callable[..., Any]) -> None:

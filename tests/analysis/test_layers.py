@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from align.analysis.commands.questions import Layers
 from align.analysis.data.chunks import Sentence, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers import (
     Probe,
-    Settings,
     Task,
     chunk_task,
     expected_layer,
@@ -21,45 +21,40 @@ from align.analysis.layers import (
     read_words,
     treebank_tasks,
 )
-from align.analysis.maps import SPECIAL, Inspected, Numbers, Reading, States, Tokens
+from align.analysis.maps import SPECIAL, Encoded, Numbers, States, Tokens
 from align.analysis.models.native import own_model
 from align.core.errors import DataError
-from align.core.types import Pair, Part
+from align.core.types import Pair
+from tests.analysis.made import MadeModel
 
 TAGS = ("ADJ", "NOUN", "VERB")
 SIZE = 6
 
 
-class Planted(Inspected):
+class Planted(MadeModel):
     """A model of three layers above its embeddings: only those from `where` on tell a word's first letter.
 
     Each word has two pieces, of which one holds twice the word's vector, and the other nothing; `long` is too long.
     """
 
     def __init__(self, where: int) -> None:
-        self.name = "planted:en@0000000"
-        self.shape: Mapping[Part, tuple[int, int]] = {"encoder": (3, 1)}
+        super().__init__([{}])
         self._where, self._random = where, np.random.default_rng(1)
 
-    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """No attention."""
-        raise AssertionError("is not asked for")
+    def encode(self, pair: Pair, decoded: bool = False) -> Encoded | None:
+        return None if "long" in pair.source else Encoded(pair, None, (1, 0))
 
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """See the class."""
-        for pair in pairs:
-            if "long" in pair.source:
-                yield States(pair, None, None)
-                continue
-            words = self._random.normal(size=(4, len(pair.source), SIZE))
-            for n, word in enumerate(pair.source):
-                words[self._where :, n] += 8 * np.eye(SIZE)["anv".index(word[0])]
-            pieces = np.repeat(words, 2, axis=1)
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[States]:
+        for words in (one.pair.source for one in batch):
+            vectors = self._random.normal(size=(4, len(words), SIZE))
+            for n, word in enumerate(words):
+                vectors[self._where :, n] += 8 * np.eye(SIZE)["anv".index(word[0])]
+            pieces = np.repeat(vectors, 2, axis=1)
             pieces[:, ::2] *= 2
             pieces[:, 1::2] = 0
             layers = np.concatenate((np.ones((4, 1, SIZE)), pieces), 1).astype(np.float32)
-            numbers = [SPECIAL, *(n for n in range(len(pair.source)) for _ in range(2))]
-            yield States(pair, Tokens(tuple("x" * len(numbers)), tuple(numbers), pair.source), layers)
+            numbers = [SPECIAL, *(n for n in range(len(words)) for _ in range(2))]
+            yield Tokens(tuple("x" * len(numbers)), tuple(numbers), words), layers
 
 
 def trees(count: int = 60) -> list[Tree]:
@@ -74,14 +69,14 @@ def trees(count: int = 60) -> list[Tree]:
     return found
 
 
-SETTINGS = Settings(hidden=0, epochs=250)
+OPTIONS = Layers(hidden=0, epochs=250)
 
 
 def test_probes_find_the_layer_where_it_is() -> None:
     where = 2
     for task in treebank_tasks(Planted(where), trees(), 2, 1):
-        told = predict(task, SETTINGS, lambda _: None)
-        scores = told.scores()
+        told = predict(task, OPTIONS, lambda _: None)
+        scores, _ = told.scores(1)
         assert scores[where] > 0.95
         assert scores[where - 1] < 0.6
         assert expected_layer(scores) == pytest.approx(where, abs=0.35)
@@ -113,9 +108,8 @@ def test_words_are_the_means_of_their_pieces() -> None:
     side = Tokens(tuple("abcde"), (SPECIAL, 0, 0, 2, SPECIAL), ("x", "y", "z"))
 
     class Fixed(Planted):
-        def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-            for pair in pairs:
-                yield States(pair, *((None, None) if "long" in pair.source else (side, pieces)))
+        def batch_states(self, batch: Sequence[Encoded]) -> Iterator[States]:
+            return ((side, pieces) for _ in batch)
 
     found, starts, read = read_words(Fixed(0), [("x", "y", "z"), ("long",), ("x", "y", "z")])
     assert (starts.tolist(), read) == ([0, -1, 3], [0, 2])
@@ -140,8 +134,8 @@ def test_chunks_are_scored_as_chunks() -> None:
     best[61] = task.labels.index("B-NP")  # a chunk of two words becomes two
     assert task.count(best).tolist() == [[1, 3, 2], [0, 0, 0]]
     assert f1(task.count(best).sum(0)) == pytest.approx(2 / 5)
-    told = predict(task, SETTINGS, lambda _: None)
-    assert told.scores()[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
+    told = predict(task, OPTIONS, lambda _: None)
+    assert told.scores(1)[0][0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
     for part in ([], test[2:]):
         with pytest.raises(DataError, match=r"b\.txt: there is no sentence to score that the model can read"):
             chunk_task(Planted(0), train, part, ("a.txt", "b.txt"))
@@ -170,25 +164,24 @@ def test_expected_layer() -> None:
     assert np.isnan(expected_layer(scores[::-1]))
 
 
-def test_every_sentence_is_predicted_once_and_never_trained_on() -> None:
-    for task in treebank_tasks(Planted(1), trees(11), 4, 1):
+def test_every_readable_sentence_is_predicted_once_and_never_trained_on() -> None:
+    """Sentences that are too long have no part in the folds, which are as even as they can be."""
+    bank = [tree._replace(words=("long", *tree.words[1:])) if n < 7 else tree for n, tree in enumerate(trees(15))]
+    for task in treebank_tasks(Planted(1), bank, 4, 1):
         assert sorted(np.concatenate([test for _, test in task.folds])) == list(range(len(task.gold)))
         for train, test in task.folds:
             assert not set(task.sentences[train]) & set(task.sentences[test])
             assert len(train) + len(test) == len(task.gold)
+            assert len(set(task.sentences[test])) == 2
 
 
-@pytest.fixture(scope="module")
-def tags() -> Task:
-    return treebank_tasks(Planted(1), trees(12), 2, 1)[0]
-
-
-def test_intervals_are_over_sentences(tags: Task) -> None:
-    told = predict(tags, Settings(0, 1), lambda _: None)
+def test_intervals_are_over_sentences() -> None:
+    tags: Task = treebank_tasks(Planted(1), trees(12), 2, 1)[0]
+    told = predict(tags, Layers(hidden=0, epochs=1), lambda _: None)
     always = replace(told, best=np.tile(tags.gold, (4, 1)))
-    assert (always.drawn_scores(1) == 1).all()
-    drawn = told.drawn_scores(1)
-    assert drawn.mean(0) == pytest.approx(told.scores(), abs=0.03)
+    assert (always.scores(1)[1] == 1).all()
+    scores, drawn = told.scores(1)
+    assert drawn.mean(0) == pytest.approx(scores, abs=0.03)
     assert drawn.std(0).min() > 0
 
 
@@ -199,18 +192,16 @@ def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> N
     pairs = [Pair(("das", "haus", "ist"), (), 1), Pair((), ("old",), 2), Pair(("wir", "sehen", ",", "das"), (), 3)]
     for name in ("post-norm", "pre-norm", "wider encoder"):
         recorder = toy_recorder(toy.SHAPES[name])
-        found = list(TranslationModel(recorder).states(pairs))  # type: ignore[arg-type]
-        assert [one.tokens is not None for one in found] == [True, False, True]
-        for one in found:
-            if one.tokens is None or one.layers is None:
-                continue
-            pieces = recorder.encode(one.pair)  # type: ignore[attr-defined]
+        first, nothing, last = TranslationModel(recorder).states(pairs)  # type: ignore[arg-type]
+        assert nothing is None
+        for pair, states in ((pairs[0], first), (pairs[2], last)):
+            assert states
+            tokens, layers = states
+            pieces = recorder.encode(pair)  # type: ignore[attr-defined]
             own = own_model(recorder)  # type: ignore[arg-type]
             ids = torch.tensor([pieces.source])
             with torch.no_grad():
                 out = own.encoder(ids, torch.tensor([ids.shape[1]]), return_all_hiddens=True)
             hidden = [*out["encoder_states"][:-1], out["encoder_out"][0]]
-            assert len(one.tokens) == ids.shape[1]
-            torch.testing.assert_close(
-                torch.tensor(one.layers), torch.cat(hidden, 1).transpose(0, 1), atol=1e-5, rtol=1e-4
-            )
+            assert len(tokens) == ids.shape[1]
+            torch.testing.assert_close(torch.tensor(layers), torch.cat(hidden, 1).transpose(0, 1), atol=1e-5, rtol=1e-4)

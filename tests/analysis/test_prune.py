@@ -11,11 +11,10 @@ import torch
 from align import load
 from align.analysis.models.heads import AttentionHead, attention_blocks, without_heads
 from align.analysis.models.native import own_model
-from align.analysis.pruning import prune_checkpoint, write_pruned
+from align.analysis.pruning import write_pruned
 from align.analysis.recording import Inside
 from align.core.scores import collate
 from align.core.types import PARTS, Search
-from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
@@ -101,23 +100,7 @@ def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) ->
     assert {position for _, position in calibrated} == {"output"}
 
 
-@pytest.mark.parametrize(
-    ("heads", "message"),
-    [
-        ([("cross", 3, 1)], r"there is no head cross 3\.1"),
-        ([("encoder", 1, 5)], r"there is no head encoder 1\.5"),
-        ([("decoder", 2, n) for n in (1, 2, 3, 4)], "decoder layer 2 would have no head left"),
-    ],
-)
-def test_heads_that_cannot_go(heads: Any, message: str, tmp_path: Path) -> None:
-    state = load_checkpoint(toy.save_model(tmp_path))
-    with pytest.raises(ValueError, match=message):
-        prune_checkpoint(state, heads)
-
-
-def test_a_pruned_model_is_not_pruned_again_nor_converted(tmp_path: Path) -> None:
+def test_a_pruned_model_is_not_converted(tmp_path: Path) -> None:
     pruned(toy.save_model(tmp_path / "whole"), tmp_path / "small")
-    with pytest.raises(ValueError, match="heads have been pruned from it before"):
-        prune_checkpoint(load_checkpoint(tmp_path / "small" / "checkpoint.pt"), HEADS)
     with pytest.raises(ValueError, match="some were pruned here"):
         convert(str(tmp_path / "small"), tmp_path / "converted")

@@ -24,6 +24,7 @@ from align.analysis.adversary import (
     shape_of,
     uniform,
 )
+from align.analysis.commands.questions import Adversary
 from align.analysis.data.chunks import Sentence, count_chunks, f1
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -120,8 +121,8 @@ def test_learns_what_needs_attention() -> None:
 def test_adversaries_move_away() -> None:
     """Lambda drives attention apart, and says so in the table; predictions hold for a small one."""
     told: list[str] = []
-    learning = SMALL._replace(epochs=40, rate=1e-2)
-    finding = exclusive(TRAIN, TEST, (0.0, 5.0), seeds=(2,), threshold=0.1, learning=learning, say=told.append)
+    options = Adversary(lambdas=(5.0, 0.0), other_seeds=(2,), threshold=0.1, epochs=40)
+    finding = exclusive(TRAIN, TEST, options, told.append, SMALL._replace(rate=1e-2))
     models, probes = finding.tables["models"], finding.tables["probes"]
     assert [row["model"] for row in models.rows] == ["original", "seed 2", "uniform", "adversary 0", "adversary 5"]
     still, moved = (dict[str, Any](row) for row in models.rows[3:])
@@ -136,7 +137,7 @@ def test_adversaries_move_away() -> None:
 
 
 def test_without_a_safe_point() -> None:
-    learning = SMALL._replace(epochs=1)
-    models = exclusive(TRAIN, TEST, (2.0,), seeds=(), threshold=0.0, learning=learning).tables["models"]
+    options = Adversary(lambdas=(2.0,), other_seeds=(), threshold=0.0, epochs=1)
+    models = exclusive(TRAIN, TEST, options, learning=SMALL).tables["models"]
     assert models.notes[-1] == "no safe point: no adversary has a TVD of at most 0.000, as asked for"
     assert models.rows[-1]["side"] == "beyond"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.analysis.bert.program import main
+from align.analysis.commands.program import main
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 
@@ -28,11 +28,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def arguments(folder: Path, updates: int) -> list[str]:
-    return [str(folder / "model"), str(folder / "text.en"), *TINY, *MORE, "--updates", str(updates)]
+    return ["train-bert", str(folder / "model"), str(folder / "text.en"), *TINY, *MORE, "--updates", str(updates)]
 
 
 def start(folder: Path, updates: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "align", "analyse", "train-bert", *arguments(folder, updates)]
+    command = [sys.executable, "-m", "align", "analyse", *arguments(folder, updates)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

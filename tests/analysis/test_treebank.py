@@ -42,10 +42,6 @@ def test_words_are_those_of_multiword_tokens_and_no_empty_nodes() -> None:
     assert tree.pair().source == tree.words
 
 
-def test_comments_and_several_blank_lines_make_no_sentence() -> None:
-    assert len(read("", "# nothing", "", *GOOD, "", *GOOD)) == 2
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from align.analysis.maps import States
-from align.analysis.models.encoder import load_encoder
+from align.analysis.maps import Encoded, States
 from align.analysis.models.translation import TranslationModel
 from align.analysis.models.vectors import own_vectors, read_vectors, vectors_of_file
-from align.analysis.patterns import segments_of
 from align.core.errors import DataError
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
-from tests.hugging_encoders import save_encoder
 
 FILE = ["haus 1 2 3", ". . 4 5 6", "alt -1e-2 .5 7 ", "other x y z"]
 
@@ -76,9 +73,8 @@ TEXT = tokens("[CLS] gut ##en tag [SEP]")
 class Shown(MadeModel):
     """A model that shows its vectors."""
 
-    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        for pair in pairs:
-            yield States(pair, TEXT, np.arange(20, dtype=np.float32).reshape(2, 5, 2))
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterable[States]:
+        return [(TEXT, np.arange(20, dtype=np.float32).reshape(2, 5, 2))] * len(batch)
 
 
 def test_vectors_of_an_encoder_are_what_goes_into_its_first_layer() -> None:
@@ -86,15 +82,3 @@ def test_vectors_of_an_encoder_are_what_goes_into_its_first_layer() -> None:
     (found,), whose = own_vectors(model, [Pair(("guten", "tag"), (), 1)])
     assert found.tolist() == [[3, 4], [6, 7]]
     assert whose == "the model's own, with positions"
-
-
-def test_words_and_segments_of_a_bert(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    model = load_encoder(save_encoder(tmp_path))
-    pair = Pair(("das", "haus"), ("alt",), 1)
-    (reading,) = model.read([pair], ["encoder"])
-    found = segments_of(reading.maps["encoder"].columns, pair)
-    assert found is not None
-    assert found.tolist() == [0, 0, 0, 0, 1, 1]
-    (words,), _ = own_vectors(model, [pair.with_target(())])
-    assert words.shape == (2, 16)

@@ -74,10 +74,10 @@ def test_fairseq(toy_recorder: Callable[..., Any], name: str) -> None:
         pieces = recorder.encode(pair)
         own = own_attention(own_model(recorder), torch.tensor([pieces.source]), torch.tensor([[EOS, *pieces.target]]))
         for part in PARTS:
-            assert_same(reading.maps[part], own[part])
-    assert readings[0].maps["cross"].rows.pieces[0] == "</s>"
-    assert readings[0].maps["cross"].columns.pieces[-1] == "</s>"
-    assert readings[0].maps["encoder"].rows == readings[0].maps["cross"].columns
+            assert_same(reading[part], own[part])
+    assert readings[0]["cross"].rows.pieces[0] == "</s>"
+    assert readings[0]["cross"].columns.pieces[-1] == "</s>"
+    assert readings[0]["encoder"].rows == readings[0]["cross"].columns
 
 
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
@@ -94,7 +94,7 @@ def test_transformers(kind: str, tmp_path: Path) -> None:
             "cross": found.cross_attentions,
         }
         for part in PARTS:
-            maps = reading.maps[part]
+            maps = reading[part]
             for n, weights in enumerate(own[part]):
                 t, s = maps.weights.shape[2:]  # transformers reads mBART's last piece, too, which predicts nothing
                 torch.testing.assert_close(torch.tensor(maps.weights[n]), weights[0, :, :t, :s], atol=1e-5, rtol=1e-4)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from align.cli.args import TableArgs
-from align.cli.common import say
+from align.cli.common import open_output, say
 from align.cli.loading import Request, load_models
-from align.cli.options import argument, file_prefix, number_up_to, option, seed_number, whole_number
+from align.cli.options import argument, file_prefix, option, seed_number, whole_number
 from align.cli.parser import Parser
+from align.cli.sweep import need
 from align.core.errors import DataError, KindError, ModelError, plural
 from align.core.types import PARTS, Pair, Part, TextWarning
 from align.io.checks import open_text
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, name_shown
-from align.io.signature import Parts
-from align.view.findings import Finding
+from align.io.signature import Parts, signature
+from align.view.findings import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
     from align.analysis.maps import Inspected
@@ -46,19 +48,18 @@ T = TypeVar("T")
 # Options.
 
 
-def number(flag: str, least: int, default: int | None, help: str, limit: int | None = None) -> Any:
+def number(least: int, default: int | None, help: str, limit: int | None = None) -> Any:
     """Declare the option of a whole number."""
-    return option(flag, type=whole_number(least, limit), default=default, metavar="N", help=help)
+    return option(type=whole_number(least, limit), default=default, metavar="N", help=help)
 
 
 def seed(help: str, default: int = 1) -> Any:
     """Declare the seed."""
-    return option("--seed", type=seed_number, default=default, metavar="N", help=help)
+    return option(type=seed_number, default=default, metavar="N", help=help)
 
 
-def file(*flags: str, help: str, required: bool = False) -> Any:
+def file(*flags: str, help: str, **settings: Any) -> Any:
     """Declare an argument that names a file."""
-    settings: dict[str, Any] = {"required": True} if required else {}
     return option(*flags, metavar="FILE", help=help, **settings)
 
 
@@ -81,17 +82,6 @@ def separated(parse: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
     return lambda text: tuple(dict.fromkeys(map(parse, text.split(","))))
 
 
-weight_list = separated(number_up_to(1000))
-seed_list = separated(seed_number)
-
-
-def learning_rate(text: str) -> float:
-    """Parse a number above 0, and at most 1."""
-    if not (rate := number_up_to(1)(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, and at most 1")
-    return rate
-
-
 @dataclass(frozen=True)
 class FindingArgs(TableArgs):
     """Tables and figures."""
@@ -105,7 +95,7 @@ class FindingArgs(TableArgs):
 
 @dataclass(frozen=True)
 class Question:
-    """The options of a command, which also answers it.
+    """The options of a command, which `answer(question, request)` of a module answers.
 
     The docstring of a subclass is the command's help: a sentence or a question, and command lines.
     """
@@ -113,13 +103,26 @@ class Question:
     TITLE: ClassVar = f"data and method (files: {FILES})"
     WITHOUT: ClassVar[tuple[str, ...]] = ()  # options of all commands that this one does not have
     CHANGES: ClassVar[Mapping[str, Any]] = {}  # settings of inherited options that differ
+    MODULE: ClassVar = ""  # the module in `align.analysis`, which is imported when the question is answered
+    SIGNED: ClassVar = ""  # parts of the signature, in order: options, and what `answer` returns in their place
 
     def check(self, parser: Parser) -> None:
         """Reject invalid combinations of options."""
 
-    def answer(self, request: Request) -> Answer:
-        """Compute tables, figures and parts of the signature."""
-        raise NotImplementedError
+    def run(self, words: Sequence[str], request: Request, output: FindingArgs) -> None:
+        """Answer the question, print the tables, and draw the figures; `words` are its command and arguments."""
+        if output.plots:
+            need("matplotlib", "figures")
+            output.plots.parent.mkdir(parents=True, exist_ok=True)
+        finding, parts = import_module(f"align.analysis.{self.MODULE}").answer(self, request)
+        signed = {key: parts[key] if key in parts else getattr(self, key) for key in self.SIGNED.split()}
+        signed = {key: f"{value:g}" if isinstance(value, float) else value for key, value in signed.items()}
+        sign = signature({"name": words[0], **signed}, "analysis")
+        drawn = draw_figures(finding, output.plots) if output.plots else []  # before anything is written to stdout
+        with open_output(None) as stdout:
+            stdout.write(write_tables(finding.tables, sign, format=output.format, wide=output.wide).encode() + b"\n")
+        for path in drawn:
+            progress_of(request)(str(path))
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,9 @@ class TextQuestion(Question):
     input: Sequence[str] = argument(
         default=(), nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"
     )
-    source: str | None = file("-s", "--source", help="sentences, one a line")
-    target: str | None = file("-t", "--target", help="their translations")
-    lines: int | None = number("--lines", 1, None, "read the first N lines only")
+    source: str | None = file("-s", help="sentences, one a line")
+    target: str | None = file("-t", help="their translations")
+    lines: int | None = number(1, None, "read the first N lines only")
 
     def check(self, parser: Parser) -> None:
         """Check the files of the text."""
@@ -164,16 +167,10 @@ class AttentionQuestion(TextQuestion):
 
     parts: tuple[Part, ...] = attention("all that it has; without -t the encoder")
 
-    def ask(
-        self,
-        request: Request,
-        question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding],
-        seed: int,
-        **more: Any,
-    ) -> Answer:
-        """Run an analysis, warn about lines that are too long, and sign with the number of lines read."""
+    def ask(self, request: Request, measure: Callable[[Inspected, Iterable[Pair], Sequence[Part]], Finding]) -> Answer:
+        """Measure the attention of some parts of a model; warn about lines that are too long, and sign those read."""
         model, one_side = load_inspected(request), self.text.one_side
-        parts = list(self.parts) or [part for part in model.shape if part == "encoder" or not one_side]
+        parts = self.parts or [part for part in model.shape if part == "encoder" or not one_side]
         for part in parts:
             if part not in model.shape:
                 there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
@@ -181,11 +178,11 @@ class AttentionQuestion(TextQuestion):
             if part != "encoder" and one_side:
                 raise DataError(f"{ATTENTION[part]} needs a text's other side", hint="give ‹target›")
         with open_text(self.text) as text:
-            finding = question(model, islice(text, self.lines), parts)
+            finding = measure(model, islice(text, self.lines), parts)
             if model.too_long:
                 message = f"too long for the model, and left out: {plural(model.too_long, 'line')}"
                 warnings.warn(message, TextWarning, stacklevel=2)
-            return finding, {"model": model.name, "n": text.lines - model.left_out, **more, "seed": seed}
+            return finding, {"model": model.name, "n": text.lines - model.left_out}
 
 
 def names_of(*files: str | None) -> str:
@@ -213,31 +210,28 @@ def load_inspected(request: Request) -> Inspected:
             hint = "attention is read off these: " + ", ".join(sorted({*error.known, *KINDS}))
             raise ModelError(error.what, file=error.file, hint=hint) from None
         return TranslationModel(recorder)
-    import torch
-
     from align.models.load import pick_device
+
+    threads, device = set_threads(request), pick_device(request.run.device)
+    model = load_encoder(Path(request.name), device)
+    progress_of(request)(f"{model.name} on {device}" + (f" ({plural(threads, 'thread')})" if device == "cpu" else ""))
+    return model
+
+
+def set_threads(request: Request) -> int:
+    """Prepare torch for a model that `load_models` does not load, and return its number of threads."""
+    import torch
 
     keep_freed_memory()
     if request.run.threads:
         torch.set_num_threads(request.run.threads)
-    device = pick_device(request.run.device)
-    model = load_encoder(Path(request.name), device)
-    threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
-    progress_of(request)(f"{model.name} on {device}{threads}")
-    return model
+    return torch.get_num_threads()
 
 
 def load_aligner(request: Request, whole: bool = True) -> Aligner:
-    """Load a translation model, and report its name.
-
-    Args:
-        whole: whether to refuse a model with pruned heads.
-
-    Raises:
-        ModelError: the model is an encoder alone, or heads have been pruned from it.
-    """
+    """Load a translation model, and report its name; unless `whole`, heads may have been pruned from it."""
     from align.analysis.models.encoder import is_encoder
-    from align.analysis.pruning import is_pruned
+    from align.models.engine.builder import KEPT
     from align.models.fairseq.checkpoint import load_checkpoint
     from align.models.recorder import ModelRecorder
 
@@ -248,8 +242,9 @@ def load_aligner(request: Request, whole: bool = True) -> Aligner:
     recorder = aligner.forward.recorder
     if not isinstance(recorder, ModelRecorder):
         raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=request.name)
-    checked = whole and recorder.backend == "fairseq"
-    if checked and is_pruned(load_checkpoint(recorder.origin[0].checkpoint, mapped=True)):
-        message = "heads have been pruned from this model: questions about attention need all of them"
-        raise ModelError(message, file=request.name)
+    if whole and recorder.backend == "fairseq":
+        weights = load_checkpoint(recorder.origin[0].checkpoint, mapped=True)["model"]
+        if any(name.endswith(f".{KEPT}") for name in weights):
+            message = "heads have been pruned from this model: questions about attention need all of them"
+            raise ModelError(message, file=request.name)
     return aligner

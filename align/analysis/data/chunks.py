@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from align.analysis.data import blocks
-from align.core.errors import DataError, LineError, plural, show_value
+from align.analysis.maps import Counts, Doubles
+from align.core.errors import DataError, LineError, shorten
 from align.core.text import split_words
 from align.io.reader import open_lines, read_lines
-
-Counts = NDArray[np.int64]  # counts of correct, predicted and gold chunks in the last axis `[..., 3]`
 
 OUTSIDE = "O"
 
@@ -31,29 +29,20 @@ Span = tuple[int, int, str]  # a chunk: its first word, from 0, the word after i
 
 
 def read_sentences(name: str) -> list[Sentence]:
-    """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
-
-    Raises:
-        DataError: a line does not have these three fields, or there is no sentence; names file and line.
-    """
+    """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences."""
+    sentences = []
     with open_lines(name) as stream:
-        sentences = list(parse_sentences(read_lines(stream, name), name))
+        for block in blocks(read_lines(stream, name), name):
+            rows = [(number, split_words(line)) for number, line in block]
+            for number, fields in rows:
+                if len(fields) != 3 or not re.fullmatch(r"O|[BI]-\S+", fields[2]):
+                    expected = "expected a word, its part of speech and a tag such as B-NP, I-NP or O"
+                    message = f"{expected}; got {shorten(' '.join(fields), 40)!r}"
+                    raise LineError(message, file=name, line=number)
+            sentences.append(Sentence(*zip(*(fields for _, fields in rows), strict=True)))
     if not sentences:
         raise DataError("no sentence in it", file=name)
     return sentences
-
-
-def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
-    """Yield the sentences of a file's lines; see `read_sentences`."""
-    for block in blocks(lines, name):
-        rows = [(number, split_words(line)) for number, line in block]
-        for number, fields in rows:
-            if len(fields) != 3:
-                hint = "CoNLL-2000 has a word, its part of speech and its tag on each line"
-                raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, hint=hint)
-            if not re.fullmatch(r"O|[BI]-\S+", fields[2]):
-                raise LineError(f"{show_value(fields[2])} is no tag such as B-NP, I-NP or O", file=name, line=number)
-        yield Sentence(*zip(*(fields for _, fields in rows), strict=True))
 
 
 def spans(tags: Iterable[str]) -> set[Span]:
@@ -79,8 +68,8 @@ def count_chunks(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def f1(counts: Counts) -> NDArray[np.float64]:
+def f1(counts: Counts) -> Doubles:
     """Return F1, 2 correct / (predicted + gold), `[..., 3]` to `[...]`; NaN for 0 / 0."""
     with np.errstate(invalid="ignore"):
-        score: NDArray[np.float64] = 2 * counts[..., 0] / (counts[..., 1] + counts[..., 2])
+        score: Doubles = 2 * counts[..., 0] / (counts[..., 1] + counts[..., 2])
     return score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, islice, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -37,11 +37,7 @@ class Paragraph(NamedTuple):
     line: int  # line number in the file
 
     def window(self, limit: int) -> Paragraph:
-        """Return the paragraph cut to the mentions and a limited number of words around them, half on each side.
-
-        Args:
-            limit: maximum number of words before the first mention and after the last, together.
-        """
+        """Return the paragraph cut to the mentions and at most `limit` words around them, half on each side."""
         mentions = (self.pronoun, *self.candidates)
         first, last = min(begin for begin, _ in mentions), max(end for _, end in mentions)
         after = min(len(self.words) - last, max(limit // 2, limit - first))
@@ -60,11 +56,7 @@ class Paragraph(NamedTuple):
 
 
 def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[Span]]:
-    """Split a text at spaces and at both ends of each span; return the words, and the spans in words.
-
-    Args:
-        spans: in characters of the text, without spaces at their ends.
-    """
+    """Split a text at spaces and at both ends of each span of characters; return the words, and the spans in words."""
     ends = sorted({0, len(text), *(place for span in spans for place in span)})
     words: list[str] = []
     begins: list[int] = []
@@ -82,28 +74,19 @@ def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[S
     return tuple(words), word_spans
 
 
-def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a file.
-
-    Raises:
-        LineError: a line is not in GAP's format; names the file and the line.
-    """
-    for number, line in enumerate(lines, 1):
-        fields = line.split("\t")
-        try:
-            if number == 1:
-                if fields != COLUMNS:
-                    raise ValueError(f"GAP's first line is {' '.join(COLUMNS)}, with TABs between")
-            else:
-                yield _paragraph(fields, number)
-        except ValueError as error:
-            raise LineError(str(error), file=name, line=number) from None
-
-
 def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
-    """Read the paragraphs of a file; see `read_gap`."""
+    """Read the paragraphs of a file."""
+    paragraphs = []
     with open_lines(file) as stream:
-        paragraphs = list(islice(read_gap(read_lines(stream, file), file), limit))
+        for number, line in enumerate(islice(read_lines(stream, file), limit and limit + 1), 1):
+            fields = line.split("\t")
+            try:
+                if number > 1:
+                    paragraphs.append(_paragraph(fields, number))
+                elif fields != COLUMNS:
+                    raise ValueError(f"GAP's first line is {' '.join(COLUMNS)}, with TABs between")
+            except ValueError as error:
+                raise LineError(str(error), file=file, line=number) from None
     if not paragraphs:
         raise DataError("no paragraph", file=file)
     return paragraphs

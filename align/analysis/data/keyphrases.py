@@ -8,22 +8,19 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from align.analysis.maps import Doubles, Mask
 from align.core.errors import DataError, shorten
 from align.io.reader import open_lines, read_lines
 
-Marks = NDArray[np.bool_]
-Doubles = NDArray[np.float64]
 Phrase = tuple[str, ...]
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 SPLITS = (TRAIN, DEV, TEST)  # parts of the data: for training, for choosing, and for testing
 
-KEYS = ("split", "sentences", "keyphrases")
 EXPECTED = '"split" (train, dev or test), "sentences" (lists of words) and "keyphrases" (texts)'
 """Members of a line."""
 
@@ -37,45 +34,29 @@ class Document(NamedTuple):
 
 
 def read_keyphrases(name: str, label: str) -> list[Document]:
-    """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between).
-
-    Raises:
-        DataError: a line is invalid, or a part of the data is missing; names the file and the line.
-    """
+    """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between)."""
     documents = []
     with open_lines(name) as stream:
         for number, line in enumerate(read_lines(stream, label), 1):
             try:
-                documents.append(_parse(line))
-            except ValueError as error:
-                raise DataError(str(error), file=label, line=number) from None
+                record = json.loads(line)
+                split, sentences, phrases = (record[key] for key in ("split", "sentences", "keyphrases"))
+                valid = split in SPLITS and all(word.strip() for words in (*sentences, phrases) for word in words)
+            except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+                valid = False
+            if not valid:
+                raise DataError(f"expected {EXPECTED}; got {shorten(line, 40)!r}", file=label, line=number)
+            folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
+            kept = tuple(tuple(words) for words in sentences if words)
+            documents.append(Document(split, kept, tuple(filter(None, folded))))
     if missing := [split for split in SPLITS if not any(each.split == split and each.sentences for each in documents)]:
         raise DataError(f'no document has the "split" {missing[0]!r}', file=label)
     return documents
 
 
-def _parse(line: str) -> Document:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError(f"not JSON: {shorten(line, 40)!r}") from None
-    members: list[Any] = [record.get(key) if isinstance(record, dict) else None for key in KEYS]
-    split, sentences, phrases = members
-    lists = [*sentences, phrases] if isinstance(sentences, list) else [None]
-    words: list[Any] = [word for words in lists for word in (words if isinstance(words, list) else [None])]
-    if split not in SPLITS or not all(isinstance(word, str) and word.strip() for word in words):
-        raise ValueError(f"expected {EXPECTED}; got {shorten(line, 40)!r}")
-    folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
-    return Document(split, tuple(tuple(words) for words in sentences if words), tuple(filter(None, folded)))
-
-
-def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:
-    """Find the words that belong to a keyphrase: all its words in sequence in one sentence, ignoring case.
-
-    Returns:
-        Whether each word of the document does `[N]`, and the phrases that occur.
-    """
-    marks: list[Marks] = []
+def find_phrases(document: Document) -> tuple[Mask, set[Phrase]]:
+    """Find the words that belong to a keyphrase `[N]`, in sequence in one sentence, and the phrases that occur."""
+    marks: list[Mask] = []
     phrases = set()
     for sentence in document.sentences:
         words = tuple(word.casefold() for word in sentence)
@@ -89,12 +70,8 @@ def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:
     return np.concatenate([np.zeros(0, bool), *marks]), phrases
 
 
-def runs(document: Document, marks: Marks) -> set[Phrase]:
-    """Return the phrases that marked words form: each run of marked words in a sentence, case-folded.
-
-    Args:
-        marks: which words are marked `[N]`.
-    """
+def runs(document: Document, marks: Mask) -> set[Phrase]:
+    """Return the phrases that marked words `[N]` form: each run of them in a sentence, case-folded."""
     phrases: set[Phrase] = set()
     marked = iter(marks)
     for sentence in document.sentences:
@@ -105,20 +82,13 @@ def runs(document: Document, marks: Marks) -> set[Phrase]:
 
 
 class Corpus:
-    """Documents, and all their words in one sequence.
-
-    Attributes:
-        documents: the documents, in order.
-        file: name of their file for errors.
-        gold: whether a word is a key word `[N]`.
-        found: how many of each document's phrases occur in it.
-    """
+    """Documents, and all their words in one sequence; `file` names their file in errors."""
 
     def __init__(self, documents: Sequence[Document], file: str = "") -> None:
         self.documents, self.file = documents, file
         marked = [find_phrases(document) for document in documents]
-        self.gold: Marks = np.concatenate([np.zeros(0, bool), *(marks for marks, _ in marked)])
-        self.found = [len(found) for _, found in marked]
+        self.gold: Mask = np.concatenate([np.zeros(0, bool), *(marks for marks, _ in marked)])  # key words [N]
+        self.found = [len(found) for _, found in marked]  # how many of each document's phrases occur in it
 
     @cached_property
     def words(self) -> list[str]:
@@ -135,7 +105,7 @@ class Corpus:
         """Return the indices of the documents in a part of the data."""
         return [n for n, document in enumerate(self.documents) if document.split == split]
 
-    def within(self, split: str) -> Marks:
+    def within(self, split: str) -> Mask:
         """Return which words are in a part of the data `[N]`."""
         marks = np.zeros(len(self.gold), bool)
         for n in self.numbers(split):

@@ -34,7 +34,7 @@ class Tree(NamedTuple):
 
 
 def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
-    """Read the sentences of a file; see `read_conllu`."""
+    """Read the sentences of a file."""
     with open_lines(file) as stream:
         trees = list(islice(read_conllu(read_lines(stream, file), file), limit))
     if not trees:
@@ -43,12 +43,7 @@ def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
 
 
 def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the sentences of a treebank.
-
-    Raises:
-        LineError: a line is not in CoNLL-U, or heads do not form a tree; names the file and the line.
-        DataError: the file ends within a sentence.
-    """
+    """Yield the sentences of a treebank."""
     for block in blocks(lines, name, closed=True):
         rows: list[tuple[int, str, str, int, str]] = []  # line, word, tag, head and relation
         for number, line in block:

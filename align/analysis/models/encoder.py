@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from align.analysis.maps import SPECIAL, Encoded, Inspected, Maps, Numbers, Tokens
+from align.analysis.maps import SPECIAL, Encoded, Inspected, Maps, States, Tokens
 from align.analysis.models.native import build_module
-from align.analysis.recording import LayerAttention, sentence_maps, split_heads, with_norms
+from align.analysis.recording import sentence_maps, split_heads, with_norms
 from align.core.errors import ModelError, PairError, show_value
 from align.core.scores import head_products
 from align.core.types import Pair, Part
@@ -110,12 +110,6 @@ class EncoderModel(Inspected):
 
     A pair is one or two segments of text. In the tokens, the second segment's words follow the first's. Pieces like
     [CLS] and [SEP] belong to no word.
-
-    Args:
-        model: transformers' module, which returns attention weights.
-        tokenizer: a tokenizer of the library tokenizers.
-        kind: a key of `KINDS`.
-        max_pieces: maximum number of pieces in the model's input.
     """
 
     def __init__(self, model: Any, tokenizer: Any, kind: str, max_pieces: int, name: str) -> None:
@@ -148,55 +142,36 @@ class EncoderModel(Inspected):
 
     def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
         """See `Inspected`."""
-        recorded = self.record(*self._padded(batch))
+        out = self._forward(batch)
+        recorded = []
+        for n, weights in enumerate(out.attentions):
+            values = self._values[n](out.hidden_states[n])  # [B, S, H d]
+            values = values.view(*values.shape[:2], self._heads, -1).transpose(1, 2)
+            recorded.append(with_norms("encoder", n + 1, weights, values, self._products[n]))
         for n, tokens in enumerate(map(_tokens, batch)):
             yield {"encoder": sentence_maps(recorded, n, tokens, tokens)}
 
-    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[tuple[Tokens, Numbers]]:
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[States]:
         """See `Inspected`."""
-        with torch.inference_mode():
-            hidden = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
-        states = torch.stack(hidden).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
+        states = torch.stack(self._forward(batch).hidden_states, 1).numpy(force=True)  # [B, L+1, S, D]
         for tokens, layers in zip(map(_tokens, batch), states, strict=True):
             yield tokens, layers[:, : len(tokens)]
 
-    def record(self, ids: Tensor, mask: Tensor, segments: Tensor) -> list[LayerAttention]:
-        """Return the attention of all layers.
-
-        Args:
-            ids: `[B, S]`, on the model's device.
-            mask: False for padding `[B, S]`.
-            segments: segment of each piece `[B, S]`.
-        """
-        values: list[Tensor] = []  # of each layer [B, S, H d]
-        with ExitStack() as hooks, torch.inference_mode():
-            for linear in self._values:
-                hook = linear.register_forward_hook(lambda module, args, output: values.append(output))
-                hooks.callback(hook.remove)
-            weights = self._forward(ids, mask, segments, output_attentions=True).attentions
-            layers = zip(weights, values, self._products, strict=True)
-            return [
-                with_norms("encoder", n, a, v.view(*v.shape[:2], self._heads, -1).transpose(1, 2), products)
-                for n, (a, v, products) in enumerate(layers, 1)
-            ]
-
-    def _forward(self, ids: Tensor, mask: Tensor, segments: Tensor, **outputs: bool) -> Any:
-        named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
-        return self.model(input_ids=ids, attention_mask=mask.long(), **named, **outputs)
-
-    def _padded(self, batch: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ids, mask and segments of a batch `[B, S]`."""
+    @torch.inference_mode()
+    def _forward(self, batch: Sequence[Encoded]) -> Any:
+        """Run the module, and return its output with the weights and the hidden states of all layers."""
         config, rows = self.model.config, [encoded.input for encoded in batch]
-        ids = _pad([row.ids for row in rows], config.pad_token_id)
-        mask = _pad([[True] * len(row.ids) for row in rows], False)
-        segments = _pad([row.type_ids for row in rows], 0).clamp_(max=getattr(config, "type_vocab_size", 1) - 1)
-        device = self.model.device
-        return ids.to(device), mask.to(device), segments.to(device)
-
-
-def _pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    tensors = [torch.tensor(row) for row in rows]
-    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
+        inputs = {
+            "input_ids": ([row.ids for row in rows], config.pad_token_id),
+            "attention_mask": ([[1] * len(row.ids) for row in rows], 0),
+        }
+        if hasattr(config, "type_vocab_size"):
+            inputs["token_type_ids"] = ([np.minimum(row.type_ids, config.type_vocab_size - 1) for row in rows], 0)
+        padded = {
+            name: pad_sequence([torch.tensor(row) for row in values], True, pad).to(self.model.device)
+            for name, (values, pad) in inputs.items()
+        }
+        return self.model(**padded, output_attentions=True, output_hidden_states=True)
 
 
 def _tokens(encoded: Encoded) -> Tokens:
@@ -210,11 +185,7 @@ def _tokens(encoded: Encoded) -> Tokens:
 
 
 def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
-    """Load an encoder that was saved by transformers, with its tokenizer.
-
-    Raises:
-        ModelError: a file is missing, damaged, or from another model.
-    """
+    """Load an encoder that was saved by transformers, with its tokenizer."""
     model, max_pieces = load_model(folder)
     tokenizer = load_tokenizer(folder, model.config.vocab_size)
     kind = model.config.model_type

@@ -12,7 +12,7 @@ Letters: H heads, d head size, D model size.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from align.core.types import Part
+from align.core.types import PARTS, Part
 from align.models.engine.forward import Block, Layer, Transformer
 from align.models.engine.linear import Projection
 from align.models.recorder import ModelRecorder
@@ -67,11 +67,6 @@ class AttentionBlock:
         weight: Tensor = self.projection.weight
         return weight.detach().view(len(weight), self.heads, -1)
 
-    def gate_gradients(self) -> Tensor:
-        """Return the loss's gradient with respect to each head's gate, from the projection's current gradient `[H]`."""
-        gradient: Tensor = self.projection.weight.grad
-        return (self.columns * gradient.view_as(self.columns)).sum((0, 2))
-
 
 def attention_blocks(module: Any) -> list[AttentionBlock]:
     """Return all multi-head attention of a module: encoder, decoder, then cross-attention, lowest layers first.
@@ -79,9 +74,6 @@ def attention_blocks(module: Any) -> list[AttentionBlock]:
     Args:
         module: fairseq's TransformerModel, an encoder-decoder of transformers of a family in
             `align.models.huggingface.families`, a BERT-like encoder of transformers, or a module that contains one.
-
-    Raises:
-        ValueError: the module has no known attention.
     """
     blocks = []
     for name, attention in module.named_modules():
@@ -91,10 +83,7 @@ def attention_blocks(module: Any) -> list[AttentionBlock]:
                 part: Part = "cross" if kind in _CROSS else "decoder" if side == "decoder" else "encoder"
                 count: int = attrgetter(heads)(attention)
                 blocks.append(AttentionBlock(part, int(layer) + 1, count, attrgetter(projection)(attention)))
-    if not blocks:
-        raise ValueError(f"{type(module).__name__} has no attention that is known here")
-    parts = ("encoder", "decoder", "cross")
-    return sorted(blocks, key=lambda block: (parts.index(block.part), block.layer))
+    return sorted(blocks, key=lambda block: (PARTS.index(block.part), block.layer))
 
 
 def all_heads(blocks: Sequence[AttentionBlock]) -> list[AttentionHead]:
@@ -105,38 +94,32 @@ def all_heads(blocks: Sequence[AttentionBlock]) -> list[AttentionHead]:
 @contextmanager
 def masked(blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]) -> Iterator[None]:
     """Set the output of some heads to zero within the context; the exit restores the weights exactly."""
-    if unknown := set(heads) - set(all_heads(blocks)):
-        raise ValueError(f"there is no head {min(unknown)}")
-    numbers_by_block = [
-        (block, [n for part, layer, n in heads if (part, layer) == (block.part, block.layer)]) for block in blocks
-    ]
-    saved = [(block, block.columns.clone()) for block, numbers in numbers_by_block if numbers]
+    columns = {(block.part, block.layer): block.columns for block in blocks}
+    whole = {place: columns[place].clone() for place in {(part, layer) for part, layer, _ in heads}}
     try:
-        for block, numbers in numbers_by_block:
-            block.columns[:, [n - 1 for n in numbers]] = 0
+        for part, layer, head in heads:
+            columns[part, layer][:, head - 1] = 0
         yield
     finally:
-        for block, columns in saved:
-            block.columns.copy_(columns)
+        for place, saved in whole.items():
+            columns[place].copy_(saved)
 
 
-@contextmanager
-def gradients_of(blocks: Sequence[AttentionBlock]) -> Iterator[None]:
-    """Enable gradients of the output projections within the context; other weights stay unchanged.
-
-    Gradients accumulate until the module's `zero_grad`, as usual in torch, and are deleted on exit.
-    """
+def gate_gradients(blocks: Sequence[AttentionBlock], loss: Callable[[], Tensor]) -> Tensor:
+    """Return the gradient of a loss with respect to the gate of each head `[H]`; the module itself stays unchanged."""
     weights = [block.projection.weight for block in blocks]
-    before = [weight.requires_grad for weight in weights]
     try:
         for weight in weights:
             weight.requires_grad_(True)
         with torch.enable_grad():
-            yield
+            gradients = torch.autograd.grad(loss(), weights)
     finally:
-        for weight, required in zip(weights, before, strict=True):
-            weight.grad = None
-            weight.requires_grad_(required)
+        for weight in weights:
+            weight.requires_grad_(False)
+    shaped = (
+        (block.columns, gradient.view_as(block.columns)) for block, gradient in zip(blocks, gradients, strict=True)
+    )
+    return torch.cat([(columns * gradient).sum((0, 2)) for columns, gradient in shaped])
 
 
 @dataclass(frozen=True)
@@ -159,11 +142,7 @@ class Gated:
 def without_heads(
     recorder: ModelRecorder, blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]
 ) -> Iterator[None]:
-    """Mask some heads of a model within the context, in `recorder.transformer` and in its native module.
-
-    Args:
-        blocks: blocks of `own_model(recorder)`.
-    """
+    """Mask some heads of a model within the context, in its Transformer and, by `blocks`, in its native module."""
     whole = recorder.transformer
     with masked(blocks, heads):
         recorder.transformer = gate_heads(whole, heads)

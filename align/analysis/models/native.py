@@ -36,11 +36,7 @@ _modules: WeakKeyDictionary[ModelRecorder, Any] = WeakKeyDictionary()
 
 
 def own_model(recorder: ModelRecorder) -> Any:
-    """Return the module of a recorder's model; the first call loads it, later ones return the same object.
-
-    Raises:
-        ModelError: there is no such module, or the framework cannot build it.
-    """
+    """Return the module of a recorder's model; the first call loads it, later ones return the same object."""
     if recorder not in _modules:
         folder, device, dtype = recorder.origin
         if recorder.backend == "fairseq":
@@ -142,8 +138,7 @@ def import_transformers(purpose: str) -> Any:
 def load_transformers(folder: ModelFolder, dtype: Dtype = "float32") -> Any:
     """Load a folder into transformers' own modules; `config.max_position_embeddings` limits the pieces on either side.
 
-    Args:
-        folder: folder of a model that a recorder was loaded from, which has checked most of the files.
+    The folder is that of a recorder, which has checked most of the files.
     """
     config = read_config(folder.root / "config.json")
     learned = FAMILIES[config.kind].positions == "learned"
@@ -171,12 +166,10 @@ def build_module(
     """Build a module of transformers; return it with the report of missing and unexpected weights.
 
     Settings of `config` are numbers, switches and words that describe the model's arithmetic, within the sizes of the
-    weights: transformers would allocate any size where a weight is missing.
+    weights: transformers would allocate any size where a weight is missing. `settings` replace those of `config`.
 
     Args:
         classes: names of the classes of settings and module.
-        settings: further ones, which replace those of `config`.
-        file: name for errors.
         options: arguments of `from_pretrained`.
     """
     hf = import_transformers("analysing Hugging Face models")

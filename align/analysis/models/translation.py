@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from align.analysis.maps import Encoded, Inspected, Maps, Numbers, Tokens
+from align.analysis.maps import Encoded, Inspected, Maps, States, Tokens
 from align.analysis.recording import Inside, sentence_maps
 from align.core.scores import NULL, collate
 from align.core.types import Pair, Part, Pieces
@@ -42,7 +42,7 @@ class TranslationModel(Inspected):
             sides = {"encoder": (columns, columns), "decoder": (rows, rows), "cross": (rows, columns)}
             yield {part: sentence_maps(of_part, n, *sides[part]) for part, of_part in layers.items()}
 
-    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[tuple[Tokens, Numbers]]:
+    def batch_states(self, batch: Sequence[Encoded]) -> Iterator[States]:
         """See `Inspected`."""
         source, _ = self.recorder.padded(collate([encoded.input for encoded in batch], self.recorder.pad))
         states = self._inside.states(source).numpy(force=True)  # [B, L+1, S, D]

@@ -15,18 +15,9 @@ from align.io.reader import open_lines, read_lines
 
 
 def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dict[str, Numbers]:
-    """Read the vectors of some words; all lines must have as many numbers as the first.
+    """Read the vectors of some words `[E]`: a word and its numbers on each line, separated by spaces.
 
-    Args:
-        lines: a word and its numbers, separated by spaces; word2vec's first line, two numbers, is skipped.
-        words: the words; lines of other words are only checked for length.
-
-    Returns:
-        `[E]` by word.
-
-    Raises:
-        LineError: a line has another length, or invalid numbers.
-        DataError: none of the words has a vector.
+    All lines must have as many numbers as the first; word2vec's first line, two numbers, is skipped.
     """
     vectors: dict[str, Numbers] = {}
     size = 0
@@ -51,10 +42,9 @@ def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dic
 
 
 def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list[Numbers], float]:
-    """Return the vectors of all words of each sentence `[n, E]`: as spelled, else in lower case, else 0.
+    """Return the vectors of all words of each sentence `[n, E]`, and the share of words that have one.
 
-    Returns:
-        The vectors, and the share of words that have one.
+    A word's vector is that of its spelling, else of its lower case, else 0.
     """
     forms = {form for words in sentences for word in words for form in (word, word.lower())}
     with open_lines(file) as stream:
@@ -78,7 +68,7 @@ def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers],
         return means
 
     if not isinstance(model, TranslationModel):
-        states = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
+        states = filter(None, model.states(pairs))
         means = [by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in states]
         return means, "the model's own, with positions"
     embedding = model.recorder.transformer.encoder.embedding

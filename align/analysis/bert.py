@@ -1,4 +1,6 @@
-"""Trains a small BERT to predict hidden pieces and following segments (Devlin et al. 2019, section 3.1).
+"""Trains a small BERT on a text, and saves it as transformers does: `extract-align analyse train-bert`.
+
+It learns to predict hidden pieces and following segments (Devlin et al. 2019, section 3.1).
 
 An example has one or two segments, with some pieces hidden. Lines may be in any order. Two segments are a line cut in
 two, after a sentence if it has several; in half of these pairs the second part comes from another line. Most texts that
@@ -11,8 +13,11 @@ fine-tuning.
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +26,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from align.analysis.bert.settings import Settings
-from align.analysis.models.native import import_transformers
+from align.analysis.commands.common import progress_of, set_threads
+from align.analysis.commands.questions import TrainBert
+from align.analysis.models.native import import_transformers, silent
+from align.cli.loading import Request
 from align.core.stream import batches
-from align.io.output import replace_file
+from align.io.manifest import differences, dump_json
+from align.io.output import locked_folder, open_output, replace_file
+from align.io.reader import open_lines, read_lines
+from align.models.load import pick_device
+from align.models.recorder import fingerprint
+from align.training.folder import is_current, move_model, refuse_files
 
 JOINED, SINGLE = 0.03, 0.5
 """Shares of examples: consecutive lines, and single lines. The rest are pairs of segments."""
@@ -52,7 +64,7 @@ class Point(NamedTuple):
     follows: float  # share of pairs for which it predicts whether the second segment follows; NaN without pairs
 
 
-def learn_tokenizer(lines: Iterator[str], settings: Settings) -> Any:
+def learn_tokenizer(lines: Iterator[str], settings: TrainBert) -> Any:
     """Learn WordPieces, and return transformers' tokenizer.
 
     The library orders equally frequent pieces arbitrarily: another run may learn some others.
@@ -63,7 +75,7 @@ def learn_tokenizer(lines: Iterator[str], settings: Settings) -> Any:
     return tokenizer
 
 
-def build(settings: Settings, tokenizer: Any) -> Any:
+def build(settings: TrainBert, tokenizer: Any) -> Any:
     """Return a model with random weights: transformers' `BertForPreTraining`."""
     hf = import_transformers("training a BERT")
     torch.manual_seed(settings.seed)
@@ -119,8 +131,7 @@ def collator(tokenizer: Any, seed: int) -> Callable[[list[dict[str, Any]]], Mapp
 def training_batches(tokenizer: Any, lines: Sequence[str], tokens: int, seed: int) -> Iterator[Mapping[str, Any]]:
     """Yield batches without end, the same for the same seed; each pass reads every line once, in a new order.
 
-    Args:
-        tokens: maximum number of pieces of a batch, padding included.
+    A batch has at most `tokens` pieces, padding included.
     """
     random, collate = np.random.default_rng(seed), collator(tokenizer, seed)
     while True:
@@ -175,18 +186,12 @@ def validate(model: Any, tokenizer: Any, lines: Sequence[str]) -> tuple[float, f
 def train(
     model: Any,
     tokenizer: Any,
-    settings: Settings,
+    settings: TrainBert,
     lines: Sequence[str],
     checkpoint: Path,
-    every: int,
     tell: Callable[[str], None],
 ) -> list[Point]:
-    """Train a model, the result of `build`, to the end, or from its last checkpoint on, and return the learning curve.
-
-    Args:
-        lines: the text; the last ones are to validate on.
-        every: updates between two checkpoints, each with a validation.
-    """
+    """Train a model to the end, or from its last checkpoint on, and return the learning curve."""
     lines, valid = lines[: -settings.valid], lines[-settings.valid :]
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     rest = [weight for weight in model.parameters() if weight.dim() <= 1]
@@ -215,7 +220,7 @@ def train(
         optimizer.step()
         schedule.step()
         losses.append(float(loss.detach()))
-        if done % every and done < updates:
+        if done % settings.every and done < updates:
             continue
         point = Point(done, sum(losses) / len(losses), *validate(model, tokenizer, valid))
         points.append(point)
@@ -229,3 +234,61 @@ def train(
             f"{point.told:.1%} told right, following segments {point.follows:.1%}; {seconds_left / 60:.0f} min left"
         )
     return points
+
+
+FILES = ("README.md", "training.tsv", "config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+"""Files of a model; the folder is one once the last is there."""
+
+
+def train_folder(settings: TrainBert, command: str, request: Request) -> None:
+    """Train a model on a text, and write the model folder; the command line is for its README."""
+    set_threads(request)
+    tell = progress_of(request)
+    folder, work = settings.folder, settings.folder / "work"  # all files that do not belong to the model
+    with locked_folder(folder):
+        if not work.exists():
+            refuse_files(folder, FILES)
+        hf = import_transformers("training a BERT")
+        lines: list[str] = []
+        for path in map(str, settings.text):
+            with open_lines(path) as stream:
+                lines += filter(str.strip, read_lines(stream, path))
+        if len(lines) <= settings.valid:
+            raise ValueError(f"{len(lines):,} lines of text, and {settings.valid:,} of them are to validate on")
+        made, pieces = work / "made-of.json", work / "tokenizer"
+        made_of = {key: value for key, value in asdict(settings).items() if key not in ("folder", "every")}
+        made_of["text"] = fingerprint(settings.text, "")
+        if not made.is_file():
+            tell("learning pieces")
+            learn_tokenizer(iter(lines), settings).save_pretrained(pieces)
+            with open_output(str(made)) as out:
+                out.write(dump_json(made_of))
+        elif differences(json.loads(made.read_bytes()), made_of):
+            raise ValueError(f"{folder}: begun with another text or other settings; name another folder")
+        tokenizer = hf.BertTokenizer.from_pretrained(pieces)
+        size = f"{len(lines) - settings.valid:,} lines"
+        tell(f"{size} to train on, {settings.valid:,} lines to validate")
+        model = build(settings, tokenizer).to(pick_device(request.run.device))
+        try:
+            points = train(model, tokenizer, settings, lines, work / "checkpoint.pt", tell)
+        except (KeyboardInterrupt, SystemExit):
+            tell("stopped; the same command goes on from the last checkpoint")
+            raise
+        if not is_current(folder / FILES[-1], work / "checkpoint.pt"):
+            draft = work / "model"
+            shutil.rmtree(draft, ignore_errors=True)
+            with silent(hf.logging):
+                model.save_pretrained(draft)
+                tokenizer.save_pretrained(draft)
+            last = points[-1]
+            rows = ["\t".join(last._fields), *("\t".join(f"{number:.6g}" for number in point) for point in points)]
+            (draft / "training.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+            readme = (
+                f"# A small BERT\n\n`{command}`: {size}, {last.updates:,} updates of {settings.tokens:,} pieces.\n\n"
+                f"On {settings.valid:,} other lines: {last.valid:.3f} nats a hidden piece, {last.told:.1%} of them "
+                f"told right; whether the second segment follows the first: {last.follows:.1%}. `training.tsv` has "
+                "the curve.\n"
+            )
+            (draft / "README.md").write_text(readme, encoding="utf-8")
+            move_model(draft, folder, FILES[-1])
+    tell(f"{folder} is ready: extract-align analyse mixing -m {folder} -s TEXT")

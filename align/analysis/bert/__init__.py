@@ -1,1 +1,0 @@
-"""Trains a small BERT on a text, in the format of transformers, for `extract-align analyse -m`."""
