@@ -12,13 +12,12 @@ import pytest
 
 import align
 from align.analysis.commands.program import main
-from align.analysis.patterns import PATTERNS
 from align.cli import extract, sweep
 from align.evaluation.tables import WIDTH
 from tests import hugging, toy
 from tests.analysis.keyphrase_files import made_documents, write_documents
 from tests.analysis.test_tagger import TEST, TRAIN
-from tests.cli.conftest import Result, Run, failed, printed
+from tests.cli.conftest import Run, failed, printed
 from tests.conftest import ROOT
 from tests.corpora import as_text, word_by_word
 from tests.hugging_encoders import save_encoder
@@ -104,12 +103,9 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
     ("command", "error"),
     [
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
-        ("mixing a --plots figures/", "argument --plots: 'figures/' is a folder"),
         ("ablate -s source", "this command needs translations: give -t"),
         ("adversary --train a --test b --other-seeds 1,2", "--other-seeds takes others than --seed"),
         (LAYERS, "give --treebank, or --train and --test, or all of them"),
-        (f"{LAYERS} --treebank a --examples -", "--examples needs a file of its own"),
-        (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
     ],
 )
 def test_wrong_usage(run: Run, command: str, error: str) -> None:
@@ -143,27 +139,72 @@ def test_files_that_are_something_else(run: Run, command: str, error: str) -> No
     assert not os.path.exists("x")
 
 
-def json_of(result: Result, sign: str) -> Any:
-    """The tables of a command that went well, whose signature has this in it."""
-    assert (result.code, result.err) == (0, "")
-    found = json.loads(result.out)
-    assert sign in found["signature"]
-    return found
-
-
 def plots(prefix: Path) -> list[str]:
     """The figures that begin with this."""
     return sorted(path.name for path in prefix.parent.glob(f"{prefix.name}.*.png") if path.with_suffix(".pdf").exists())
 
 
-def test_mixing(run: Run) -> None:
-    result = run("mixing -q -f json", EXAMPLES)
-    found = json_of(result, "analysis|mixing|fairseq:de-en@851e3df|n:20|seed:1|v:")
-    assert len(found["heads"]) == 3 * 3 * 3 * 4
-    for part in ("encoder", "decoder", "cross"):
-        rows = [row for row in found["categories"] if row["part"] == part]
-        assert {row["category"] for row in rows} == {"rest", ". and ,", "</s>"}
-        assert sum(row["norm_share"] for row in rows) == pytest.approx(100, abs=0.3)
+@pytest.mark.parametrize(
+    ("command", "sign", "rows", "figures"),
+    [
+        (
+            f"mixing {EXAMPLES}",
+            "fairseq:de-en@851e3df|n:20|seed:1|",
+            {"categories": 9, "heads": 108, "dispersion": 9, "correlation": 12},
+            ["cross.points", "decoder.points", "encoder.points"],
+        ),
+        (
+            f"patterns {EXAMPLES} --attention cross --threshold 0.2",
+            "fairseq:de-en@851e3df|n:20|threshold:0.2|seed:1|",
+            {"parts": 2, "layers": 6, "heads": 24},
+            ["cross.examples", "cross.shares"],
+        ),
+        (
+            f"similarity {EXAMPLES} --attention encoder",
+            "fairseq:de-en@851e3df|n:20|seed:1|",
+            {"layers": 6, "heads": 24},
+            ["encoder.norm", "encoder.weight"],
+        ),
+        (
+            "ablate -m trained -s source -t target -g gold --bleu-lines 2 --beam 1 --samples 20",
+            "|text:source+target|n:3|gold:talp-0|bleu:2-beam1|ci:percentile-20|seed:12345|",
+            {"model": 1, "heads": 12, "layers": 3, "pruning": 2 * 9 + 3 * 3, "agreement": 32},
+            ["aer", "heads", "loss"],
+        ),
+        (
+            f"{ADVERSARY} --lambdas 0.5 --other-seeds 2,2 --epochs 2 --threads 1",
+            "train:chunks.train(250)|test:chunks.test(60)|lambda:0.5|divergence:js|threshold:seeds|epochs:2|seed:1|seeds:2",
+            {"models": 4, "probes": 3},
+            ["curve", "ranks"],
+        ),
+        (
+            f"{TUNED} -m toy --pairs 40 --held-out 10 --updates 3 --lambdas 1 --move norm --threads 1",
+            "|tuned:tune.de(40)|held-out:10|text:de|n:5|gold:pharaoh-0|lambda:1|divergence:js|move:norm|",
+            {"models": 2, "layers": 4},
+            ["aer"],
+        ),
+        (
+            "keywords -m toy --keyphrases keys --epochs 2 --random-orders 1 --samples 10",
+            "|train:4|dev:4|test:4|epochs:2|rate:0.0003|orders:1|samples:10|seed:1|",
+            {"data": 3, "heads": 8, "found": 12, "tuning": 2, "ablation": 7},
+            ["ablation", "heads"],
+        ),
+        (
+            f"syntax {BANK} --vectors vectors",
+            "@851e3df|treebank:trees.de.conllu|n:8|fewest:20|seed:1|vectors:vectors|",
+            {"relations": 1, "attachment": 8, "pairs": 4},
+            ["relations"],
+        ),
+    ],
+)
+def test_runs(run: Run, tmp_path: Path, command: str, sign: str, rows: dict[str, int], figures: list[str]) -> None:
+    result = run(f"{command} -q -f json --plots", tmp_path / "new" / "a")
+    assert (result.code, result.err) == (0, "")
+    found = json.loads(result.out)
+    assert found["signature"].startswith(f"analysis|{command.split()[0]}|")
+    assert sign in found["signature"]
+    assert {name: len(table) for name, table in found.items() if name != "signature"} == rows
+    assert plots(tmp_path / "new" / "a") == [f"a.{name}.png" for name in figures]
 
 
 def test_mixing_of_one_side_and_of_too_little(run: Run, tmp_path: Path) -> None:
@@ -183,42 +224,6 @@ def test_mixing_of_segments(run: Run) -> None:
     assert result.err.endswith(" on cpu (1 thread)\n")
     pieces = {row["category"]: row["pieces"] for row in json.loads(result.out)["categories"]}
     assert pieces == {"[CLS]": 11 + 8, "rest": 11 * 7 + 8 * 4, ". and ,": 11 + 8, "[SEP]": 2 * 11 + 2 * 8}
-
-
-def test_patterns(run: Run, tmp_path: Path) -> None:
-    rest = {}
-    for threshold in ("0.2", "0.8"):
-        drawn = ("--plots", tmp_path / "p") if threshold == "0.8" else ()
-        arguments = ("-f", "json", "--attention", "cross", "--threshold", threshold)
-        found = json_of(
-            run("patterns -q", EXAMPLES, *arguments, *drawn), f"@851e3df|n:20|threshold:{threshold}|seed:1|v:"
-        )
-        for table in ("parts", "layers", "heads"):
-            assert all(abs(sum(row[key] for key in PATTERNS) - 100) < 0.3 for row in found[table])
-        rest[threshold] = found["parts"][0]["heterogeneous"]
-    assert rest["0.2"] < rest["0.8"]
-    assert plots(tmp_path / "p") == ["p.cross.examples.png", "p.cross.shares.png"]
-
-
-def test_similarity(run: Run, tmp_path: Path) -> None:
-    result = run("similarity -q -f json --attention encoder", EXAMPLES, "--plots", tmp_path / "s")
-    found = json_of(result, "analysis|similarity|fairseq:de-en@851e3df|n:20|seed:1|v:")
-    assert len(found["heads"]) == 2 * 3 * 4
-    (row,) = (row for row in found["heads"] if (row["part"], row["measure"], row["head"]) == ("encoder", "a", "2-3"))
-    assert (row["nearest"], row["distance"]) == ("3-3", pytest.approx(0.461, abs=0.002))
-    assert plots(tmp_path / "s") == ["s.encoder.norm.png", "s.encoder.weight.png"]
-
-
-def test_ablate(run: Run, tmp_path: Path) -> None:
-    arguments = "-t target -g gold --bleu-lines 2 --beam 1 --samples 20 -f json"
-    sign = f"|text:source+target|n:3|gold:talp-0|bleu:2-beam1|ci:percentile-20|seed:12345|v:{align.__version__}"
-    found = json_of(run(f"ablate -q -m trained -s source {arguments} --plots", tmp_path / "new" / "a"), sign)
-    assert list(found) == ["signature", "model", "heads", "layers", "pruning", "agreement"]
-    assert [(row["sentences"], row["pieces"]) for row in found["model"]] == [(2, 9)]
-    heads = [(part, n) for part in ("encoder", "decoder", "cross") for n in range(1, 5)]
-    assert [(row["part"], row["head"]) for row in found["heads"]] == heads
-    assert len(found["pruning"]) == 2 * 9 + 3 * 3
-    assert plots(tmp_path / "new" / "a") == ["a.aer.png", "a.heads.png", "a.loss.png"]
 
 
 @pytest.mark.parametrize(("model", "rows"), [("trained", (4, 1, 2)), ("t5", (12, 3, 2))])
@@ -254,30 +259,6 @@ def test_prune(order: str, run: Run, run_main: Run, tmp_path: Path) -> None:
         failed(again, "small: heads have been pruned from this model: questions about attention need all of them")
 
 
-def test_adversary(run: Run, tmp_path: Path) -> None:
-    command = f"{ADVERSARY} --lambdas 0.5 --other-seeds 2,2 --epochs 2 -f json --threads 1"
-    result = run(f"{command} --plots", tmp_path / "plot")
-    found = json.loads(result.out)
-    sign = (
-        "train:chunks.train(250)|test:chunks.test(60)|lambda:0.5|divergence:js|threshold:seeds|epochs:2|seed:1|seeds:2"
-    )
-    assert found["signature"].startswith(f"analysis|adversary|{sign}|v:")
-    assert [row["model"] for row in found["models"]] == ["original", "seed 2", "uniform", "adversary 0.5"]
-    assert "uniform" in [row["attention"] for row in found["probes"]]
-    assert "extract-align analyse: adversary 0.5: F1 " in result.err
-    assert plots(tmp_path / "plot") == ["plot.curve.png", "plot.ranks.png"]
-    again = run(f"{command} -q")
-    assert (again.code, again.err, again.out) == (0, "", result.out)
-
-
-def test_adversary_translation(run: Run) -> None:
-    arguments = "-m toy --pairs 40 --held-out 10 --updates 3 --lambdas 1 --move norm --threads 1 -f json"
-    sign = "|tuned:tune.de(40)|held-out:10|text:de|n:5|gold:pharaoh-0|lambda:1|divergence:js|move:norm|"
-    found = json_of(run(f"{TUNED} -q {arguments}"), sign)
-    assert [row["model"] for row in found["models"]] == ["original", "adversary 1"]
-    assert len(found["layers"]) == 4
-
-
 def test_coreference(run: Run, tmp_path: Path) -> None:
     printed(
         run("coreference -q -m en-de", PRONOUNS, "--plots", tmp_path / "c"),
@@ -298,18 +279,6 @@ def test_coreference(run: Run, tmp_path: Path) -> None:
     assert plots(tmp_path / "c") == ["c.heads.png"]
 
 
-def test_keywords_with_fine_tuning(run: Run, tmp_path: Path) -> None:
-    arguments = "--keyphrases keys --epochs 2 --random-orders 1 --samples 10 -f json --plots"
-    result = run(f"keywords -q -m toy {arguments}", tmp_path / "out" / "a")
-    found = json_of(result, "|epochs:2|rate:0.0003|orders:1|samples:10|seed:1|v:")
-    assert list(found) == ["signature", "data", "heads", "found", "tuning", "ablation"]
-    assert [row["by"] for row in found["found"]][-1] == "fine-tuned"
-    assert [row["epoch"] for row in found["tuning"]] == [1, 2]
-    assert [row["removed"] for row in found["ablation"]] == [0, 1, 3, 4, 5, 7, 8]
-    assert found["ablation"][0]["worst"] == found["found"][-1]["f1"]
-    assert plots(tmp_path / "out" / "a") == ["a.ablation.png", "a.heads.png"]
-
-
 def test_syntax_of_single_heads(run: Run) -> None:
     sign = "analysis|syntax|fairseq:de-en@851e3df|treebank:trees.de.conllu|n:8|fewest:8|seed:1|probes:none"
     printed(
@@ -325,15 +294,6 @@ def test_syntax_of_single_heads(run: Run) -> None:
         "8 sentences",
         f"{sign}|v:{align.__version__}",
     )
-
-
-def test_syntax_with_probes(run: Run, tmp_path: Path) -> None:
-    result = run("syntax -q -f json --vectors vectors", BANK, "--plots", tmp_path / "s")
-    found = json_of(result, "@851e3df|treebank:trees.de.conllu|n:8|fewest:20|seed:1|vectors:vectors|v:")
-    assert [row["relation"] for row in found["relations"]] == ["all"]
-    assert len(found["attachment"]) == 8
-    assert {row["task"] for row in found["pairs"]} == {"a dependency or none"}
-    assert plots(tmp_path / "s") == ["s.relations.png"]
 
 
 def test_layers(run: Run, tmp_path: Path) -> None:
