@@ -210,7 +210,7 @@ def pruning_order(blocks: Sequence[AttentionBlock], values: Sequence[float] | Do
 def loss_change(
     masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samples: int, seed: int
 ) -> tuple[float, Interval | None]:
-    """Return the difference of losses `[N]` in nats per piece, with its 95 % percentile bootstrap interval."""
+    """Return the difference of losses `[N]` in nats per piece, with its bootstrap interval (95 %)."""
     changes = masked - whole
     value = float(changes.sum() / pieces.sum())
     if not samples or len(pieces) < 2:
@@ -224,7 +224,7 @@ def bleu_scores(
 ) -> tuple[float, list[tuple[float, float | None]], str]:
     """Return a model's BLEU, each other model's difference from it with its p-value, and sacrebleu's signature.
 
-    Case is ignored. p-values are of sacrebleu's paired bootstrap (Koehn 2004); without samples there are none.
+    Case is ignored; p-values are of sacrebleu's paired bootstrap (Koehn 2004).
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
@@ -375,7 +375,7 @@ def _agreement_table(heads: Sequence[AttentionHead], rows: Sequence[Row]) -> Tab
         measures[name] = values = [sign * (row[key] or 0.0) for row in rows]
         ps = [row[f"{key}_p"] for row in rows]
         significant = [value > 0 and p is not None and p < SURE for value, p in zip(values, ps, strict=True)]
-        direction, worse = "lower" if sign < 0 else "higher", ", ".join(map(str, compress(heads, significant)))
+        worse, direction = ", ".join(map(str, compress(heads, significant))), "lower" if sign < 0 else "higher"
         notes.append(f"{name} is {direction} (p < {SURE}) without: {worse or 'none'}")
     # AER with each measure of translation, and these with each other
     compared = [(name, rate) for rate in ("AER", "AER anew") for name in ("loss", "BLEU", "I")]

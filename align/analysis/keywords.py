@@ -83,7 +83,7 @@ def sentences_of(corpus: Corpus) -> list[tuple[int, slice, tuple[str, ...]]]:
 
 
 def read_corpus(model: Inspected, corpus: Corpus) -> tuple[Doubles, Mask]:
-    """Return the attention that words receive within their sentence `[2, N, C]`, and which the model has read `[N]`."""
+    """Return the attention that words receive in their sentence `[2, N, C]`, and which were read `[N]`."""
     values = np.zeros((len(MEASURES), len(corpus.gold), int(np.prod(model.shape["encoder"]))))
     read = np.zeros(len(corpus.gold), bool)
     sentences = sentences_of(corpus)
@@ -184,7 +184,7 @@ def regress(features: Doubles, corpus: Corpus) -> Doubles:
 
 
 def judge(corpus: Corpus, attention: Doubles, sums: HeadSums, options: Keywords) -> dict[str, tuple[Score, Score]]:
-    """Judge each method on the test part; words are marked from the best threshold of the development part on."""
+    """Judge each method on the test part, with the best threshold of the development part."""
     by_measure = dict(zip(MEASURES, attention, strict=True))
     simple = np.stack((corpus.position_scores(), corpus.tf_idf_scores()), 1)  # [N, 2]
     scores = {"first words": simple[:, 0], "tf-idf": simple[:, 1]}

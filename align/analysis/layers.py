@@ -56,7 +56,7 @@ class Task:
     gold: Counts  # label of each example, as a place in `labels` `[N]`
     sentences: Counts  # sentence of each example, from 0 `[N]`
     places: Counts  # positions of its words in their sentence, from 0 `[N, K]`
-    folds: Sequence[tuple[Counts, Counts]]  # examples to train on, and examples to predict: each in one fold `[n]`
+    folds: Sequence[tuple[Counts, Counts]]  # examples to train on, and to predict: each in one fold
     # maps predicted labels `[N]`, negative for unpredicted ones, to how many are right, predicted and gold in each
     # sentence `[S, 3]`
     count: Callable[[Counts], Counts]
@@ -123,7 +123,7 @@ class Predictions:
     gammas: Doubles  # their factors `[folds]`
 
     def scores(self, seed: int) -> tuple[Doubles, Doubles]:
-        """Return the scores of the probes of layers 0 to l `[L+1]`, and of bootstrap samples `[SAMPLES, L+1]`."""
+        """Return the scores of probes of layers 0 to l `[L+1]`, and of bootstrap samples `[SAMPLES, L+1]`."""
         counts = np.stack([self.task.count(best) for best in self.best])  # of each sentence [L+1, S, 3]
         times = draw_times(counts.shape[1], SAMPLES, seed)  # [SAMPLES, S]
         return f1(counts.sum(1)), f1(np.einsum("rs,lsc->rlc", times, counts, optimize=True))

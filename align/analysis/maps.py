@@ -54,7 +54,7 @@ class Maps:
 
 
 States = tuple[Tokens, Numbers]
-"""A sentence's pieces, and their vectors: input of the first layer, and output of each layer `[L+1, S, D]`."""
+"""A sentence's pieces, and their vectors: input of the first layer, and output of each `[L+1, S, D]`."""
 
 
 class Encoded(NamedTuple):
@@ -77,7 +77,7 @@ class Inspected(ABC):
     too_long = 0  # number of those that are too long
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
-        """Yield the attention of each pair, in input order, by part; empty if it is blank or too long for the model.
+        """Yield the attention of each pair, in input order, by part; empty if it is blank or too long.
 
         Args:
             pairs: source and target for a translation model, whose encoder needs no target; for an encoder one or two
@@ -158,9 +158,10 @@ def membership(words: Sequence[int], count: int) -> Numbers:
 
 
 def between_words(values: Numbers, rows: Tokens, columns: Tokens) -> Numbers:
-    """Merge attention between pieces into attention between words, `[..., T, S]` to `[..., J, I]` (Clark et al. 2019).
+    """Merge attention between pieces into attention between words, `[..., T, S]` to `[..., J, I]`.
 
-    Attention to a word's pieces is summed, attention from them is averaged. It is 0 from and to a word without a piece.
+    Attention to a word's pieces is summed, attention from them is averaged (Clark et al. 2019). It is 0 from and to a
+    word without a piece.
     """
     part_of = membership(rows.words, len(rows.text))  # [T, J]
     part_of /= np.maximum(part_of.sum(0), 1)

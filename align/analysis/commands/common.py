@@ -104,13 +104,13 @@ class Question:
     WITHOUT: ClassVar[tuple[str, ...]] = ()  # options of all commands that this one does not have
     CHANGES: ClassVar[Mapping[str, Any]] = {}  # settings of inherited options that differ
     MODULE: ClassVar = ""  # the module in `align.analysis`, which is imported when the question is answered
-    SIGNED: ClassVar = ""  # parts of the signature, in order: options, and what `answer` returns in their place
+    SIGNED: ClassVar = ""  # parts of the signature: options, or what `answer` returns for them
 
     def check(self, parser: Parser) -> None:
         """Reject invalid combinations of options."""
 
     def run(self, words: Sequence[str], request: Request, output: FindingArgs) -> None:
-        """Answer the question, print the tables, and draw the figures; `words` are its command and arguments."""
+        """Answer the question, print the tables, and draw the figures; `words` are the command line."""
         if output.plots:
             need("matplotlib", "figures")
             output.plots.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class AttentionQuestion(TextQuestion):
     parts: tuple[Part, ...] = attention("all that it has; without -t the encoder")
 
     def ask(self, request: Request, measure: Callable[[Inspected, Iterable[Pair], Sequence[Part]], Finding]) -> Answer:
-        """Measure the attention of some parts of a model; warn about lines that are too long, and sign those read."""
+        """Measure attention, warn about lines that are too long, and sign with the number of others."""
         model, one_side = load_inspected(request), self.text.one_side
         parts = self.parts or [part for part in model.shape if part == "encoder" or not one_side]
         for part in parts:

@@ -8,7 +8,7 @@ from align.core.errors import DataError
 
 
 def blocks(lines: Iterable[str], name: str, closed: bool = False) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines between blank lines, a list for each sentence; `closed`: each must end with one."""
+    """Yield the numbered lines between blank lines, a list for each sentence; `closed`: one is last."""
     block: list[tuple[int, str]] = []
     for number, line in enumerate(lines, 1):
         if line.strip(" \t"):

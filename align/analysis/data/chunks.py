@@ -29,7 +29,7 @@ Span = tuple[int, int, str]  # a chunk: its first word, from 0, the word after i
 
 
 def read_sentences(name: str) -> list[Sentence]:
-    """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences."""
+    """Read all sentences of a file: word, part of speech and tag on a line, blank lines between."""
     sentences = []
     with open_lines(name) as stream:
         for block in blocks(read_lines(stream, name), name):

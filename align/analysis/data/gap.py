@@ -37,7 +37,7 @@ class Paragraph(NamedTuple):
     line: int  # line number in the file
 
     def window(self, limit: int) -> Paragraph:
-        """Return the paragraph cut to the mentions and at most `limit` words around them, half on each side."""
+        """Return the paragraph cut to the mentions and at most `limit` words around them."""
         mentions = (self.pronoun, *self.candidates)
         first, last = min(begin for begin, _ in mentions), max(end for _, end in mentions)
         after = min(len(self.words) - last, max(limit // 2, limit - first))
@@ -56,7 +56,7 @@ class Paragraph(NamedTuple):
 
 
 def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[Span]]:
-    """Split a text at spaces and at both ends of each span of characters; return the words, and the spans in words."""
+    """Split a text at spaces and at both ends of each span; return the words, and the spans in words."""
     ends = sorted({0, len(text), *(place for span in spans for place in span)})
     words: list[str] = []
     begins: list[int] = []

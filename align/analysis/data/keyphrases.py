@@ -55,7 +55,7 @@ def read_keyphrases(name: str, label: str) -> list[Document]:
 
 
 def find_phrases(document: Document) -> tuple[Mask, set[Phrase]]:
-    """Find the words that belong to a keyphrase `[N]`, in sequence in one sentence, and the phrases that occur."""
+    """Find the words of keyphrases `[N]`, in sequence in one sentence, and the phrases that occur."""
     marks: list[Mask] = []
     phrases = set()
     for sentence in document.sentences:

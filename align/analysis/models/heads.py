@@ -106,7 +106,7 @@ def masked(blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]) -
 
 
 def gate_gradients(blocks: Sequence[AttentionBlock], loss: Callable[[], Tensor]) -> Tensor:
-    """Return the gradient of a loss with respect to the gate of each head `[H]`; the module itself stays unchanged."""
+    """Return the gradient of a loss with respect to the gate of each head `[H]`."""
     weights = [block.projection.weight for block in blocks]
     try:
         for weight in weights:
