@@ -69,8 +69,6 @@ MAX_LAYERS = 8  # limit of layers; elements that overlap beyond it are placed by
 TIE_RATIO = 0.5
 """Share of the linked score of a tag from which an equal one could as well be the one that the translation has."""
 
-_LIGHT = " \t\r\n.,;:!?\u2026"  # spaces and punctuation that may change their side of a tag
-
 _SPACE = re.compile(r"\s")
 _X = re.compile(r"""^<[^>]*?\sx\s*=\s*["']([^"'>]*)""")
 _I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
@@ -698,9 +696,9 @@ class _Tree:
             counts = [[self._letters[at] for at in bounds] for bounds in (linked, (start, end))]
             if texts[0].strip() and not texts[1].strip():
                 self.moved[n] = 0.0
-            elif counts[0] != counts[1] or texts[0].strip(_LIGHT) != texts[1].strip(_LIGHT):
+            elif counts[0] != counts[1] or texts[0].strip() != texts[1].strip():
                 self.moved[n] = PART
-        elif self._text[min(start, linked[0]) : max(start, linked[0])].strip(_LIGHT):
+        elif self._text[min(start, linked[0]) : max(start, linked[0])].strip():
             self.moved[self.first_half(n)] = PART
         node.start, node.end, node.parent, node.children = start, end, parent, children[first:last]
         for one in node.children:

@@ -64,7 +64,7 @@ class _Writer:
         self._windows, self._places, self._characters = placing.windows, placing.places, placing.characters
         self._unbroken = placing.unbroken
         self._insertions: list[Insertion] = []
-        self._at, self._last = 0, ""  # offset of the text, and the character that is written before it
+        self._at = 0  # offset of the text
         self._items: dict[int, list[_Item]] = {}
 
     def write(self) -> list[Insertion]:
@@ -90,14 +90,11 @@ class _Writer:
 
     def _insert(self, number: int, before: str = "", after: str = "") -> None:
         """Write a tag between spaces."""
-        text = before + self._markup.tokens[number].text + after
-        self._insertions.append(Insertion(self._at, number, text))
-        self._last = text[-1]
+        self._insertions.append(Insertion(self._at, number, before + self._markup.tokens[number].text + after))
 
     def _move(self, end: int) -> None:
         """Go to this offset of the text, unless beyond it."""
-        if end > self._at:
-            self._at, self._last = end, self._target[end - 1]
+        self._at = max(self._at, end)
 
     def _enter(self, item: _Item, limit: int, waiting: list[tuple[_Item | int, int]]) -> None:
         """Push the content of an element, to be written next, none of it beyond a limit."""
@@ -151,7 +148,6 @@ class _Writer:
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
-        placeholder = is_placeholder(self._markup, element)
         spaces = ["", ""]
         if element.tokens[0] in self._characters:
             offset = self._characters[element.tokens[0]][0]
@@ -185,8 +181,6 @@ class _Writer:
                 # the punctuation that it touched may be missing; only placeholders become text, and may split a word
                 spaces[0] = " " * (before.isalnum() and not element.before[-1:].isalnum())
                 spaces[1] = " " * (after.isalnum() and not element.behind[:1].isalnum())
-            if free and left and self._last not in ("", " ") and placeholder:
-                spaces[0] = " "
         tags = self._markup.tags(element)
         for n, (number, space) in enumerate(tags):
             before = spaces[0] if n == 0 else ""

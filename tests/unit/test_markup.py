@@ -24,7 +24,6 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         # a part of a word, which the target may write otherwise
         ("<b>Stable</b>-Suite nutzen", "use the stable suite", "0-2 0-3 1-0", "use the <b>stable</b> suite"),
         ("den <b>Zurück</b>-Knopf", "the Go Back button", "0-0 1-1 1-2 1-3", "the <b>Go Back</b> button"),
-        ("die Debian-<b>Rechner</b>", "the Debian machines", "0-0 1-1 1-2", "the Debian <b>machines</b>"),
         ("als /usr/x-<b>Fassung</b>.tar da", "as /usr/x-version.tar", "0-0 1-1", "as /usr/x-<b>version</b>.tar"),
         ("mit <b>Strg</b>+F2, dann", "with Ctrl+F2, then", "0-0 1-1 2-2", "with <b>Ctrl</b>+F2, then"),
         ("ein <b>Wort</b>s da", "a word's end", "0-0 1-1 2-2", "a <b>word's</b> end"),
@@ -33,20 +32,16 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("the <b>website</b> is", "веб-сайт это", "0-0 1-0 2-1", "<b>веб-сайт</b> это"),
         ("<b>Help</b> screen", "(-x", "0-0 1-0", "(<b>-x</b>"),
         # invisible characters go with the punctuation next to them
-        ("das <b>Haus</b>,\u200b ist", "the house,\u200b is", "0-0 1-1 2-2", "the <b>house</b>,\u200b is"),
         ("das <b>Haus\u200b</b> ist", "the house\u200b is", "0-0 1-1 2-2", "the <b>house\u200b</b> is"),
         ("das \u200b(<b>Haus</b>) ist", "the \u2060(house) is", "0-0 1-1 2-2", "the \u2060(<b>house</b>) is"),
         # no character is split
         ("<b>राम</b> x", "रामाने y", "0-0 1-1", "<b>रामाने</b> y"),
         ("<b>Cafe</b> x", "Cafe\u0301 y", "0-0 1-1", "<b>Cafe\u0301</b> y"),
-        ("<b>\U0001f468</b>", "\U0001f468\u200d\U0001f469", "0-0", "<b>\U0001f468\u200d\U0001f469</b>"),
         ("<b>\U0001f1e9</b> x", "\U0001f1e9\U0001f1ea y", "0-0 1-1", "<b>\U0001f1e9\U0001f1ea</b> y"),
         # no tag breaks an entity
         ("Der <b>amp</b> ist", "R &amp; D", "1-0", "<b>R</b> &amp; D"),
-        ("Nummer <b>169</b>", "&#169; 2020", "1-0", "<b>&#169;</b> 2020"),
         ("<b>foo</b>amp", "xxx&amp;yyy", "0-0", "<b>xxx&amp;yyy</b>"),
         ("Der <b>name</b> da", "The &product-name; command", "0-0 1-1", "The <b>&product-name;</b> command"),
-        ("ein <b>0</b>41 x", "&#x0000000041; y", "0-0 1-0", "<b>&#x0000000041;</b> y"),
         ("Das <b>Buch</b> da", '<a href="/Buch">book</a> there', "1-1 2-2", '<b><a href="/Buch">book</a></b> there'),
         ("<b>DATA</b> x", "<![CDATA[a DATA b]]> y", "0-0 1-3", "<b><![CDATA[a DATA b]]></b> y"),
         ("foo<b>;bar</b>", "foo&amp;bar", "0-0", "foo<b>&amp;bar</b>"),
@@ -78,7 +73,6 @@ def test_real_manuals(source: str, target: str, links: str, expected: str) -> No
         ("Das <b>Haus,</b> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The <b>house,</b> is old."),
         ("Das Haus ist <b>alt</b>.", *HOUSE, "The house is <b>old</b>."),
         ("Das <b>Haus!\u200f</b>", "The house!", "0-0 1-1", "The <b>house!</b>"),
-        ("Das <b>\u200f„Haus“</b>", "The “house”", "0-0 1-1", "The <b>“house”</b>"),
         ("Das <b>Haus</b>\u00ad.", "The house.", "0-0 1-1", "The <b>house</b>."),
         (
             "<b>alt</b> ist das Haus",
@@ -98,7 +92,6 @@ def test_real_manuals(source: str, target: str, links: str, expected: str) -> No
         ("Das Haus,<fn/> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The house,<fn/> is old."),
         ("Das <x/>Haus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
         ("Das <x/>\u00adHaus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
-        ("Das \u00ad<x/>Haus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
         ("Das (<x/>Haus) ist", "The (house) is", "0-0 1-1 2-2", "The (<x/>house) is"),
         ("<a/>Das Haus ist alt. <b/><c/>", *HOUSE, "<a/>The house is old. <b/><c/>"),
         ("Ja, <x/> das Haus", "yes, well the house", "0-0 1-2 2-3", "yes, <x/> well the house"),
@@ -251,8 +244,6 @@ def test_halves_without_the_other_are_points() -> None:
         # entities without a semicolon
         ("<b>copy</b> x", "&copy 2020", "0-0 1-1", "<b>&copy</b> 2020"),
         ("<b>lt</b> x", "&lt 1", "0-0 1-1", "<b>&lt</b> 1"),
-        ("<b>169</b> x", "&#169 2", "0-0 1-1", "<b>&#169</b> 2"),
-        ("<b>euro</b> x", "&euro; 2", "0-0 1-1", "<b>&euro;</b> 2"),
         ("<b>notit</b> x", "&notit; 2", "0-0 1-1", "<b>&notit;</b> 2"),
         # what the target has is not doubled
         ("Die <b>A</b> <i>fehlt</i>", "The <b>A</b> is missing", "2-3", "The <b>A</b> is <i>missing</i>"),
@@ -282,8 +273,6 @@ def test_content_and_edges(source: str, target: str, links: str, expected: str) 
         ('Datei "{name}" fehlt.', 'File "" is missing.', "0-0 1-1 2-3", 'File "{name}" is missing.'),
         ("Hallo {name}, du", "Hello, you", "0-0 2-1", "Hello, {name} you"),
         ("Das Haus ist alt, %s.", "The house is old.", "0-0 1-1 2-2 3-3", "The house is old %s."),
-        ("Das Haus %s.", "The house.", "0-0 1-1", "The house %s."),
-        ("Hallo Welt, {name}!", "Hello world!", "0-0 1-1", "Hello world {name}!"),
         # and become no part of another
         ("Es sind 100% {x} da", "There are 100%(x there", "0-0", "There are 100%(x {x} there"),
         ("a%s", "b%", "0-0", "b% %s"),
