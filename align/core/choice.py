@@ -82,7 +82,8 @@ def choose(
 def known_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
     """Return the choice that depends on no text: as asked, or as the model stores it; or else None."""
     asked, allowed = candidates(recorder, settings), _open(recorder, settings, stored)
-    if any(len(cells) > 1 for cells in allowed.values()):
+    is_stored = any(stored.get((settings.score, position)) in cells for position, cells in asked.items())
+    if (settings.position == "auto" and not is_stored) or any(len(cells) > 1 for cells in allowed.values()):
         return None
     place = Place(**{position: cell for position, (cell,) in allowed.items()})
     given = [position for position, cells in asked.items() if len(cells) == 1]
