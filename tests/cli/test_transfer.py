@@ -222,7 +222,7 @@ def test_targets_of_a_careless_translator(run: Run, tmp_path: Path) -> None:
 def test_doubtful_lines_are_listed(run: Run, write: Write, tmp_path: Path) -> None:
     write(
         s="<b>Das Haus</b> ist alt.\nEin <i>Wort</i>\tda\nnichts\n<b>Q</b> x\n",
-        t="The house is old.\na word here\nnothing\nQ y\n",
+        t="The house is old.\na word here\nnothing\nR y\n",
         l="0-0 1-1 2-2 3-3\n0-0 1-0 1-2 2-1\n0-0\n1-1\n",
     )
     result = run("--tags", "html", "-s", "s", "-t", "t", "--links", "l", "--review", "r")

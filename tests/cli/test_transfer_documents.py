@@ -119,9 +119,7 @@ def test_messages_are_completed_as_msgfmt_accepts_them(run: Run, tmp_path: Path)
     (tmp_path / "a.po").write_text(MESSAGES, encoding="utf-8")
     lists = "--review", tmp_path / "review.tsv", "--report", tmp_path / "report.jsonl"
     result = run(tmp_path / "a.po", *lists)
-    expected = MESSAGES.replace("aufgelöst werden", "aufgelöst werden %s").replace(
-        "Das Haus ist", "Das Haus {name!r} ist"
-    )
+    expected = MESSAGES.replace("Adresse kann", "Adresse %s kann").replace("Das Haus ist", "Das Haus {name!r} ist")
     assert result.out.decode() == expected
     assert f"10 segments, 2 tags placed, 2 completed, 3 {INVALID}, 4 without a translation\n" in result.err
     review = [line.split("\t") for line in (tmp_path / "review.tsv").read_text(encoding="utf-8").splitlines()]
