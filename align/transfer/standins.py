@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from html import escape
+from html import escape, unescape
 from typing import NamedTuple, TypeVar
 
 from align.core.types import Alignment, Origin, Pair
@@ -30,7 +30,6 @@ _MARKS = 0xF0000
 
 _MARK = re.compile(r"([0-9]?)([\U000f0000-\U000ffffd]+)(?=([0-9]?))")
 
-
 _Variant = tuple[tuple[str, ...], Mapping[str, Sequence[int]]]
 """A sentence as it may be translated: its words, and the adjacent tokens that each number in it stands for."""
 
@@ -45,7 +44,7 @@ class Passage:
     def __init__(self, segment: Segment, language: str) -> None:
         self._segment = segment
         copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
-        if _MARK.search(segment.text):
+        if _MARK.search(unescape(segment.text)):  # the text's own characters are no marks
             copied = []
         tokens = self._tokens({n: chr(_MARKS + n) for n in copied})
         if segment.kind == "icu":
@@ -56,10 +55,10 @@ class Passage:
         series = [[number for number in numbers if number not in segment.text] for numbers in candidates]
         self._variants: list[list[_Variant]] = []
         for start, end in split_sentences(words, language):
-            marks = [marks for word in words[start:end] for _, marks, _ in _MARK.findall(word)]
-            self._variants.append(
-                [_variant(words[start:end], numbers) for numbers in (*series, []) if marks or not numbers]
-            )
+            sentence = words[start:end]
+            marks = [marks for word in sentence if copied for _, marks, _ in _MARK.findall(word)]
+            with_numbers = [_variant(sentence, numbers) for numbers in (*series, []) if marks]
+            self._variants.append(with_numbers or [(tuple(sentence), {})])
             series = [numbers[len(marks) :] for numbers in series]
         self.pairs: list[Pair] = []
         for variants in self._variants:  # the first one, to be replaced by the next if a number is lost

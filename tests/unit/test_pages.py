@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from html import unescape
 
 import pytest
 from hypothesis import given
@@ -187,6 +188,14 @@ def test_one_of_two_numbers_lost_counts_as_lost() -> None:
         (alignment,) = translated(passage, lose)
         assert not set(pair.copied) & set(alignment.pair.source)
         assert passage.place([alignment])[0] == "von %s nach %s"
+
+
+@pytest.mark.parametrize("character", ["\U000f0001", "\U000f0100", "&#xF0100;"])
+def test_a_text_may_have_the_characters_that_mark_what_is_copied(character: str) -> None:
+    (segment,) = Page(f"ein {character} Haus <code>x</code> da", "html").segments
+    passage = Passage(segment, "de")
+    expected = f"EIN {unescape(character)} HAUS <code>x</code> DA"
+    assert passage.place(translated(passage, capitals))[0] == expected
 
 
 @given(
