@@ -50,7 +50,6 @@ class GoldArgs:
     gold_format: LinkOptions | None = option(type=link_options, metavar="FORMAT", help=FORMAT_HELP)
     out_of_range: OutOfRange = option(
         default="stop",
-        choices=("stop", "ignore"),
         help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
         "hypothesis it is wrong)",
     )

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import FAILED, Progress, message_of, run, say_error
@@ -19,6 +19,7 @@ from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
 from align.io.process import keep_freed_memory
 from align.io.signature import read_choice, sign
+from align.jobs.arrow import LinksAs
 
 if TYPE_CHECKING:
     from align.jobs.files import InputFile
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
     from align.jobs.local import Outcome
 
 PROGRAM = "extract-align jobs"
-
-ENGINES = ("local", "ray")
-"""What may do the files."""
-
-LINKS = ("structs", "pharaoh")
-"""Forms of links where a file may hold either."""
 
 EXAMPLES = """examples:
   extract-align jobs 'bitext/*.tsv.gz' -o links/   a file of links for each file, of the same name
@@ -93,23 +88,19 @@ class FileArgs:
         short="folder for the results",
         help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
     )
-    links: str = option(
-        default=LINKS[0],
-        choices=LINKS,
-        help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
+    links: LinksAs = option(
+        default="structs", help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2"
     )
-    bad_lines: str = option(
+    bad_lines: Literal["stop", "blank"] = option(
         default="stop",
-        choices=("stop", "blank"),
         help="at a line or row that cannot be read: leave its file undone and continue with the next, or list it in "
         "DIR/_run/FILE.bad.jsonl and write no links",
     )
     part: tuple[int, int] | None = option(
         type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
     )
-    engine: str = option(
-        default=ENGINES[0],
-        choices=ENGINES,
+    engine: Literal["local", "ray"] = option(
+        default="local",
         help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
         "here with `ray start`, else a new one of this machine alone",
     )
@@ -228,8 +219,7 @@ class JobRun:
 
         from align.jobs.local import run_local
 
-        on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
-        workers = self._workers or (torch.get_num_threads() if on_cpu else 1)
+        workers = self._workers or (torch.get_num_threads() if job.on_cpu else 1)
         yield from run_local(job, files, workers, self._add_rows)
 
     def _add_rows(self, file: InputFile, rows: int, share: float) -> None:

@@ -20,7 +20,7 @@ from align.io.manifest import differences
 from align.io.output import locked
 from align.io.session import Session
 from align.io.signature import sign
-from align.jobs.arrow import status_of
+from align.jobs.arrow import LinksAs, status_of
 from align.jobs.files import (
     RUN,
     InputFile,
@@ -63,8 +63,13 @@ class Job:
     signature: str
     output: str
     columns: Columns
-    links: str = "structs"
+    links: LinksAs = "structs"
     blank: bool = False
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether no model is on a GPU."""
+        return all(direction.recorder.device == "cpu" for direction in self.aligner.directions)
 
 
 def open_run(

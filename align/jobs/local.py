@@ -29,9 +29,8 @@ def run_local(
     Args:
         on_rows: callback that receives a file, the number of its finished rows, and their share of it.
     """
-    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     # The state of a GPU cannot be forked, nor the threads of a client of a remote store.
-    method = None if on_cpu and all(map(is_local, (job.output, *(file.place for file in files)))) else "spawn"
+    method = None if job.on_cpu and all(map(is_local, (job.output, *(file.place for file in files)))) else "spawn"
     tasks = {"align": partial(align_in_worker, job)}
     with Workers(workers, tasks, lambda rows: on_rows(*rows), at_once=1, attempts=ATTEMPTS, method=method) as pool:
         pool.share(least=1)

@@ -42,20 +42,19 @@ def run_ray(
         workers: files that are done at a time; None for one per CPU of the cluster, or one per GPU if the model is on
             one.
     """
-    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     left = largest_first(files)[::-1]
     with _cluster():
         try:
             task: Any = ray.remote(_align).options(
-                num_cpus=1 if on_cpu else 0, num_gpus=0 if on_cpu else 1, max_retries=ATTEMPTS - 1
+                num_cpus=1 if job.on_cpu else 0, num_gpus=0 if job.on_cpu else 1, max_retries=ATTEMPTS - 1
             )
-            size = workers or int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
+            size = workers or int(ray.cluster_resources().get("CPU" if job.on_cpu else "GPU", 1))
             shared, folder = ray.put(job), os.getcwd()
             running: dict[Any, InputFile] = {}
             while left or running:
                 while left and len(running) < size:
-                    running[task.remote(shared, left[-1], folder)] = left[-1]
-                    left.pop()
+                    file = left.pop()
+                    running[task.remote(shared, file, folder)] = file
                 done, _ = ray.wait(list(running))
                 file = running.pop(done[0])
                 try:
