@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, get_args
@@ -17,11 +17,11 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
 from align.core.stream import Encoded
-from align.core.types import Cell, Null, Place, Position, PositionChoice, Score
+from align.core.types import Null, Place, Position, PositionChoice, Score
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
-from align.models.model_toml import BETWEEN, ModelOptions, format_model_toml, read_model_toml
+from align.models.model_toml import BETWEEN, Cells, ModelOptions, format_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
 PROGRAM = "extract-align models"
@@ -104,7 +104,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
 
     forward = load(args.model, options=options).forward
     recorder, null = forward.recorder, forward.settings.null
-    calibration: dict[tuple[Score, Position], Cell] = {}
+    calibration: Cells = {}
     heads = ""
     if args.source and args.target:
         from align.core.stream import encode
@@ -138,9 +138,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def calibrate(
-    recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice
-) -> tuple[dict[tuple[Score, Position], Cell], str]:
+def calibrate(recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice) -> tuple[Cells, str]:
     """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
 
     The choice "auto" leaves out positions that are not to be read.
@@ -149,7 +147,7 @@ def calibrate(
     from align.core.scores import AttentionReader
 
     cells, positions = all_cells(recorder), get_args(Position)
-    chosen: dict[tuple[Score, Position], Cell] = {}
+    chosen: Cells = {}
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
         values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
@@ -164,13 +162,7 @@ def calibrate(
     return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
 
 
-def store(
-    model: str,
-    options: ModelOptions,
-    folder: ModelFolder,
-    recorder: Recorder,
-    chosen: Mapping[tuple[Score, Position], Cell],
-) -> Path:
+def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder, chosen: Cells) -> Path:
     """Add the options and the layers and heads to the model's model.toml; return its path.
 
     Everything is read and checked before the first file is written; no file is replaced but model.toml.

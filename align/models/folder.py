@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
-from align.core.types import Cell, Position, Score
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
 from align.models.defaults import OPPOSITE
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
-from align.models.model_toml import BETWEEN, Calibrations, ModelOptions, read_model_toml
+from align.models.model_toml import BETWEEN, Calibrations, Cells, ModelOptions, read_model_toml
 from align.models.preprocess import TextRules
 from align.models.recognise import CHECKPOINTS, find_checkpoint
 
@@ -50,7 +49,7 @@ class ModelFolder:
         own = self.adapter is not None and any((self.adapter / name).is_file() for name in names)
         return self.adapter if self.adapter is not None and own else self.root
 
-    def calibration(self, languages: tuple[str, str]) -> Mapping[tuple[Score, Position], Cell]:
+    def calibration(self, languages: tuple[str, str]) -> Cells:
         """Return the cells that are stored for a pair of languages, whatever codes it has, or those for all."""
         spelt = (pair for pair in self.calibrations if all(map(same_language, pair.split(BETWEEN), languages)))
         exact = BETWEEN.join(languages)

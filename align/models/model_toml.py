@@ -86,8 +86,11 @@ class ModelOptions:
             raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
 
 
-Calibrations = dict[str, dict[tuple[Score, Position], Cell]]
-"""Layer and head by score and position, for each pair of languages (`deu_Latn to eng_Latn`), or "" for all of them."""
+Cells = dict[tuple[Score, Position], Cell]
+"""Layer and head by score and position."""
+
+Calibrations = dict[str, Cells]
+"""The cells of each pair of languages (`deu_Latn to eng_Latn`), or "" for all of them."""
 
 BETWEEN = " to "
 """Parts the languages of a pair; no code has a space."""
@@ -131,9 +134,9 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
     return options, calibrations
 
 
-def _read_cells(where: str, tables: Any) -> dict[tuple[Score, Position], Cell]:
+def _read_cells(where: str, tables: Any) -> Cells:
     """Return the cells in a table of positions."""
-    cells: dict[tuple[Score, Position], Cell] = {}
+    cells: Cells = {}
     check_names(f"[{where}]", tables, get_args(Position))
     for position, scores in tables.items():
         check_names(f"[{where}.{position}]", scores, get_args(Score))

@@ -16,20 +16,19 @@ from align.core.consistency import MIN_PAIRS
 from align.core.scores import AttentionReader
 from align.core.stream import encode
 from align.core.text import number_pairs, split_words
-from align.core.types import Cell, Position, Score, Settings
+from align.core.types import Position, Score, Settings
 from align.models.detokenize import JOINS
 from align.models.divide import in_units
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.languages import base_language
 from align.models.load import load
+from align.models.model_toml import Cells
 from align.training.follow import TrainingError
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Machine, Point, fairseq
 
 BEAM = 5
-
-Cells = dict[tuple[Score, Position], Cell]
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def write_card(
         f"| weights | {names if len(checkpoints) == 1 else f'mean of {names}'} |",
         f"| validation, {prepared.valid:,} pairs | {quality.per_piece:.3f} nats per target piece, "
         f"{quality.per_word:.3f} per target word |",
-        f"| BLEU there | {quality.bleu:.1f} (`{quality.signature}`, the model's tokens and case, beam 5) |",
+        f"| BLEU there | {quality.bleu:.1f} (`{quality.signature}`, the model's tokens and case, beam {BEAM}) |",
         "",
         "| left out | pairs |",
         "|---|---|",
