@@ -290,7 +290,7 @@ class Progress:
 def write_alignments(
     alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress, scores: bool = False
 ) -> str:
-    """Write a line for each alignment, with the scores of links if these are meaningful."""
+    """Write all alignments, with the scores of links if `scores`, and return a summary."""
     blank = 0
     progress.begin()
     for alignment in alignments:

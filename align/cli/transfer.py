@@ -546,7 +546,7 @@ class Results:
             self._out.flush()
 
     def summary(self) -> str:
-        """How many lines and tags there were, and what was odd about how many of them."""
+        """Return the numbers of lines and tags, and of anything unusual."""
         remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.tags.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"

@@ -53,11 +53,11 @@ def moses_normalizer(language: str) -> Callable[[str], str]:
 
     moses: Any = MosesPunctNormalizer(lang=language)
 
-    def normalize(word: str) -> str:
+    def normalize_punctuation(word: str) -> str:
         normal: str = moses.normalize(moses.replace_unicode_punct(word))
         return "".join(character for character in normal if not category(character).startswith("C"))
 
-    return normalize
+    return normalize_punctuation
 
 
 def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
@@ -160,7 +160,7 @@ def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Se
     return segment
 
 
-class _Nothing(dict[str, Any]):
+class _NoCache(dict[str, Any]):
     """A cache that stays empty: words are cached here already, and subword-nmt's own cache grows without bound."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -193,7 +193,7 @@ def subword_nmt_segmenter(
         bpe = BPE(io.StringIO("\n".join(map(" ".join, lines))), vocab=known if limited else None)
     except ValueError:
         raise ModelError("not a file of BPE codes (version 0.1 or 0.2, two pieces a line)", file=str(path)) from None
-    bpe.cache = _Nothing()
+    bpe.cache = _NoCache()
 
     def segment(token: str, first: bool) -> list[str]:
         try:

@@ -247,9 +247,10 @@ class Inline:
         self.missing = len(self._new)
         self.plain = self._layers[0].plain
         self.source_words = self._layers[0].readable()
-        target = "".join(token.text for token in there) if as_written else self._plain
-        self.target_words = readable((target[a:b] for a, b in words_in(target)), syntax.escaped)
-        self._words = self._words_at(words_in(target))
+        self._target = "".join(token.text for token in there) if as_written else self._plain
+        words = words_in(self._target)
+        self.target_words = readable((self._target[a:b] for a, b in words), syntax.escaped)
+        self._words = self._words_at(words)
 
     def _flatten(self, text: str) -> str:
         """Replace line ends and other spaces, each by one space, for a model."""
@@ -269,8 +270,7 @@ class Inline:
         """Count other words than those between spaces; see `align.transfer.tags.find_words`."""
         self._given = source
         self._use(self._matches)
-        text = "".join(token.text for token in self._there) if self._as_written else self._plain
-        self._words = self._words_at(find_words(target, text, self.syntax.escaped))
+        self._words = self._words_at(find_words(target, self._target, self.syntax.escaped))
 
     def _use(self, matches: dict[int, int]) -> None:
         """Prepare the tokens of the source that the translation does not match."""
