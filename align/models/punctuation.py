@@ -144,12 +144,3 @@ def sentence_ends(words: Sequence[str]) -> set[int]:
     """Return the ends of sentences as the numbers of the next words, including 0 and the number of all words."""
     ends = {k for k, word in enumerate(words, 1) if mark_kind(word) == "stop"}
     return ends | {0, len(words)}
-
-
-def partners(word: str, kind: str) -> tuple[int, int]:
-    """Return how many marks of a kind a word opens, "quote" at its beginning or "bracket", and how many it closes."""
-    if kind == "bracket":
-        return sum(character in "([{" for character in word), sum(character in ")]}" for character in word)
-    first, last = leading(word), len(word) - trailing(word, full_stop=True)
-    quotes = [n for n, character in enumerate(word) if _kind(character) == kind and character not in _STOPS]
-    return sum(n < first for n in quotes), sum(n >= last for n in quotes)

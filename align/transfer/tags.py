@@ -334,11 +334,6 @@ class Syntax:
         return tokens
 
 
-def parse(text: str, kind: str | Syntax) -> list[Token]:
-    """Return the tokens of a text; see `Syntax.of` and `Syntax.parse`."""
-    return Syntax.of(kind).parse(text)
-
-
 def halves(tokens: Sequence[Token]) -> dict[int, int]:
     """Match opening and closing tags: return the number of the closing token by that of the opening one.
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from align.transfer.inline import Inline, transfer_markup
 from align.transfer.markup import CROSSING
-from align.transfer.tags import KINDS, PLACEHOLDERS, in_common, parse, words_in
+from align.transfer.tags import KINDS, PLACEHOLDERS, Syntax, in_common, words_in
 
 TEXT = """das Haus ist alt. (EU) „Ja“, z.B. 3,5 50% &amp; R&amp;D, &lt;b&gt; &nbsp; don't students’ ... ?! »
 日本語。 עברית é a-b &#228;rger"""
@@ -48,7 +48,7 @@ def tagged(words: list[str]) -> st.SearchStrategy[str]:
 
 def structure(text: str, kind: str) -> tuple[set[str], dict[str, list[str]], list[str]]:
     """Return the tags of a text, the elements that each element is in, and the words without tags."""
-    tokens = parse(text, kind)
+    tokens = Syntax.of(kind).parse(text)
     inside: dict[str, list[str]] = {}
     stack: list[str] = []
     for token in tokens:
@@ -67,7 +67,7 @@ def counts(source: str, target: str, kind: str) -> tuple[Counter[str], Counter[s
     """Count the tags of both sides; adapted ones of the target count as those of the source."""
     ours, theirs = (
         Counter(token.identity for token in side if token.kind != "text")
-        for side in in_common(parse(source, kind), parse(target, kind))
+        for side in in_common(*map(Syntax.of(kind).parse, (source, target)))
     )
     return ours, theirs
 

@@ -13,7 +13,7 @@ from align.evaluation.link_formats import parse_pharaoh
 from align.transfer.inline import transfer_markup
 from align.transfer.markup import CROSSING, MOVED, PART, Placement
 from align.transfer.repair import Repaired, repair_target
-from align.transfer.tags import Syntax, halves, markup_of, parse, parse_html, words_in
+from align.transfer.tags import Syntax, halves, markup_of, parse_html, words_in
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 
@@ -203,7 +203,7 @@ def contents(text: str) -> dict[str, str]:
 def test_elements_of_the_target_keep_their_content(source: str, target: str, data: st.DataObject, tags: str) -> None:
     numbers = iter(range(100))
     target = re.sub("<([uvw])>", lambda match: f'<{match[1]} n="{next(numbers)}">', target)
-    sizes = [len(words_in(text)) for text in (markup_of(parse(source, tags), Syntax.of(tags)).plain, target)]
+    sizes = [len(words_in(text)) for text in (markup_of(Syntax.of(tags).parse(source), Syntax.of(tags)).plain, target)]
     links = data.draw(st.sets(st.tuples(*(st.integers(0, size - 1) for size in sizes))))
     placed = transfer_markup(source, target, links, tags=tags)
     assert re.sub(r"</?\w( n=\"\d+\")?>| ", "", placed.text) == re.sub(r"</?\w( n=\"\d+\")?>| ", "", target)

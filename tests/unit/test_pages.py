@@ -16,7 +16,7 @@ from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
 from align.transfer.pages import Page, Segment
 from align.transfer.standins import Passage
-from align.transfer.tags import KINDS, parse
+from align.transfer.tags import KINDS, Syntax
 from tests.hostile.test_tags import WORDS, tagged
 
 PARTS = """<p> </p> <li> <b> </b> <b/> <a\nhref="x"> </a> <br> <img alt="ein Bild" title="Haus"> <!--a--> <script>a<b</script> <pre>x</pre>
@@ -213,7 +213,7 @@ def test_every_tag_and_placeholder_comes_once(text: str, lost: str) -> None:
 
         texts.append(passage.place(translated(passage, lose))[0])
     before, after = (
-        Counter(token.text for token in parse(side, "html,placeholders") if token.kind != "text")
+        Counter(token.text for token in Syntax.of("html,placeholders").parse(side) if token.kind != "text")
         for side in (text, page.fill(texts))
     )
     assert before == after

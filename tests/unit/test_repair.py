@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from align.transfer.inline import MAX_TAGS, Inline
 from align.transfer.repair import Repaired, missing_tags, repair_target
-from align.transfer.tags import Syntax, parse, parse_xml
+from align.transfer.tags import Syntax, parse_xml
 
 BOTH = "html,placeholders"
 
@@ -166,7 +166,7 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
     source = " ".join(part for part, _ in parts)
     damaged = []
     for part, damage in parts:
-        tokens = [token.text for token in parse(part, BOTH) if token.kind != "text"]
+        tokens = [token.text for token in Syntax.of(BOTH).parse(part) if token.kind != "text"]
         for text in tokens[:1]:
             new = {"drop": "", "double": text * 2, "upper": text.upper(), "spaces": f"{text[0]} {text[1:]}"}
             part = part.replace(text, new.get(damage, text + EXTRA[text[0]]), 1) if damage else part
@@ -176,7 +176,7 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
     sizes = len(inline.source_words), len(inline.target_words)
     text = inline.place({(n, n) for n in range(min(sizes) if links else 0)}).text
     before, after = (
-        Counter(token.text for token in parse(side, BOTH) if token.kind != "text") for side in (source, text)
+        Counter(token.text for token in Syntax.of(BOTH).parse(side) if token.kind != "text") for side in (source, text)
     )
     assert before == after
     assert [

@@ -19,7 +19,6 @@ from align.transfer.tags import (
     find_words,
     halves,
     markup_of,
-    parse,
     parse_html,
     parse_placeholders,
     parse_xml,
@@ -29,7 +28,7 @@ from align.transfer.tags import (
 
 
 def read_markup(text: str, tags: str) -> Markup:
-    return markup_of(parse(text, tags), Syntax.of(tags))
+    return markup_of(Syntax.of(tags).parse(text), Syntax.of(tags))
 
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
@@ -41,7 +40,7 @@ LINES = st.lists(PIECES, max_size=12).map("".join)
 @given(text=LINES)
 def test_tokens_are_the_line(kind: str, text: str) -> None:
     try:
-        tokens = parse(text, kind)
+        tokens = Syntax.of(kind).parse(text)
     except ValueError:
         assert kind != "placeholders"
         return
