@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -32,7 +33,8 @@ def bind(host: str, port: int) -> socket.socket:
         raise DataError(f"{host}: {getattr(error, 'strerror', None) or 'no name of a host'}") from None
     except OSError as error:
         message = f"{host}, port {port}: {os.strerror(error.errno or 0)}"
-        raise DataError(message, hint="take another ‹port›") from None
+        is_elsewhere = error.errno == errno.EADDRNOTAVAIL  # the host's address, which no port changes
+        raise DataError(message, hint="" if is_elsewhere else "take another ‹port›") from None
 
 
 def address_of(listener: socket.socket) -> str:

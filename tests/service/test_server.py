@@ -142,7 +142,9 @@ def test_where_it_cannot_listen(tmp_path: Path, run_main: Callable[..., Result])
             ("a" * 64, "a" * 64),
         ):
             options = ("--host", host, "--port", port, "--token-file", tmp_path / "token")
-            failed(run_main(program.main, "serve", *options), message)
+            result = run_main(program.main, "serve", *options)
+            failed(result, message)
+            assert ("take another --port" in result.err) == (host == "127.0.0.1")
 
 
 def test_origins_are_as_browsers_write_them() -> None:
