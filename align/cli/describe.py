@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from align.cli.args import ModelArgs
 from align.cli.common import open_output, run, say
@@ -16,8 +16,7 @@ from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError, plural
 from align.core.formats import to_json
-from align.core.stream import Encoded
-from align.core.types import Null, Place, Position, PositionChoice, Score
+from align.core.types import Place
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
@@ -108,6 +107,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     heads = ""
     if args.source and args.target:
         from align.core.stream import encode
+        from align.evaluation.heads import alignment_heads, calibrate
         from align.models.divide import in_units
 
         sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
@@ -116,8 +116,6 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
             raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
         calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
         if (args.heads or "").endswith(".json"):
-            from align.evaluation.heads import alignment_heads
-
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
             heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
     source, target = recorder.languages
@@ -136,30 +134,6 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
             file.write(heads.encode())
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
-
-
-def calibrate(recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice) -> tuple[Cells, str]:
-    """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
-
-    The choice "auto" leaves out positions that are not to be read.
-    """
-    from align.core.choice import all_cells, consistency_of, leading
-    from align.core.scores import AttentionReader
-
-    cells, positions = all_cells(recorder), get_args(Position)
-    chosen: Cells = {}
-    rows: list[tuple[float, str]] = []
-    for score in get_args(Score):
-        values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
-        best = {position: float(values[position].max()) for position in positions}
-        for position in leading(best) if choice == "auto" else positions:
-            chosen[score, position] = cells[int(values[position].argmax())]
-        for position in positions if score == "norm" else ():
-            for cell, value in zip(cells, values[position].tolist(), strict=True):
-                if cell.head != "all":
-                    rows.append((value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n"))
-    lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
-    return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
 
 
 def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder, chosen: Cells) -> Path:

@@ -1,17 +1,39 @@
-"""Which heads look at the words that a model's links say, as programs for simultaneous translation read it."""
+"""Compare the heads of a model on a text: by lexical consistency, and with links, for simultaneous translation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from align.core.backend import Recorder
-from align.core.choice import all_cells
+from align.core.choice import all_cells, consistency_of, leading
 from align.core.scores import AttentionReader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, cut
-from align.core.types import Null, Place
+from align.core.types import Null, Place, Position, PositionChoice, Score
+from align.models.model_toml import Cells
+
+
+def calibrate(recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice) -> tuple[Cells, str]:
+    """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
+
+    The choice "auto" leaves out positions that are not to be read.
+    """
+    cells, positions = all_cells(recorder), get_args(Position)
+    chosen: Cells = {}
+    rows: list[tuple[float, str]] = []
+    for score in get_args(Score):
+        values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
+        best = {position: float(values[position].max()) for position in positions}
+        for position in leading(best) if choice == "auto" else positions:
+            chosen[score, position] = cells[int(values[position].argmax())]
+        for position in positions if score == "norm" else ():
+            for cell, value in zip(cells, values[position].tolist(), strict=True):
+                if cell.head != "all":
+                    rows.append((value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n"))
+    lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
+    return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
 
 
 def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place, null: Null) -> dict[str, Any]:

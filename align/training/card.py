@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import get_args
 
 import yaml
 
-from align.core.choice import choose
-from align.core.consistency import MIN_PAIRS
-from align.core.scores import AttentionReader
+from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.stream import encode
 from align.core.text import number_pairs, split_words
-from align.core.types import Position, Score, Settings
+from align.evaluation.heads import calibrate
 from align.models.detokenize import JOINS
 from align.models.divide import in_units
 from align.models.fairseq.checkpoint import load_checkpoint
@@ -86,14 +82,8 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
     sides = [[split_words(line) for line in _lines(prepared / f"valid.{language}")] for language in languages]
     recorder = load(str(folder)).forward.recorder
     pairs = in_units(recorder, list(number_pairs(zip(*sides, strict=True))))
-    encoded = [encode(recorder, pair, "blank") for pair in pairs]
-    if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
-        return {}
-    cells: Cells = {}
-    for position, score in product(get_args(Position), get_args(Score)):
-        choice = choose(AttentionReader(recorder, score), encoded, Settings(score, position))
-        cells[score, position] = choice.place.cells()[position]
-    return cells
+    encoded = [item for pair in pairs if (item := encode(recorder, pair, "blank")).pieces][:CHOOSING_PAIRS]
+    return calibrate(recorder, encoded, "eos", "both")[0] if len(encoded) >= MIN_PAIRS else {}
 
 
 def write_card(
