@@ -201,8 +201,8 @@ answers-in-another-order  service/rounds.py  tests/service/test_app.py
 - zip(numbers, _attempt(
 + zip(numbers[::-1], _attempt(
 changed-file-counts-as-done  jobs/job.py  tests/scale/test_shards.py
-- if marker["input"] != [*file]:
-+ if marker["input"][:2] != [*file][:2]:
+- or state != [*file[1:]]:
++ or state[:1] != [file.size]:
 matrix-transposed  compat/machine.py  tests/integration/test_compat.py
 - len(target), alignment.links)
 + len(target), {(j, i) for i, j in alignment.links})

@@ -126,7 +126,8 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
         file = stat(file.place)
         marker = read_record(marker_place)
         if marker and "rows" in marker and exists(output):
-            if marker["input"] != [*file]:
+            place, *state = marker["input"]
+            if locate(place) != locate(file.place) or state != [*file[1:]]:
                 hint = f"remove {output} to have it done again"
                 raise DataError(f"has changed since {output} was made", file=file.place, hint=hint)
             return marker, True

@@ -45,6 +45,16 @@ def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], d
     assert tree("out") == done
 
 
+def test_a_file_is_the_same_under_another_name(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    for pattern in ("./in/*.tsv", f"{os.getcwd()}/in/*.tsv", f"file://{os.getcwd()}/in/*.tsv"):
+        result = run("jobs", pattern, "--output", "out")
+        assert (result.code, "2 of 2 files (2 before)" in result.err) == (0, True)
+    shutil.copytree("in", "other")
+    other = run("jobs", "other/*.tsv", "--output", "out")
+    assert "other/a.tsv: has changed since out/a.tsv was made" in other.err
+    assert tree("out") == done
+
+
 def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result], done: dict[str, bytes]) -> None:
     Path("mine").mkdir()
     Path("mine/a.tsv").write_text("mine")
