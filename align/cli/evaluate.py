@@ -146,12 +146,12 @@ def print_report(
     names = zip(report.systems, short_names(args.hypotheses), strict=True)
     report = replace(report, systems=[replace(system, name=name) for system, name in names])
     if args.brief:
-        if note == NOTE:
+        if not gold_args.gold:
             warnings.warn(NOTE, TextWarning, stacklevel=2)
         printed = "\n".join(format_rate(percent(system.scores["aer"].value)) for system in report.systems)
     elif args.errors and tables.format == "text":
         drawn = draw_errors(report, text, args.errors, with_options, tables.wide)
-        printed = "\n".join([drawn, *([NOTE] if note == NOTE else []), sign])
+        printed = "\n".join([drawn, *([] if gold_args.gold else [NOTE]), sign])
     else:
         if args.errors:
             table = error_table(report, [note], args.errors)

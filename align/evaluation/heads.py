@@ -1,4 +1,4 @@
-"""Compare the heads of a model on a text: by lexical consistency, and with links, for simultaneous translation."""
+"""Compare the heads of a model on a text: by lexical consistency, and by links that they agree with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from align.core.types import Null, Place, Position, PositionChoice, Score
 from align.models.model_toml import Cells
 
 
-def calibrate(recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice: PositionChoice) -> tuple[Cells, str]:
-    """Return the cell that a text chooses by lexical consistency for each score and position, and a TSV of heads.
+def calibrate(
+    recorder: Recorder,
+    encoded: Sequence[Encoded],
+    null: Null,
+    choice: PositionChoice,
+) -> tuple[Cells, str]:
+    """Return the most consistent cell of a text for each score and position, and a TSV of heads.
 
     The choice "auto" leaves out positions that are not to be read.
     """
@@ -24,7 +29,8 @@ def calibrate(recorder: Recorder, encoded: Sequence[Encoded], null: Null, choice
     chosen: Cells = {}
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
-        values = consistency_of(AttentionReader(recorder, score, null), encoded, dict.fromkeys(positions, cells))
+        reader = AttentionReader(recorder, score, null)
+        values = consistency_of(reader, encoded, dict.fromkeys(positions, cells))
         best = {position: float(values[position].max()) for position in positions}
         for position in leading(best) if choice == "auto" else positions:
             chosen[score, position] = cells[int(values[position].argmax())]

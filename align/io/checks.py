@@ -52,14 +52,14 @@ def check_lengths(names: Sequence[str]) -> None:
     counts: list[tuple[str, int]] = []
     for name in names:
         lines = size = 0
-        block = b""
+        last = b""
         with suppress(OSError, *DAMAGED), open_lines(name) as stream:
-            while (more := stream.read(1 << 20)) and size <= COUNTED_BYTES:
-                block = more
+            while (block := stream.read(1 << 20)) and size <= COUNTED_BYTES:
+                last = block
                 lines += block.count(b"\n")
                 size += len(block)
             if size <= COUNTED_BYTES:
-                counts.append((name_shown(name), lines + bool(block and not block.endswith(b"\n"))))
+                counts.append((name_shown(name), lines + bool(last and not last.endswith(b"\n"))))
     for other in counts[1:]:
         if other[1] != counts[0][1]:
             raise differ(counts[0], other)

@@ -30,7 +30,8 @@ def run_local(
         on_rows: callback that receives a file, the number of its finished rows, and their share of it.
     """
     # The state of a GPU cannot be forked, nor the threads of a client of a remote store.
-    method = None if job.on_cpu and all(map(is_local, (job.output, *(file.place for file in files)))) else "spawn"
+    places = job.output, *(file.place for file in files)
+    method = None if job.on_cpu and all(map(is_local, places)) else "spawn"
     tasks = {"align": partial(align_in_worker, job)}
     with Workers(workers, tasks, lambda rows: on_rows(*rows), at_once=1, attempts=ATTEMPTS, method=method) as pool:
         pool.share(least=1)

@@ -232,7 +232,7 @@ def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: SideNames) -> Iterator[str]:
-    """Yield a warning if links are hardly more consistent than those of unrelated or of neighbouring sentences.
+    """Yield a warning if links are not more consistent than those of unrelated or neighbouring sentences.
 
     The former holds for text in other languages, for text that is no translation and for untrained models, the latter
     for text with one side shifted by a line. The first position of the place is judged.

@@ -374,7 +374,7 @@ class Layer:
     cross_block: Block | None = None
 
     def attend(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the output of self-attention `[N, D]`; `projected` is for layers with norms after it."""
+        """Return the output of self-attention `[N, D]`; `projected` is for a layer without a norm before."""
         block = self.attention_block
         if projected is not None and isinstance(self.attention, SelfAttention):
             return block.leave(self.attention(x, layout, projected), x)
