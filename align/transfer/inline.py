@@ -258,7 +258,7 @@ class Inline:
 
     def _words_at(self, words: Sequence[Window]) -> Sequence[Window]:
         """Return the characters of the plain translation that words of the translation as it is written have."""
-        if not self._as_written or len(self._there) == 1:
+        if self._target == self._plain:
             return words
         offsets, at = [0], 0
         for token in self._there:

@@ -211,6 +211,11 @@ def test_elements_of_the_target_keep_their_content(source: str, target: str, dat
         assert contents(placed.text) == contents(target)
 
 
+def test_a_target_may_be_one_of_several_equal_tags() -> None:
+    placed = transfer_markup("%s und %s", "%s", {(0, 0)}, tags="placeholders")
+    assert (placed.text, placed.confidence) == ("%s %s", 0.0)
+
+
 def test_a_tag_may_be_split() -> None:
     links = parse_pharaoh("0-0 1-1 1-3 2-2")
     assert transfer_markup("er <b>gibt <i>nicht</i></b>", "he gives not up", links, split=True).text == (
