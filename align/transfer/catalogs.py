@@ -22,6 +22,9 @@ _KEYWORD = re.compile(
     r'^[ \t\ufeff]*(?:(msgid)(?!_)|(?P<string>(msgstr(?:\[(\d)\])?)[^\r\n]*(?:\s*\n[ \t]*"[^\r\n]*)*))', re.MULTILINE
 )
 _UNENDED = re.compile(r'^[ \t]*(?:msg[^"#\r\n]*)?"(?:[^\r\n]*[^"\s])?[ \t\r]*$', re.MULTILINE)
+_HALF_OBSOLETE = re.compile(r'^[ \t]*#~[^\n]*\n[ \t]*(?=msgid_plural|msgstr|")', re.MULTILINE)
+"""A line of a message that has begun as an obsolete one."""
+
 _OTHER_ESCAPE = re.compile(r'(?<!\\)(?:\\\\)*\\[^\\ntrvbf"]')
 """Escapes that polib does not read: numbers of bytes, and rare control characters."""
 
@@ -59,6 +62,8 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
     text = decode(data, encoding, file)
     if match := _UNENDED.search(text):
         raise DataError("a string without its end", file=file, line=text.count("\n", 0, match.start()) + 1)
+    if match := _HALF_OBSOLETE.search(text):
+        raise DataError("not a valid PO file", file=file, line=text.count("\n", 0, match.end()) + 1)
     # comments may be anything except flags, and end with a line feed, as no file's name does
     content = _COMMENT.sub(lambda match: f"#, {match[2]}" if match[1] else "#", text) + "\n"
     try:

@@ -361,6 +361,7 @@ XLIFF = '<xliff version="1.2"><file><body><trans-unit><source>{}</source></trans
         ("a.tmx", OMEGAT.replace('srclang="DE"', 'srclang="*all*"'), "no source language"),
         ("a.po", 'msgid "a"\nmsgstr "b\n', "line 2: a string without its end"),
         ("a.po", 'msgid "a"\nmsgid "b"\n', "line 2: not a valid PO file"),
+        ("a.po", 'msgid "a"\nmsgstr "b"\n\n#~ msgid "c"\nmsgstr "d"\n', "line 5: not a valid PO file"),
     ],
 )
 def test_hostile_files(name: str, text: str, message: str) -> None:
