@@ -273,7 +273,7 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
     if one_side and text.target is not None:
         parser.error("--translate writes the target side itself: leave out -t/--target")
     if not one_side and (text.source is None) != (text.target is None):
-        parser.error("-s/--source and -t/--target go together")
+        parser.error("give both -s/--source and -t/--target")
     if text.source is not None and text.input:
         parser.error("either FILEs of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
     parallel = text.target is not None

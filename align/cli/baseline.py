@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args = parser.parse_command(arguments)
     if (args.train_source is None) != (args.train_target is None):
-        parser.error("--train-source and --train-target go together")
+        parser.error("give both --train-source and --train-target")
     text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format)
     train = Input((args.train_source, args.train_target), parallel=True) if args.train_source else None
     groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)

@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (args.gold is None) != args.without_gold:
         parser.error("give either -g/--gold or --without-gold")
     if (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
+        parser.error("give both -s/--source and -t/--target")
     if args.per_sentence + bool(args.errors) + args.brief > 1:
         parser.error("--per-sentence, --errors and --brief exclude each other")
     if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):

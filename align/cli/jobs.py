@@ -47,7 +47,7 @@ def part_of(text: str) -> tuple[int, int]:
     number, count = parse_number(part), parse_number(parts, most=999_999)
     if number and count and number <= count:
         return number, count
-    raise argparse.ArgumentTypeError(f"{text!r} is not a part of a number, such as 3/64")
+    raise argparse.ArgumentTypeError(f"expected K/N such as 3/64, with K from 1 to N; got {text!r}")
 
 
 def column_names(text: str) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def number_or(*words: str) -> Callable[[str], int | str]:
     def parse(text: str) -> int | str:
         if (value := text if text in words else parse_number(text)) is None:
             raise argparse.ArgumentTypeError(
-                f"{shorten(text, 40)!r} is neither a number from 1 nor {' or '.join(words)}"
+                f"expected a number from 1, or {' or '.join(words)}; got {shorten(text, 40)!r}"
             )
         return value
 
@@ -142,7 +142,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if (number := parse_number(text, least, most or sys.maxsize)) is None:
             limit = f" to {most:,}" if most else ""
-            raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
+            raise argparse.ArgumentTypeError(f"expected a number from {least}{limit}; got {shorten(text, 40)!r}")
         return number
 
     return parse
@@ -165,7 +165,7 @@ def number_up_to(most: int, nothing: str | None = None) -> Callable[[str], float
         if 0 <= number <= most:
             return number
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from 0 to {most}" + (f" or {nothing}" if nothing else "")
+            f"expected a number from 0 to {most}{f', or {nothing}' if nothing else ''}; got {text!r}"
         )
 
     return parse
@@ -177,7 +177,7 @@ def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
     def parse(text: str) -> tuple[T, ...]:
         parts = text.split(",")
         if len(parts) > 2:
-            raise argparse.ArgumentTypeError(f"{text!r} is neither one nor two with a comma between")
+            raise argparse.ArgumentTypeError(f"expected one value or two, as in 1,2; got {text!r}")
         return tuple(map(parse_one, parts))
 
     return parse

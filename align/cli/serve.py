@@ -41,7 +41,7 @@ def origin(value: str) -> str:
     """Return the origin of a web page, as browsers write it."""
     text = value.lower().removesuffix("/")
     if not ORIGIN.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{value!r} is not a scheme and a host, as http://localhost:3000")
+        raise argparse.ArgumentTypeError(f"expected a scheme and a host, such as http://localhost:3000; got {value!r}")
     port = ":443" if text.startswith("https") else ":80"
     return text.removesuffix(port)  # which browsers leave out
 

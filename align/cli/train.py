@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args = parser.parse_command(arguments)
     if (args.valid_source is None) != (args.valid_target is None):
-        parser.error("--valid-source and --valid-target go together")
+        parser.error("give both --valid-source and --valid-target")
     if args.source_lang == args.target_lang:
         parser.error("--source-lang and --target-lang are the same")
     bitext = Bitext(

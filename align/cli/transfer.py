@@ -256,7 +256,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         (tags.html_file and not (tags.tags or "").startswith("html"), f"{page}--tags"),
         (tags.html_file and not (one_side or has_target), side),
         (one_side and has_target, f"{one_side} reads the source alone: leave out -t/--target"),
-        (not (one_side or tags.html_file) and has_source != has_target, "-s/--source and -t/--target go together"),
+        (not (one_side or tags.html_file) and has_source != has_target, "give both -s/--source and -t/--target"),
         ((has_source or tags.html_file) and args.input is not None, "either FILE, or -s and -t"),
         (columns, f"--tags {tags.tags} reads columns with -s, and lines with -t"),
         (not tags.tags and not document, "the following arguments are required: --tags"),

@@ -65,7 +65,7 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     """
     source, target = alignment.pair.source, alignment.pair.target
     if any("\n" in word for word in (*source, *target)):
-        raise ValueError(f"pair {alignment.pair.id} has a word with a line feed in it, which A3 has no way to write")
+        raise ValueError(f"pair {alignment.pair.id} has a word with a line feed in it, which A3 cannot represent")
     linked: dict[int, list[int]] = {}
     for i, j in alignment:
         linked.setdefault(i + 1, []).append(j + 1)
@@ -91,7 +91,7 @@ def format_tsv(alignment: Alignment, scores: bool = False) -> str:
     """Return source, target and Pharaoh links between TABs, with one space between words."""
     pair = alignment.pair
     if any(mark in word for mark in "\t\n" for word in (*pair.source, *pair.target)):
-        raise ValueError(f"pair {pair.id} has a word with a TAB or a line feed in it, which TSV has no way to write")
+        raise ValueError(f"pair {pair.id} has a word with a TAB or a line feed in it, which TSV cannot represent")
     return "\t".join((" ".join(pair.source), " ".join(pair.target), format_pharaoh(alignment, scores)))
 
 

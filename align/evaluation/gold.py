@@ -174,7 +174,7 @@ def _check_range(file: LinkFile, lengths: Sequence[tuple[int, int]], role: Role,
             (first, second), *_ = sorted(number(outside, file.base or 0, file.swapped))
             description = f"link {first}-{second} (counted from {file.base})"
             description += f", where the sentences have {source} and {target} words"
-            hint = 'is it of this text, and the base right? ‹out_of_range="ignore"› passes over such links'
+            hint = 'check the text and the index base, or ignore such links with ‹out_of_range="ignore"›'
             both = zip(file.pairs, lengths, strict=False)
             if all(i < size[1] and j < size[0] for other, size in both for i, j in other.possible):
                 swapped = f"with{'out' if file.swapped else ''} ‹{role}.swapped=True›"

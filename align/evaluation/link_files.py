@@ -194,7 +194,7 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     raise LinksError(
         f"no index 0 in {len(links):,} links",
         file=file.name,
-        hint=f"does it count from 1? give ‹{role}.base=1› (or ‹{role}.base=0› if it does count from 0)",
+        hint=f"the file may count from 0 or 1: give ‹{role}.base=0› or ‹{role}.base=1›",
     )
 
 

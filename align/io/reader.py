@@ -87,7 +87,7 @@ class BadLines:
         """Raise the error of a line, or note the first one of each line."""
         if not self.blank:
             if self.blank is not None:
-                error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
+                error.hint += f"{error.hint and '; '}{BLANK} treats such lines as blank"
             raise error
         if self._error is None:
             self._error = error
@@ -164,10 +164,10 @@ class SideSplitter:
         if not line.strip(" \t"):
             return "", ""
         if "||||" in line:
-            raise LineError("more than three bars in a row, where ||| is between source and target")
+            raise LineError("more than three bars in a row; the separator is |||")
         by_bars = line.split("|||")
         if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
-            raise LineError("both ||| and TAB, of which one has to be the separator")
+            raise LineError("both ||| and TAB, but only one can be the separator")
         separator = "|||" if len(by_bars) > 1 else "\t"
         sides = line.split(separator)
         label, expected = ("TAB" if mark == "\t" else mark for mark in (separator, self._separator))
@@ -188,7 +188,7 @@ def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
         return ("",) * len(columns)
     fields = line.split("\t")
     if len(fields) < max(columns):
-        raise LineError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+        raise LineError(f"no column {max(columns)}: the line has {len(fields)}, separated by TABs")
     return tuple(fields[column - 1] for column in columns)
 
 
@@ -273,7 +273,7 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 def differ(first: tuple[str, int], second: tuple[str, int]) -> DataError:
     """Return the error of two files, given by name and number of lines, that differ in length."""
     lengths = f"{first[0]} has {plural(first[1], 'line')}, {second[0]} has {second[1]:,}"
-    return DataError(f"{lengths}: line {min(first[1], second[1]) + 1:,} has no other side")
+    return DataError(f"{lengths}: line {min(first[1], second[1]) + 1:,} has no counterpart")
 
 
 def read_parallel(
@@ -321,7 +321,7 @@ def read_sources(
         has_text = has_text or bool(text.strip(" \t"))
         if separator and not warned:
             reading = "word" if separator == "|||" else "space"
-            warning = f"{separator} in it, where only source sentences are expected; it is read as a {reading}"
+            warning = f"{separator} found, but only source sentences are expected; it is read as a {reading}"
             warnings.warn(f"{name}, line {number}: {warning}", TextWarning, stacklevel=2)
             warned = True
         yield make(text, "", number)

@@ -88,12 +88,12 @@ def open_run(
     with claimed(folder, "run.json", wait=-1):
         if run := read_record(place):
             if changes := differences(run["settings"], settings):
-                hint = "restore the settings, or take another folder"
+                hint = "restore the settings, or use another folder"
                 raise DataError(f"its files were made with other settings ({changes})", file=folder, hint=hint)
             return run
         for output in (join(folder, file.name) for file in files):
             if exists(output):
-                raise DataError("exists already, and no job wrote it", file=output, hint="take another folder")
+                raise DataError("exists already, and no job wrote it", file=output, hint="use another folder")
         choices = choose(aligner, sample(files, columns))
         signature = sign(aligner, choices)
         run = {"settings": settings, "choices": [asdict(choice) for choice in choices], "signature": signature}

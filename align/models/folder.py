@@ -91,8 +91,8 @@ class ModelFolder:
         path = self.dictionary_folder / f"dict.{language}.txt"
         if not path.is_file():
             languages = ", ".join(map(shorten, self.dictionary_languages()[:10]))
-            hint = "name another folder with ‹dictionaries›, or the languages right"
-            raise ModelError(f"no such dictionary; there are those of: {languages}", file=str(path), hint=hint)
+            hint = "check the languages, or name another folder with ‹dictionaries›"
+            raise ModelError(f"no such dictionary; the languages found are: {languages}", file=str(path), hint=hint)
         return path
 
     def check_dictionaries(self, trained_with: str | None = None) -> None:

@@ -170,7 +170,7 @@ class ModelCheck:
         if swapped:
             return f"{problem}: swap the two sides"
         if (source or read) != (target or written) and all(own):
-            return f"{problem}: take a model for {source or read} to {target or written}"
+            return f"{problem}: use a model for {source or read} to {target or written}"
         return problem
 
 
@@ -188,7 +188,7 @@ def _unknown(recorder: Recorder, terms: SideNames, encoded: Sequence[Pieces]) ->
             pairs = "pair" if len(encoded) == 1 else f"{len(encoded):,} pairs"
             yield (
                 f"{share:.0%} of the {side} pieces in the first {pairs} are unknown to {terms.model}: "
-                f"is this side its {own} language, and are dictionary, case and subwords its own?"
+                f"check that this side is in its {own} language, and check its dictionary, case and subwords"
             )
 
 

@@ -34,7 +34,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         message = f"{host}, port {port}: {os.strerror(error.errno or 0)}"
         is_elsewhere = error.errno == errno.EADDRNOTAVAIL  # the host's address, which no port changes
-        raise DataError(message, hint="" if is_elsewhere else "take another ‹port›") from None
+        raise DataError(message, hint="" if is_elsewhere else "use another ‹port›") from None
 
 
 def address_of(listener: socket.socket) -> str:

@@ -161,7 +161,7 @@ class _Xml:
                 places.append(_Place(start, end, end, end))
             elif (match["type"] or "").endswith("["):
                 line = self.text.count("\n", 0, start) + 1
-                raise DataError("a document type with declarations, which are not read", file=self._file, line=line)
+                raise DataError("document types with declarations are not supported", file=self._file, line=line)
         return places
 
     def _content(self, element: Element) -> str:

@@ -143,7 +143,7 @@ def change_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Calla
     [
         (lambda folder: (folder / "config.json").write_text("{"), "config.json: not JSON"),
         (change_config(num_hidden_layers=1 << 30), "its num_hidden_layers is 1073741824, not a whole number from 1 to"),
-        (change_config(hidden_size=20), "embeddings.LayerNorm.bias has another size than its settings make"),
+        (change_config(hidden_size=20), "embeddings.LayerNorm.bias does not have the size that its settings give"),
         (change_config(hidden_act="exec"), "config.json: its hidden_act is 'exec', not one of gelu"),
         (change_weights(lambda weights: weights.pop(VALUE)), f"it has no {VALUE}"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),

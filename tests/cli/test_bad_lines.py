@@ -25,7 +25,7 @@ BAD = [
     (b"no separator", "no ||| and no TAB between source and target", "wrong fields"),
     (b"das ||| the ||| 0.9", "expected two fields between |||; got 3", "wrong fields"),
     (b"das\tthe", "expected ||| between source and target, as in the lines before; got TAB", "wrong fields"),
-    (b"das ||| a\tthe", "both ||| and TAB, of which one has to be the separator", "wrong fields"),
+    (b"das ||| a\tthe", "both ||| and TAB, but only one can be the separator", "wrong fields"),
     (b"gr\xfc\xdfe ||| x", "not UTF-8 (byte 0xfc at position 3)", "not UTF-8"),
     (b"das " * 40 + b"||| the", "too long", "too long"),
 ]
@@ -84,7 +84,7 @@ def test_columns(run: Run, write: Write) -> None:
     write(text=b"0.9\tdas haus\tthe house\turl\n\n\t\t\n0.8\tund\n0.7\tund\tand\n")
     one, two = links(run, GOOD, b"und ||| and\n")
     stopped = run("text", "--columns", "2,3")
-    failed(stopped, "text, line 4: no column 3: cut at TAB the line has 2", "--bad-lines blank")
+    failed(stopped, "text, line 4: no column 3: the line has 2, separated by TABs", "--bad-lines blank")
     assert stopped.out == one + b"\n\n"
     assert run("-q", "text", "--columns", "2,3", *BLANK).out == one + b"\n\n\n" + two
     swapped = json.loads(run("-q", "text", "--columns", "3,2", *BLANK, "-f", "jsonl").out.splitlines()[0])

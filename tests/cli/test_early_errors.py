@@ -35,7 +35,7 @@ def test_files_of_different_lengths(program: Any, run_main: Run, write: Write, m
         monkeypatch.setattr(checks, "FIRST_LINES", lines)
         write(a="a\n" * 30, **{"b.gz": gzip.compress(b"b\n" * 28 + b"b")})
         result = run_main(program.main, *options, "-s", "a", "-t", "b.gz", "-o", "out.tsv")
-        failed(result, "a has 30 lines, b.gz has 29: line 30 has no other side")
+        failed(result, "a has 30 lines, b.gz has 29: line 30 has no counterpart")
         assert not Path("out.tsv").exists()
 
 

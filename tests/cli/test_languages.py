@@ -17,7 +17,7 @@ from tests.conftest import EXAMPLES
 FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
 ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
 GERMAN = "Die schwarze Katze schläft seit gestern Abend im Haus meiner Mutter"
-LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: take a model for French to English"
+LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: use a model for French to English"
 SWAPPED = (
     "the source looks like English and the target like German; "
     "de-en-fast translates German to English: swap the two sides"
@@ -41,7 +41,7 @@ def told(result: Result) -> list[str]:
     [
         (FRENCH, ENGLISH, LOOKS_FRENCH),
         (ENGLISH, GERMAN, SWAPPED),
-        (GERMAN, FRENCH, "the target looks like French; de-en-fast writes English: take a model for German to French"),
+        (GERMAN, FRENCH, "the target looks like French; de-en-fast writes English: use a model for German to French"),
         ("Müller GmbH & Co. KG, Nürnberg", "Müller GmbH & Co. KG, Nuremberg", ""),
         ("", "", ""),
     ],

@@ -36,7 +36,7 @@ FILES: dict[str, bytes | str] = {
 }
 """Beside them are `folder`, which is empty, and the folder `toy` with a model that has room for 40 pieces."""
 
-BLANK = "--bad-lines blank leaves such lines blank"
+BLANK = "--bad-lines blank treats such lines as blank"
 BUNDLED = "these are: de-en, de-en-fast, en-de, en-de-fast"
 USAGE = "extract-align --help lists all options"
 
@@ -61,7 +61,7 @@ MESSAGES = {
         "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, also in files named "
         ".gz, .xz or .zst",
     ),
-    "-q -m toy -s de -t short": (1, "extract-align: error: de has 2 lines, short has 1: line 2 has no other side"),
+    "-q -m toy -s de -t short": (1, "extract-align: error: de has 2 lines, short has 1: line 2 has no counterpart"),
     "-q -m toy de en": (
         1,
         "extract-align: error: de, line 1: no ||| and no TAB between source and target: is each file one side of the "
@@ -69,7 +69,7 @@ MESSAGES = {
     ),
     "-q french": (
         0,
-        "extract-align: warning: the source looks like French; de-en-fast reads German: take a model for French to "
+        "extract-align: warning: the source looks like French; de-en-fast reads German: use a model for French to "
         "English",
     ),
     # models
@@ -87,8 +87,8 @@ MESSAGES = {
     ),
     "-q -m toy --source-lang xx text": (
         1,
-        "extract-align: error: toy/dict.xx.txt: no such dictionary; there are those of: de, en: name another folder "
-        "with extract-align models describe MODEL --dictionaries, or the languages right",
+        "extract-align: error: toy/dict.xx.txt: no such dictionary; the languages found are: de, en: check the "
+        "languages, or name another folder with extract-align models describe MODEL --dictionaries",
     ),
     "-q --source-lang fr text": (
         1,
@@ -127,7 +127,10 @@ MESSAGES = {
         "extract-align analyse: error: folder: the folder exists: name another one",
     ),
     # usage
-    "--layer 0 text": (2, f"extract-align: error: argument --layer: '0' is neither a number from 1 nor auto\n{USAGE}"),
+    "--layer 0 text": (
+        2,
+        f"extract-align: error: argument --layer: expected a number from 1, or auto; got '0'\n{USAGE}",
+    ),
     "--symetrize soft text": (
         2,
         f"extract-align: error: unrecognized arguments: --symetrize; did you mean --symmetrize?\n{USAGE}",
@@ -136,13 +139,13 @@ MESSAGES = {
     # links and gold
     "eval -g ones links": (
         1,
-        "extract-align eval: error: ones: no index 0 in 4 links: does it count from 1? give --gold-format "
-        "1-based (or --gold-format 0-based if it does count from 0)",
+        "extract-align eval: error: ones: no index 0 in 4 links: the file may count from 0 or 1: give "
+        "--gold-format 0-based or --gold-format 1-based",
     ),
     "eval -g links far -s de -t en": (
         1,
         "extract-align eval: error: far, line 2: link 0-5 (counted from 0), where the sentences have 2 and 2 words: "
-        "is it of this text, and the base right? --out-of-range ignore passes over such links",
+        "check the text and the index base, or ignore such links with --out-of-range ignore",
     ),
     "eval -g links odd": (1, "extract-align eval: error: odd, line 2: '0-x' is not a link such as 0-3"),
     "combine links fairseq": (1, "extract-align combine: error: fairseq, line 1: 'A-0' is not a link such as 0-3"),

@@ -197,7 +197,7 @@ def test_pages_that_cannot_be_read(run: Run, write: Write) -> None:
     failed(run("--html-file", "p", "--strip"), "error: p, line 2: the page is not UTF-8: convert it with iconv")
     blocks = "q (blocks, as --strip writes them)"
     failed(
-        run("--html-file", "q", "-t", "t", "--links", "l"), f"{blocks} has 2 lines, t has 3: line 3 has no other side"
+        run("--html-file", "q", "-t", "t", "--links", "l"), f"{blocks} has 2 lines, t has 3: line 3 has no counterpart"
     )
     write(**{"t": "a\n\n", "l": "0-0\n\n"})
     page = ("--html-file", "q", "-t", "t", "--links", "l")

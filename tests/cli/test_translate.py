@@ -93,7 +93,7 @@ def test_a_bitext_is_warned_about_once(run: Run) -> None:
     result = run("-q", stdin="das haus\nund ||| and\nund ||| and\n")
     assert (result.code, result.out.count(b"\n")) == (0, 3)
     assert result.err == (
-        "extract-align: warning: stdin, line 2: ||| in it, where only source sentences are expected; "
+        "extract-align: warning: stdin, line 2: ||| found, but only source sentences are expected; "
         "it is read as a word\n"
     )
 

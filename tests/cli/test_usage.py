@@ -38,7 +38,7 @@ def split_command(line: str) -> tuple[str, list[str]]:
         ("extract-align transfer a c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
         ("extract-align --sym soft", "unrecognized arguments: --sym; did you mean --symmetrize?"),
         ("extract-align --bad 2", "unrecognized arguments: --bad; did you mean --bad-lines or --bad-lines-file?"),
-        ("extract-align --threshold 1.5", "argument --threshold: '1.5' is not a number from 0 to 1 or none"),
+        ("extract-align --threshold 1.5", "argument --threshold: expected a number from 0 to 1, or none; got '1.5'"),
         (
             "extract-align eval -g a b --gold-format talp,2-based",
             "argument --gold-format: expected one or several of pharaoh, talp, question, naacl, giza, jsonl, 0-based, "

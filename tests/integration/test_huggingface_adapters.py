@@ -108,8 +108,8 @@ def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Pa
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"use_dora": True}, "a LoRA adapter with use_dora, which is not read: merge it"),
-    ({"peft_type": "IA3"}, "an adapter of type IA3, which is not read: merge it"),
+    ({"use_dora": True}, "a LoRA adapter with use_dora, which is not supported: merge it"),
+    ({"peft_type": "IA3"}, "an adapter of type IA3, which is not supported: merge it"),
     ({"base_model_name_or_path": "/secret/model"}, "an adapter of /secret/model, .* not next to it: copy or link"),
     ({"base_model_name_or_path": ".."}, "an adapter of .., which is not next to it"),
 ]

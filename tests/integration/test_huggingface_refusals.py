@@ -51,7 +51,7 @@ def test_quantised_weights(marian: Path) -> None:
     save_file({**weights, **{name: weights[name].to(torch.int8) for name in names}}, marian / "model.safetensors")
     assert "weights and settings do not fit" in refusal(marian)
     change(marian, "config.json", quantization_config={"quant_method": "gptq"})
-    message = "its weights are quantised (gptq), which is not read: take the model that they were made of"
+    message = "its weights are quantised (gptq), which is not supported: use the model that they were made of"
     assert message in refusal(marian)
 
 

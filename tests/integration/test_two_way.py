@@ -142,7 +142,7 @@ def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
     assert any("100% of the target pieces in the first 60 pairs are unknown to the forward" in m for m in messages)
     assert any(
         f"100% of the target pieces in the first 60 pairs are unknown to the reverse model ({name}): "
-        "is this side its source language" in m
+        "check that this side is in its source language" in m
         for m in messages
     )
     assert not any("of the source pieces" in m for m in messages)

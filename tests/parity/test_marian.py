@@ -117,8 +117,8 @@ def test_languages_are_in_names_of_intgemm_alone(name: str, languages: tuple[str
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"type": "amun"}, "a Marian model whose type is 'amun', which is not read"),
-        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell is 'gru', which is not read"),
+        ({"type": "amun"}, "a Marian model whose type is 'amun', which is not supported"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell is 'gru', which is not supported"),
         ({"transformer-postprocess": "dhn"}, "with operations '', 'dhn', '' around its layers"),
         ({"transformer-heads": "5"}, "its encoder is 16 wide, which cannot be split among 5 heads"),
         ({"enc-depth": "3"}, "weights and settings do not fit: it has no encoder.layers.2.fc1.weight"),

@@ -36,7 +36,7 @@ def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], d
     ):
         result = run(*JOB, *options)
         assert (result.code, what in result.err) == (1, True)
-        assert "restore the settings, or take another folder" in result.err
+        assert "restore the settings, or use another folder" in result.err
     shutil.rmtree("toy")
     toy.save_model(Path("toy"), {"decoder_ffn_embed_dim": 32})
     result = run(*JOB)

@@ -100,7 +100,7 @@ def test_it_answers_what_it_has_taken_and_ends_or_ends_at_once(tmp_path: Path) -
         assert not any(word in log for word in ("Haus", "Traceback", TOKEN))
 
 
-SITE = "is not a scheme and a host, as http://localhost:3000"
+SITE = "expected a scheme and a host, such as http://localhost:3000"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_where_it_cannot_listen(tmp_path: Path, run_main: Callable[..., Result])
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         for host, message in (
-            ("127.0.0.1", f"127.0.0.1, port {port}: Address already in use: take another --port"),
+            ("127.0.0.1", f"127.0.0.1, port {port}: Address already in use: use another --port"),
             ("192.0.2.1", f"192.0.2.1, port {port}: Cannot assign requested address"),
             ("a" * 64, "a" * 64),
         ):

@@ -122,6 +122,6 @@ def test_columns_of_source_and_target() -> None:
     pairs = list(read_bitext(lines, "x", (3, 2), bad.append))
     assert [(pair.source, pair.target) for pair in pairs] == [(("c",), ("a", "b")), ((), ()), ((), ())]
     assert [(str(error), error.reason) for error in bad] == [
-        ("x, line 3: no column 3: cut at TAB the line has 2", "wrong fields")
+        ("x, line 3: no column 3: the line has 2, separated by TABs", "wrong fields")
     ]
-    assert str(bad[0].in_file("y")) == "y, line 3: no column 3: cut at TAB the line has 2"
+    assert str(bad[0].in_file("y")) == "y, line 3: no column 3: the line has 2, separated by TABs"

@@ -133,7 +133,7 @@ def test_without_proof_the_base_is_asked_for() -> None:
         ("1-1 2p1\n", [(5, 5)], False),
         ("1-3 2p3\n", [(5, 3)], True),  # the target's length, but this column is the source
     ):
-        with refused("links: no index 0 in 2 links: does it count from 1? give base=1 (or base=0 if"):
+        with refused("links: no index 0 in 2 links: the file may count from 0 or 1: give base=0 or"):
             base(text, lengths, swapped)
 
 

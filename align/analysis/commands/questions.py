@@ -164,7 +164,7 @@ class Layers(Question):
     def check(self, parser: Parser) -> None:
         """See `Question`."""
         if (self.train is None) != (self.test is None):
-            parser.error("--train and --test go together")
+            parser.error("give both --train and --test")
         if self.treebank is None and self.train is None:
             parser.error("give --treebank, or --train and --test, or all of them")
 

@@ -197,7 +197,7 @@ def build_module(
             **options,
         )
     if wrong := sorted(report["mismatched_keys"]):
-        raise ModelError(f"{wrong[0][0]} has another size than its settings make", file=file)
+        raise ModelError(f"{wrong[0][0]} does not have the size that its settings give", file=file)
     return model, report
 
 

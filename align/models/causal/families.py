@@ -113,7 +113,7 @@ def frequencies(config: Config, kind: str, size: int) -> Tensor:
         turns = length * speeds / (2 * math.pi)
         unscaled = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
         return (1 - unscaled) * speeds / factor + unscaled * speeds
-    message = f"its positions are scaled by {shorten(method)}, which is not read (default, linear and llama3 are)"
+    message = f"its positions are scaled by {shorten(method)}, which is not supported (default, linear and llama3 are)"
     raise ModelError(message, file=config.file)
 
 
@@ -143,7 +143,7 @@ def build_causal(
         raise ModelError(message, file=config.file)
     for name in ("partial_rotary_factor", "use_bidirectional_attention"):
         if config.has(name) and config.content[name] not in (1, 1.0, False):
-            raise ModelError(f"its {name} is {shorten(str(config.content[name]))}, which is not read", file=config.file)
+            raise ModelError(f"its {name} is {shorten(str(config.content[name]))}: not supported", file=config.file)
     setting = "hidden_activation" if config.has("hidden_activation") else "hidden_act"
     activation = ACTIVATIONS[config.one_of(setting, ACTIVATIONS, "silu")]
     inner, of_heads, of_groups = config.size("intermediate_size"), heads * size, groups * size

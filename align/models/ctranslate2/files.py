@@ -83,7 +83,7 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
         return tensor
     scale = stored.get(f"{name}_scale")
     if scale is None or f"{name.removesuffix('weight')}weight_zero" in stored:
-        raise ValueError(f"{shorten(name)} is quantised in a way that is not read")
+        raise ValueError(f"{shorten(name)} is quantised in a way that is not supported")
     scale = scale.float().flatten()
     if scale.numel() not in (1, *tensor.shape[:1]) or not bool((scale.isfinite() & (scale != 0)).all()):
         raise ValueError(f"{shorten(name)} has no scale for each of its rows")

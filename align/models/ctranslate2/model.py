@@ -189,7 +189,7 @@ def _rules(folder: ModelFolder, language: str, side: int, ids: Mapping[str, int]
     own = [("sentencepiece", place / name) for place in (root, root.parent) for name in names]
     rules = folder.rules(language, side, [*own, ("subword-nmt", root.parent / "bpe.model")])
     if sum(piece.startswith("\u0120") for piece in ids) * 10 > len(ids):  # a letter of Maltese, too
-        raise ModelError("its pieces are of bytes, as BART's, which is not read", file=str(root))
+        raise ModelError("its pieces are of bytes, as BART's, which is not supported", file=str(root))
     is_cut = rules.subwords != "none" or folder.options.subwords is not None
     if not is_cut and any(piece.startswith("\u2581") for piece in ids):
         hint = "name its sentencepiece models with ‹subword_files›, or copy them next to the model"
@@ -223,11 +223,11 @@ def _engine_model(tensors: dict[str, Tensor], settings: Config, from_zero: bool)
         scaled.add(_is_scaled(tensors, side, width))
     activation = ACTIVATIONS.get(_number(tensors, "decoder/activation", 0))
     if activation is None or len(scaled) != 1:
-        raise ValueError("it has an activation, or scales of embeddings, that are not read")
+        raise ValueError("it has an activation, or scales of embeddings, that are not supported")
     for name in [*tensors]:
         last_part = name.split("/")[-1]
         if last_part in _OFF and _number(tensors, name, 0):
-            raise ValueError(f"it has {name}, which is not read")
+            raise ValueError(f"it has {name}, which is not supported")
         if last_part in _OFF or last_part in _IGNORED:
             del tensors[name]
     if from_zero:
@@ -248,7 +248,7 @@ def _is_scaled(tensors: Mapping[str, Tensor], side: str, width: int) -> bool:
     if stored is None or math.isclose(value, math.sqrt(width), rel_tol=1e-3):
         return True
     if value != 1.0:
-        raise ValueError(f"embeddings are multiplied by {value:g}, which is not read")
+        raise ValueError(f"embeddings are multiplied by {value:g}, which is not supported")
     return False
 
 

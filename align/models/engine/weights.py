@@ -44,7 +44,7 @@ class Weights:
         weight = self._weights[name]
         if tuple(weight.shape) != shape:
             sizes = "x".join(map(str, weight.shape)) or "one number"
-            raise ValueError(f"{name} is {sizes}, where its settings make {'x'.join(map(str, shape))}")
+            raise ValueError(f"{name} is {sizes}, but its settings give {'x'.join(map(str, shape))}")
         if weight.dtype not in NUMBERS:
             kind, *kinds = (str(dtype).removeprefix("torch.") for dtype in (weight.dtype, *NUMBERS))
             raise ValueError(f"{name} has numbers of type {kind}, not {', '.join(kinds)}")

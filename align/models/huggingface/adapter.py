@@ -76,10 +76,10 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
         unsupported.append(f"init_lora_weights {show_value(init)}")
     if kind != "LORA" or unsupported:
         message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported[0]}"
-        raise ModelError(f"{message}, which is not read", file=str(folder), hint=MERGE)
+        raise ModelError(f"{message}, which is not supported", file=str(folder), hint=MERGE)
     path = folder / WEIGHTS
     if not path.is_file():
-        message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
+        message = f"an adapter without {WEIGHTS}; adapters in other files are not supported"
         raise ModelError(message, file=str(folder), hint=MERGE)
     alpha, rank = config.number("lora_alpha"), config.size("r", 8)
     scale = alpha / (math.sqrt(rank) if config.switch("use_rslora", False) else rank)
@@ -88,7 +88,7 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
         module, _, factor = name.partition(".lora_")
         changed = f"{module}.weight" if factor else name
         if factor not in ("", "A.weight", "B.weight") or (factor and changed.endswith(TABLES)):
-            raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), hint=MERGE)
+            raise ModelError(f"it has {shorten(name)}, which is not supported", file=str(path), hint=MERGE)
         weight = weights.get(changed)
         if factor == "A.weight":
             up = stored.get(f"{module}.lora_B.weight", tensor[:0])

@@ -68,7 +68,7 @@ def shared_transformer(
         hint = ""
         if quantisation := config.inner("quantization_config").content:
             method = shorten(str(quantisation.get("quant_method")))
-            hint = f"its weights are quantised ({method}), which is not read: take the model that they were made of"
+            hint = f"its weights are quantised ({method}), which is not supported: use the model that they were made of"
         with fitting(folder.checkpoint, hint):
             transformer = build(read_model_weights(folder))
         _transformers[key] = transformer

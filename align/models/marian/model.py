@@ -77,7 +77,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
 def read_side(path: Path) -> Mapping[str, int]:
     """Read the ids of a vocabulary: a sentencepiece model, or pieces with ids."""
     if path.suffix == ".fsv":
-        raise ModelError("a factored vocabulary, which is not read", file=str(path))
+        raise ModelError("a factored vocabulary, which is not supported", file=str(path))
     if path.suffix in LISTS:
         ids = read_vocabulary(path)
     else:
@@ -143,13 +143,13 @@ def check_settings(settings: Config) -> None:
     for name, values in read.items():
         value = settings.content.get(name)
         if (value or name in ("type", "dec-cell")) and value not in values:
-            message = f"a Marian model whose {name} is {show_value(value)}, which is not read"
+            message = f"a Marian model whose {name} is {show_value(value)}, which is not supported"
             raise ModelError(message, file=settings.file)
     operations = ("preprocess", "postprocess", "postprocess-top")
     before, after, top = (settings.word(f"transformer-{name}", "") for name in operations)
     if (before.replace("d", ""), after.replace("d", "")) not in (("", "an"), ("n", "a")) or "a" in top:
         shown = ", ".join(map(show_value, (before, after, top)))
-        message = f"a Marian model with operations {shown} around its layers, not read"
+        message = f"a Marian model with operations {shown} around its layers, not supported"
         raise ModelError(message, file=settings.file)
     if "n" in before and _version(settings) < (1, 10, 28):
         message = "a Marian model older than 1.11 with norms before its layers, which left out those of keys"
