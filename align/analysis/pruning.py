@@ -97,7 +97,7 @@ def least_needed(ablation: Ablation, number: int, order: Literal["importance", "
     heads = all_heads(ablation.blocks)
     spare = len(heads) - len(ablation.blocks)
     if number > spare:
-        raise DataError(f"{number:,} heads cannot go: the model can spare {spare:,}, for each layer keeps one")
+        raise DataError(f"cannot prune {number:,} heads: at most {spare:,}, because each layer keeps one")
     if order == "importance":
         return pruning_order(ablation.blocks, by_layer(ablation.blocks, ablation.importance()))[:number]
     effects = [ablation.measure([head], complete=False).losses.sum() for head in heads]

@@ -24,7 +24,7 @@ def find_giza() -> Callable[[Job], Files]:
         giza, mkcls, snt2cooc = map(find_program, names)
         if giza and mkcls and snt2cooc:
             return partial(_giza, giza, mkcls, snt2cooc)
-    programs = ", or ".join(map(" and ".join, alternatives))
+    programs = ", or ".join(map(", ".join, alternatives))
     raise ModuleNotFoundError(f"GIZA++ is not installed: put {programs} on PATH")
 
 

@@ -275,7 +275,7 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
     if not one_side and (text.source is None) != (text.target is None):
         parser.error("give both -s/--source and -t/--target")
     if text.source is not None and text.input:
-        parser.error("either FILEs of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
+        parser.error("give either FILE or -s and -t, not both" if not one_side else "give either FILE or -s FILE")
     parallel = text.target is not None
     if text.columns and parallel:
         parser.error("--columns requires FILE, not -s and -t")

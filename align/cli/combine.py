@@ -43,7 +43,7 @@ def read_weights(text: str) -> tuple[float, ...]:
     except ValueError:
         weights = ()
     if not weights or not all(weight > 0 for weight in weights) or not math.isfinite(sum(weights)):
-        raise argparse.ArgumentTypeError(f"expected numbers above 0 with commas between, found {show_value(text)}")
+        raise argparse.ArgumentTypeError(f"expected numbers above 0, separated by commas; got {show_value(text)}")
     return weights
 
 
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(files) < 2 or (len(files) > 2 and not mean):
         parser.error("expected two or more files of links" if mean else "expected two files: forward and reverse links")
     if args.weights and len(args.weights) != len(files):
-        parser.error(f"{len(args.weights)} weights for {len(files)} files")
+        parser.error(f"--weights takes one number for each file: expected {len(files)}; got {len(args.weights)}")
     if not mean and (args.weights or args.threshold is not None):
         parser.error(f"--{'weights' if args.weights else 'threshold'} requires --symmetrize {MEAN}")
     if args.scores and not mean:

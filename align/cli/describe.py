@@ -14,7 +14,7 @@ from align.cli.options import add_group, argument, new_parser, option, read_grou
 from align.cli.parser import Parser
 from align.core.backend import Recorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
-from align.core.errors import ModelError, plural
+from align.core.errors import ModelError
 from align.core.formats import to_json
 from align.core.types import Place
 from align.io.output import existing_mode, replace_file
@@ -113,7 +113,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
         encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
         if len(encoded) < MIN_PAIRS:
-            raise ModelError(f"{plural(len(encoded), 'pair')} to choose layers and heads by; {MIN_PAIRS} are needed")
+            raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}")
         calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
         if (args.heads or "").endswith(".json"):
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
@@ -144,7 +144,7 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED):
-        raise ModelError("a bundled model has its description", file=model)
+        raise ModelError("the description of a bundled model is fixed", file=model)
     given = options.source_lang, options.target_lang
     if any(given) and not all(given) and folder.backend == "huggingface":
         raise ModelError("one language is given; give --source-lang and --target-lang", file=model)

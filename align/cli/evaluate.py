@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (args.source is None) != (args.target is None):
         parser.error("give both -s/--source and -t/--target")
     if args.per_sentence + bool(args.errors) + args.brief > 1:
-        parser.error("--per-sentence, --errors and --brief exclude each other")
+        parser.error("give only one of --per-sentence, --errors and --brief")
     if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
         parser.error("--paired needs the summary with samples: not --per-sentence, --errors, --brief or --samples 0")
     if args.without_gold and args.source is None:

@@ -285,8 +285,8 @@ class Extraction:
         elif output is None or output == "-" or (os.path.exists(output) and not os.path.isfile(output)):
             if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
                 return ""
-            these = "these" if lines == done else f"the first {lines:,}"
-            became = f"the results of {these} are written" if lines else "no results are written"
+            these = "all results" if lines == done else f"the results of the first {lines:,}"
+            became = f"{these} are written" if lines else "no results are written"
         else:
             became = f"{output} {'left as it was' if os.path.exists(output) else 'not written'}"
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"

@@ -129,7 +129,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
     for file in files:
         kind = kind_of(file.name)
         if not kind:
-            parser.error(f"{file.place} ends in none of {', '.join(FORMATS)}; .gz, .xz or .zst may follow")
+            parser.error(f"{file.place} must end in one of {', '.join(FORMATS)}, or in these and .gz, .xz or .zst")
         if kind in (".parquet", ".jsonl") and columns.source is None:
             parser.error(f"{file.place} needs --columns, such as --columns de,en")
         if kind in (".tsv", ".txt"):

@@ -108,7 +108,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> tuple[Servi
     except ValueError:  # another name
         is_local = False
     if not args.token_file and not is_local:
-        parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
+        parser.error(f"--host {args.host} accepts requests from other machines and requires --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: a request of that size would always be refused")
     return read_group(ServiceArgs, args), read_request(parser, args, "blank")
@@ -160,7 +160,7 @@ def read_token(name: str) -> str:
         token = file.read(1024).decode("latin-1").strip("\r\n")
     if not TOKEN.fullmatch(token):
         hint = "for example what `openssl rand -hex 32` prints"
-        raise DataError("no token: one line of 16 to 256 visible ASCII characters", file=name, hint=hint)
+        raise DataError("expected one line of 16 to 256 visible ASCII characters", file=name, hint=hint)
     return token
 
 

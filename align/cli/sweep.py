@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(arguments)
     text = read_input(parser, read_group(TextArgs, args))
     if args.output and not args.output.endswith((".tsv", ".parquet")):
-        parser.error("-o is named .tsv or .parquet")
+        parser.error("-o FILE must end in .tsv or .parquet")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
     method = MethodArgs(position="input", null=args.null, scorer="none")

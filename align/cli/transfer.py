@@ -257,8 +257,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         (tags.html_file and not (one_side or has_target), side),
         (one_side and has_target, f"{one_side} reads the source alone: leave out -t/--target"),
         (not (one_side or tags.html_file) and has_source != has_target, "give both -s/--source and -t/--target"),
-        ((has_source or tags.html_file) and args.input is not None, "either FILE, or -s and -t"),
-        (columns, f"--tags {tags.tags} reads columns with -s, and lines with -t"),
+        ((has_source or tags.html_file) and args.input is not None, "give either FILE or -s and -t, not both"),
+        (columns, f"--tags {tags.tags} requires -s with columns and -t with lines"),
         (not tags.tags and not document, "the following arguments are required: --tags"),
         (document and tags.tags in LABELS, f"--tags {tags.tags} reads lines, not a document"),
     ):

@@ -131,7 +131,7 @@ class KindError(ModelError):
     """A type of model that cannot be run; `known` lists the types that can."""
 
     def __init__(self, what: str, known: Collection[str], *, file: str = "") -> None:
-        super().__init__(what, file=file, hint=f"these types are read: {', '.join(sorted(known))}")
+        super().__init__(what, file=file, hint=f"supported types: {', '.join(sorted(known))}")
         self.known = known
 
 

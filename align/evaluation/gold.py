@@ -159,7 +159,7 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
     missing = length - len(file.pairs)
     if not missing or (file.open_ended and missing > 0 and is_text):
         return
-    hint = "a line is missing, or one too many (a blank one at the end?)"
+    hint = "check for a missing or an extra line, such as a blank one at the end"
     if file.open_ended and missing > 0:
         hint += f"; if the last sentences have no links in {file.name}, give ‹text›"
     raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", hint=hint)
@@ -185,6 +185,6 @@ def _check_range(file: LinkFile, lengths: Sequence[tuple[int, int]], role: Role,
     if not dropped:
         return file
     fate = "left out" if role == "gold" else "counted as wrong"
-    message = f"{file.name}: links to words that their sentences do not have: {dropped:,}; they are {fate}"
+    message = f"{file.name}: {plural(dropped, 'link')} outside their sentences, {fate}"
     warnings.warn(message, TextWarning, stacklevel=4)
     return replace(file, pairs=in_range, dropped=dropped) if role == "gold" else file

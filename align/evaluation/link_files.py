@@ -124,7 +124,7 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
 def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     """Read three lines for each pair, and order them by the pairs' numbers."""
     if len(lines) % 3:
-        raise LinksError(f"{plural(len(lines), 'line')}, where GIZA++ writes three for each pair", file=name)
+        raise LinksError(f"{plural(len(lines), 'line')}, but GIZA++ writes three for each pair", file=name)
     pairs: dict[int, tuple[Gold, int]] = {}
     for start in range(0, len(lines), 3):
         sentence, links = at_line(name, start + 1, parse_a3, *lines[start : start + 3])

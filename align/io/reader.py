@@ -104,7 +104,7 @@ class BadLines:
     def warn(self) -> None:
         """Warn of the noted lines, if there are any."""
         if self.count:
-            message = f"{plural(self.count, 'line')} cannot be read and became blank; the first: {self._first}"
+            message = f"{plural(self.count, 'unreadable line')} treated as blank; the first: {self._first}"
             warnings.warn(message, TextWarning, stacklevel=2)
 
 

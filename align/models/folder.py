@@ -137,9 +137,9 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
             return name, replace(options, source_lang=None, target_lang=None)
     source, target = (code or "any language" for code in given)
     languages = "-".join(base_language(code or "en") for code in given)
-    hint = "train one (extract-align train)"
+    hint = "train one with extract-align train"
     if re.fullmatch("([a-z]{2,3})-(?!\\1$)[a-z]{2,3}", languages):
-        hint = f'name one, perhaps ‹model="Helsinki-NLP/opus-mt-{languages}"›, or {hint}'
+        hint = f'name a model, such as ‹model="Helsinki-NLP/opus-mt-{languages}"›, or {hint}'
     raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
 
 
@@ -157,7 +157,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         message = f"no such file or folder, nor a bundled model (these are: {', '.join(bundled_models())})"
         if model.startswith("https://huggingface.co/"):
             name = "/".join(model.split("/")[3:5])
-            raise ModelError("an address, not a model", file=model, hint=f"give its name: {shorten(name)}")
+            raise ModelError("an address, not a model", file=model, hint=f"give the model's name, {shorten(name)}")
         if not could_be_hub_name(model):
             raise ModelError(message, file=model)
         path, fetched = fetch_model(model), True

@@ -182,7 +182,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
     if not all(same_language(*pair) or any(map(is_group, pair)) for pair in zip(back, (target, source), strict=True)):
         warnings.warn(
             f"{forward.forward.recorder.name} translates {source} to {target}, but the reverse model is "
-            f"{reverse.forward.recorder.name}: does it translate {target} to {source}?",
+            f"{reverse.forward.recorder.name}: check that it translates {target} to {source}",
             TextWarning,
             stacklevel=2,
         )

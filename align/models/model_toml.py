@@ -191,4 +191,4 @@ def check_names(where: str, table: object, known: Collection[str]) -> None:
         raise ValueError(f"{where} is {show_value(table)}, not a table")
     for name in table:
         if name not in known:
-            raise ValueError(f"{where} has {shorten(name)}, but only {', '.join(known)} mean something there")
+            raise ValueError(f"{where} has the unknown key {shorten(name)}; known keys: {', '.join(known)}")

@@ -199,7 +199,7 @@ def _swapped(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair,
     if as_given >= MIN_PIECES and swapped < 0.8 * as_given:
         yield (
             f"the text takes {as_given:,} pieces of {terms.model}, and {swapped:,} with its sides swapped: "
-            f"is the source first, and does {terms.model} translate from the {terms.source}?"
+            f"check the order of the sides"
         )
 
 

@@ -57,13 +57,13 @@ def _read_row(line: str, column: str) -> tuple[str, str] | None:
     if column in COLUMNS:  # TABs separate the columns, or spaces if there are none
         fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
         if len(fields) < 2 or not fields[0]:
-            raise ValueError("no word and label with a space or TAB between")
+            raise ValueError("expected a word and a label, separated by a space or TAB")
         return fields[0].replace(" ", "\xa0"), fields[-1]
     fields = line.split("\t")
     number = re.fullmatch(r"[0-9]+([-.][0-9]+)?", fields[0])
     if len(fields) != 10 or not number:
         found = f"{plural(len(fields), 'column')}, the first one {show_value(fields[0])}"
-        raise ValueError(f"expected 10 columns between TABs, as in CoNLL-U, a number in the first; got {found}")
+        raise ValueError(f"expected 10 TAB-separated columns, as in CoNLL-U, with a number in the first; got {found}")
     if column in _PLACES:
         label = fields[_PLACES[column]] or NONE
     else:

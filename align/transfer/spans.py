@@ -137,7 +137,7 @@ def read_annotated(line: str, target: str | None = None, number: int = 1) -> Ann
     names = [name for name in LISTS if isinstance(record.get(name), list)]  # Prodigy's "label" is none
     if len(names) != 1:
         found = " and ".join(names) or "none"
-        raise ValueError(f"expected one list of labels, {', '.join(LISTS)}; got {found}")
+        raise ValueError(f"expected one list of labels, named {', '.join(LISTS)}; got {found}")
     target = own if target is None else target
     labels = [_read_label(label, text) for label in record[names[0]]]
     plain, translation = (side.translate(_BREAKS) for side in (text, target or ""))

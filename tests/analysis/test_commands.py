@@ -119,7 +119,7 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
     [
         ("mixing -s short --attention cross", "cross-attention needs a text's other side: give -t"),
         ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
-        ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
+        ("prune -m toy -s source -t target --heads 19 -o x", "cannot prune 19 heads: at most 18, because each"),
         ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),
         (f"{TUNED} --pairs 60", "tune.de: 60 lines: none is left to measure on"),
         (

@@ -67,7 +67,7 @@ def test_mentions_have_the_words_of_their_characters(text: str, data: st.DataObj
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (row().rpartition("\t")[0], "10 columns between TABs, where GAP has 11"),
+        (row().rpartition("\t")[0], "10 TAB-separated columns, but GAP has 11"),
         (row(Pronoun_offset="3"), "'she' does not stand at character 3"),
         (row(B_offset="9" * 5000), f"'Clara' does not stand at character {'9' * 39}… of the text"),
         (row(B_coref="TRUE"), "expected A-coref and B-coref TRUE or FALSE, one TRUE at most; got TRUE TRUE"),
@@ -82,7 +82,7 @@ def test_a_line_that_does_not_fit_is_named(line: str, message: str) -> None:
 
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "gap.tsv"
-    for text, message in (("a\tb\n", "line 1: GAP's first line is ID Text"), (HEADER + "\n", "no paragraph")):
+    for text, message in (("a\tb\n", "line 1: expected the header ID Text"), (HEADER + "\n", "no paragraph")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=message):
             read_paragraphs(str(path))

@@ -45,7 +45,7 @@ def test_words_are_those_of_multiword_tokens_and_no_empty_nodes() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("6\tword\t_", "3 columns between TABs"),
+        ("6\tword\t_", "3 TAB-separated columns"),
         (row(6, "word", "9" * 5000), "word 6: expected a form (FORM), the number of its head (HEAD) and DEPREL; got"),
         (row(6, "word", 7), "the heads of word 6 and of those above it do not lead to a root"),
     ],
@@ -66,7 +66,7 @@ def test_files_are_read_as_far_as_asked(tmp_path: Path) -> None:
     path = tmp_path / "bank.conllu"
     path.write_text("\n".join((*GOOD, *GOOD, "damaged", "")) + "\n", encoding="utf-8")
     assert len(read_treebank(str(path), 2)) == 2
-    with pytest.raises(DataError, match=r"bank.conllu, line 19: 1 columns"):
+    with pytest.raises(DataError, match=r"bank.conllu, line 19: 1 TAB-separated columns"):
         read_treebank(str(path))
     path.write_bytes(b"")
     with pytest.raises(DataError, match="no sentence"):

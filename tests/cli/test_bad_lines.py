@@ -99,7 +99,7 @@ def test_several_files_are_one_text(run: Run, write: Write) -> None:
     write(a=GOOD * 2, b=b"", **{"c.gz": gzip.compress(b"\xef\xbb\xbfund ||| and\nbad\n" + GOOD)})
     stopped = run("a", "b", "c.gz")
     failed(stopped, "c.gz, line 2: no ||| and no TAB")
-    assert stopped.err.splitlines()[-1] == "extract-align: stopped after 3 lines; the results of these are written"
+    assert stopped.err.splitlines()[-1] == "extract-align: stopped after 3 lines; all results are written"
     result = run("-q", "a", "b", "c.gz", *BLANK, "--bad-lines-file", "bad", "-f", "jsonl")
     assert [json.loads(line)["id"] for line in result.out.splitlines()] == [1, 2, 3, 4, 5]
     assert Path("bad").read_bytes() == b"c.gz\t2\tno ||| and no TAB between source and target\n"

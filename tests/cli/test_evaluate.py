@@ -188,8 +188,8 @@ def test_swapped_sides_are_warned_about(run: Run, write: Write) -> None:
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold 3", "a line is missing")),
-        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end?")),
+        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold 3", "check for a missing")),
+        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end")),
         ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one 4",)),
         ({"gold": "1 0 1 S\n"}, ("gold: index 0 in naacl format", "give --gold-format 0-based")),
     ],
@@ -207,7 +207,7 @@ def test_links_to_words_that_are_not_there(run: Run, write: Write) -> None:
     result = run(*arguments)
     failed(result, "one, line 4: link 0-1 (counted from 0), where the sentences have 1 and 1 words", "--out-of-range")
     assert result.out == b""
-    warning = "links to words that their sentences do not have: 2; they are"
+    warning = "2 links outside their sentences,"
     shown = f"extract-align eval: warning: one: {warning} counted as wrong\n"
     printed(run(*arguments, "--out-of-range", "ignore"), "30.77", err=shown)  # as without the text: not forgiven
     printed(run("-g", "gold", "-b", "one", "--hyp-format", "0-based"), "30.77")

@@ -205,7 +205,7 @@ def test_swapped_sides_are_warned_about(run: Run) -> None:
     result = run("-q", stdin="\n".join(swapped))
     assert result.code == 0
     assert "extract-align: warning: the text takes " in result.err
-    assert "is the source first" in result.err
+    assert "check the order of the sides" in result.err
 
 
 def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:

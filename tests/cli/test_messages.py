@@ -53,7 +53,7 @@ MESSAGES = {
         1,
         "extract-align: error: long, line 2: source has 41 pieces with </s>, the model takes 40: shorten it, or leave "
         "such lines without links (--bad-lines blank)\n"
-        "extract-align: stopped after 1 line; the results of these are written",
+        "extract-align: stopped after 1 line; all results are written",
     ),
     "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}"),
     "-q -m toy zip": (
@@ -92,8 +92,8 @@ MESSAGES = {
     ),
     "-q --source-lang fr text": (
         1,
-        "extract-align: error: no bundled model translates fr to any language: name one, perhaps --model "
-        "Helsinki-NLP/opus-mt-fr-en, or train one (extract-align train)",
+        "extract-align: error: no bundled model translates fr to any language: name a model, such as --model "
+        "Helsinki-NLP/opus-mt-fr-en, or train one with extract-align train",
     ),
     "-q -m de-en --layer 4 text": (
         1,
@@ -161,8 +161,8 @@ MESSAGES = {
     ),
     "baseline giza text": (
         1,
-        "extract-align baseline: error: GIZA++ is not installed: put mgiza and mkcls and snt2cooc, or GIZA++ and mkcls "
-        "and snt2cooc.out on PATH",
+        "extract-align baseline: error: GIZA++ is not installed: put mgiza, mkcls, snt2cooc, or GIZA++, mkcls, "
+        "snt2cooc.out on PATH",
     ),
     "serve": (1, "extract-align serve: error: fastapi is not installed: pip install '.[serve]'"),
     "train -s de -t en --source-lang de --target-lang en new": (

@@ -40,7 +40,7 @@ def test_bundled_models_are_shown_and_not_changed(run: Run) -> None:
     assert rows["languages"] == "de to en"
     assert rows["attention"] == "3 decoder layers of 4 heads"
     assert rows["text"].startswith("de (lower case, moses tokens, sentencepiece pieces)")
-    failed(run("de-en", "--case", "keep"), "de-en: a bundled model has its description")
+    failed(run("de-en", "--case", "keep"), "de-en: the description of a bundled model is fixed")
 
 
 def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(run: Run, align: Run, tmp_path: Path) -> None:

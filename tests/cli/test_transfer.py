@@ -110,7 +110,7 @@ def test_labels_of_characters(run: Run, write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"s": "<b>a\n"}, ("s, line 1: not well-formed XML: mismatched tag", "--bad-lines blank leaves such lines")),
+        ({"s": "<b>a\n"}, ("s, line 1: not well-formed XML: mismatched tag", "--bad-lines blank treats such lines")),
         ({"l": "0-0\n0-0\n"}, ("t has 1 line, l has 2",)),
         ({"l": "0-9\n"}, ("l, line 1: link 0-9, and there are 1 and 1 words without the tags: links count from 0",)),
     ],
@@ -128,7 +128,7 @@ def test_bad_lines_may_be_blank(run: Run, write: Write) -> None:
     text = "<b>a ||| x\n<b>a</b> ||| x\nno field\n"
     result = run("-q", "--tags", "xml", "--links", "l", "--bad-lines", "blank", stdin=text)
     assert (result.code, result.out) == (0, b"\n<b>x</b>\n\n")
-    assert "2 lines cannot be read and became blank; the first: stdin, line 1: not well-formed XML" in result.err
+    assert "2 unreadable lines treated as blank; the first: stdin, line 1: not well-formed XML" in result.err
 
 
 def test_placeholders_of_the_target_stay_and_are_counted(run_main: Run, write: Write) -> None:

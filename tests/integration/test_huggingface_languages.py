@@ -65,7 +65,7 @@ def test_one_model_for_both_directions(
     languages = ("--source-lang", made.source, "--target-lang", made.target)
     result = run_main(extract.main, "-m", folder, *languages, "--reverse-model", folder, stdin=TEXT)
     assert result.code == 0, result.err
-    assert f"does it translate {made.target} to {made.source}" not in result.err
+    assert f"check that it translates {made.target} to {made.source}" not in result.err
     lines = [line for line in result.err.splitlines() if "; text: " in line]
     assert f"huggingface:{made.source}-{made.target}@" in lines[0]
     assert f"huggingface:{made.target}-{made.source}@" in lines[1]
@@ -90,7 +90,7 @@ def test_a_folder_whose_files_name_the_forward_direction(copied: Callable[[str],
         result = run_main(extract.main, "-m", folder, "--reverse-model", folder, stdin=TEXT)
         assert result.code == 0, result.err
         assert "huggingface:eng_Latn-deu_Latn@" in result.err
-        assert "does it translate" not in result.err
+        assert "check that it translates" not in result.err
         (folder / "model.toml").write_text('source = "deu_Latn"\ntarget = "eng_Latn"\n')
 
 

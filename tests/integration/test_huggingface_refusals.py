@@ -35,7 +35,7 @@ def refusal(folder: Path | str, **options: str) -> str:
 def test_types_of_model(marian: Path) -> None:
     change(marian, "config.json", model_type="gpt2")
     known = "bart, fsmt, gemma2, gemma3, gemma3_text, llama, m2m_100, marian, mbart, mistral, mt5, pegasus, qwen2"
-    with pytest.raises(KindError, match=f"a model of type gpt2: these types are read: {known}, qwen3, t5, umt5"):
+    with pytest.raises(KindError, match=f"a model of type gpt2: supported types: {known}, qwen3, t5, umt5"):
         load(marian)
 
 

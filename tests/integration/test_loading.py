@@ -46,10 +46,11 @@ def test_the_default_model_can_be_read_as_asked(arguments: dict[str, Any], expec
 
 
 def test_without_a_model_for_the_languages_one_must_be_named() -> None:
-    with pytest.raises(ModelError, match="no bundled model translates fr to any language: name one") as error:
+    with pytest.raises(ModelError, match="no bundled model translates fr to any language: name a model") as error:
         load(options=ModelOptions(source_lang="fr"))
     assert (
-        error.value.hint == 'name one, perhaps ‹model="Helsinki-NLP/opus-mt-fr-en"›, or train one (extract-align train)'
+        error.value.hint
+        == 'name a model, such as ‹model="Helsinki-NLP/opus-mt-fr-en"›, or train one with extract-align train'
     )
     for languages, example in {("jpn_Jpan", "eng"): "ja-en", ("de", "pt_BR"): "de-pt", ("ja", None): "ja-en"}.items():
         with pytest.raises(ModelError) as error:
@@ -57,7 +58,7 @@ def test_without_a_model_for_the_languages_one_must_be_named() -> None:
         assert f"opus-mt-{example}" in error.value.hint
     with pytest.raises(ModelError) as error:
         load(options=ModelOptions(source_lang="ROMANCE"))
-    assert error.value.hint == "train one (extract-align train)"
+    assert error.value.hint == "train one with extract-align train"
 
 
 @pytest.mark.parametrize(

@@ -107,15 +107,15 @@ SITE = "expected a scheme and a host, such as http://localhost:3000"
     ("arguments", "reason"),
     [
         *(
-            (f"--host {host}", f"--host {host} lets other machines in, and needs --token-file")
+            (f"--host {host}", f"--host {host} accepts requests from other machines and requires --token-file")
             for host in ("0.0.0.0", "::", "127.0.0.1.example.org")
         ),
         (
             "--queue-pairs 10",
             "--request-pairs is larger than --queue-pairs: a request of that size would always be refused",
         ),
-        ("--allow-origin *", f"argument --allow-origin: '*' {SITE}"),
-        ("--allow-origin http://a/b", f"argument --allow-origin: 'http://a/b' {SITE}"),
+        ("--allow-origin *", f"argument --allow-origin: {SITE}; got '*'"),
+        ("--allow-origin http://a/b", f"argument --allow-origin: {SITE}; got 'http://a/b'"),
     ],
 )
 def test_wrong_usage(arguments: str, reason: str, run_main: Callable[..., Result]) -> None:
@@ -128,7 +128,7 @@ def test_wrong_usage(arguments: str, reason: str, run_main: Callable[..., Result
 def test_a_file_that_holds_no_token(token: str, tmp_path: Path, run_main: Callable[..., Result]) -> None:
     (tmp_path / "token").write_text(token)
     result = run_main(program.main, "serve", "--token-file", tmp_path / "token")
-    failed(result, "token: no token: one line of 16 to 256 visible ASCII characters: for example what `openssl")
+    failed(result, "token: expected one line of 16 to 256 visible ASCII characters: for example what `openssl")
     assert not token or token not in result.err
 
 

@@ -40,7 +40,7 @@ def test_gold_with_possible_links(file: Callable[..., Path]) -> None:
 
 
 def test_the_number_of_pairs(file: Callable[..., Path]) -> None:
-    with refused("has 1 sentence pair, the text 2: a line is missing, or one too many"):
+    with refused("has 1 sentence pair, the text 2: check for a missing or an extra line"):
         read_gold(file("0-0\n"), text=TEXT)
     short, long = read_gold(file("1 1 1\n", "{a}")), read_gold(file("0-0\n0-0\n", "b"))
     with refused("if the last sentences have no links in") as caught:

@@ -159,10 +159,10 @@ def test_blank_lines_between_sentences(text: str, targets: list[str], expected: 
 @pytest.mark.parametrize(
     ("column", "line", "what"),
     [
-        ("bio", "word", "a.txt, line 2: no word and label"),
+        ("bio", "word", "a.txt, line 2: expected a word and a label"),
         ("bio", "word X", "a.txt, line 2: 'X' is not a label .*: for one label per word, .* use tags=\"words\""),
         ("NER", "1\tEU" + "\t_" * 7 + "\tNER=X", "line 2: 'X' is not a label .*: .* use column=\"MISC:NER\""),
-        ("NER", "1\tEU", "a.txt, line 2: expected 10 columns .*; got 2 columns, the first one '1'"),
+        ("NER", "1\tEU", "a.txt, line 2: expected 10 TAB-separated columns.*; got 2 columns, the first one '1'"),
         ("bio", "0\tFrau\tO\n1\tMerkel\tB-PER\n", "line 3: the first column .* a running number, .*: `cut -f 2-`"),
     ],
 )

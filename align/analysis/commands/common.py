@@ -145,7 +145,7 @@ class TextQuestion(Question):
         if not self.input and self.source is None:
             parser.error("give FILEs of both sides, or -s, and -t where there is another side")
         if self.input and self.source is not None:
-            parser.error("either FILEs of both sides, or -s and -t")
+            parser.error("give either FILE or -s and -t, not both")
         if not self.ONE_SIDE and self.text.one_side:
             parser.error("this command needs translations: give -t/--target")
 

@@ -84,7 +84,7 @@ def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
                 if number > 1:
                     paragraphs.append(_paragraph(fields, number))
                 elif fields != COLUMNS:
-                    raise ValueError(f"GAP's first line is {' '.join(COLUMNS)}, with TABs between")
+                    raise ValueError(f"expected the header {' '.join(COLUMNS)}, separated by TABs")
             except ValueError as error:
                 raise LineError(str(error), file=file, line=number) from None
     if not paragraphs:
@@ -94,7 +94,7 @@ def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
 
 def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
     if len(fields) != len(COLUMNS):
-        raise ValueError(f"{len(fields)} columns between TABs, where GAP has {len(COLUMNS)}")
+        raise ValueError(f"{len(fields)} TAB-separated columns, but GAP has {len(COLUMNS)}")
     row = dict(zip(COLUMNS, fields, strict=True))
     text, spans = row["Text"], []  # begin and end of the mentions in characters
     for name in ("Pronoun", "A", "B"):

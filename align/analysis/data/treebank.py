@@ -51,7 +51,7 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
                 continue
             fields = line.split("\t")
             if len(fields) != 10:
-                raise LineError(f"{len(fields)} columns between TABs, where CoNLL-U has 10", file=name, line=number)
+                raise LineError(f"{len(fields)} TAB-separated columns, but CoNLL-U has 10", file=name, line=number)
             ordinal, word, _, tag, _, _, head, relation = fields[:8]
             if re.fullmatch("[0-9]+[-.][0-9]+", ordinal):  # a multiword token, or an empty node
                 continue
