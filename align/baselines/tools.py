@@ -146,7 +146,7 @@ def open_run(
             `Recorder.encode`. Each direction's links are then converted to words.
     """
     if tool not in TOOLS:
-        raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
+        raise ValueError(f"the tool must be one of {', '.join(TOOLS)}; got {tool!r}")
     if train is not None and not TOOLS[tool].separate:
         hint = "append the text to the training text, and take the last lines of the links"
         raise DataError("GIZA++ aligns only what it trains on", hint=hint)

@@ -56,7 +56,7 @@ class SentenceAligner:
         values = {"model": model, "token_type": token_type, "distortion": distortion, "layer": layer}
         report_unused("simalign", [name for name, value in values.items() if value != DEFAULTS[name]])
         if unknown := [letter for letter in matching_methods if letter not in METHODS]:
-            raise ValueError(f"matching_methods has letters of {''.join(METHODS)}; not {unknown[0]!r}")
+            raise ValueError(f"matching_methods must have letters of {''.join(METHODS)}; got {unknown[0]!r}")
         self._methods = [METHODS[letter] for letter in matching_methods]
         self._aligner = for_single_pairs(load_both(forward, reverse, device=device, **options), 0.0)
 

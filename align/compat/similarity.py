@@ -32,11 +32,11 @@ def soft_links(
         ValueError: a matrix is not `[I, J]` or holds NaN, or the threshold is outside 0 to 1.
     """
     if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold is a number from 0 to 1; not {threshold!r}")
+        raise ValueError(f"threshold must be a number from 0 to 1; got {threshold!r}")
     forward = np.asarray(forward_similarity, dtype=np.float32)
     reverse = forward if reverse_similarity is None else np.asarray(reverse_similarity, dtype=np.float32)
     if forward.ndim != 2 or forward.shape != reverse.shape:
-        raise ValueError(f"similarities are matrices [I, J] of one shape; not {forward.shape} and {reverse.shape}")
+        raise ValueError(f"similarities must be matrices [I, J] of one shape; got {forward.shape} and {reverse.shape}")
     if not np.isfinite(forward).all() or not np.isfinite(reverse).all():
         raise ValueError("similarities are finite numbers")
     if not forward.size:

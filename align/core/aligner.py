@@ -171,15 +171,15 @@ class Aligner:
 
     def __post_init__(self) -> None:
         if self.too_long not in get_args(TooLong):
-            raise ValueError(f"too_long is one of {', '.join(get_args(TooLong))}; not {self.too_long!r}")
+            raise ValueError(f"too_long must be one of {', '.join(get_args(TooLong))}; got {self.too_long!r}")
         for name in ("buffer", "batch_tokens"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is a number from 1; not {getattr(self, name)}")
+                raise ValueError(f"{name} must be a number from 1; got {getattr(self, name)}")
         known = (SOFT, *METHODS, *DIRECTIONS)
         if self.method not in known:
-            raise ValueError(f"the method is one of {', '.join(known)}; not {self.method!r}")
+            raise ValueError(f"the method must be one of {', '.join(known)}; got {self.method!r}")
         if not 0 <= self.threshold <= 1:
-            raise ValueError(f"the threshold is a number from 0 to 1; not {self.threshold}")
+            raise ValueError(f"the threshold must be a number from 0 to 1; got {self.threshold}")
 
     @property
     def directions(self) -> tuple[Direction, ...]:

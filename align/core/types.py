@@ -332,15 +332,15 @@ class Settings:
     def __post_init__(self) -> None:
         for name, values in (("score", Score), ("position", PositionChoice), ("null", Null)):
             if (value := getattr(self, name)) not in get_args(values):
-                raise ValueError(f"{name} is one of {', '.join(get_args(values))}; not {value!r}")
+                raise ValueError(f"{name} must be one of {', '.join(get_args(values))}; got {value!r}")
         for name in ("layer", "head", "output_layer", "output_head"):
             number, words = getattr(self, name), ("auto", "all") if name.endswith("head") else ("auto",)
             if number not in words and not (isinstance(number, int) and number >= 1):
-                raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
+                raise ValueError(f"{name} must be a number from 1 or {' or '.join(words)}; got {number!r}")
         if self.position != "both" and (self.output_layer, self.output_head) != ("auto", "auto"):
             raise ValueError(f"output_layer and output_head require the position both; not {self.position}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold is a number from 0 to 1; not {self.threshold!r}")
+            raise ValueError(f"threshold must be a number from 0 to 1; got {self.threshold!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,10 +366,10 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.beam < 1 or self.max_len_b < 1:
-            raise ValueError(f"beam and max_len_b are numbers from 1; not {self.beam} and {self.max_len_b}")
+            raise ValueError(f"beam and max_len_b must be numbers from 1; got {self.beam} and {self.max_len_b}")
         for name, value in (("length_penalty", self.length_penalty), ("max_len_a", self.max_len_a)):
             if not 0 <= value <= 10:
-                raise ValueError(f"{name} is a number from 0 to 10; not {value}")
+                raise ValueError(f"{name} must be a number from 0 to 10; got {value}")
 
     def __str__(self) -> str:
         penalty = f"-penalty{self.length_penalty:g}" if self.length_penalty != 1 else ""

@@ -81,5 +81,5 @@ def symmetrize(forward: Links, reverse: Links, method: str) -> Links:
         ValueError: the method is not one of ALL_METHODS.
     """
     if method not in ALL_METHODS:
-        raise ValueError(f"the method is one of {', '.join(ALL_METHODS)}; not {method!r}")
+        raise ValueError(f"the method must be one of {', '.join(ALL_METHODS)}; got {method!r}")
     return ALL_METHODS[method](forward, reverse)

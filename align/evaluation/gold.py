@@ -50,11 +50,11 @@ class LinkOptions:
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in LINK_FORMATS:
-            raise ValueError(f"format is one of {', '.join(LINK_FORMATS)}, or None; not {self.format!r}")
+            raise ValueError(f"format must be one of {', '.join(LINK_FORMATS)}, or None; got {self.format!r}")
         if self.base not in (None, 0, 1):
-            raise ValueError(f"base is 0, 1 or None; not {self.base!r}")
+            raise ValueError(f"base must be 0, 1 or None; got {self.base!r}")
         if self.out_of_range not in get_args(OutOfRange):
-            raise ValueError(f"out_of_range is one of {', '.join(get_args(OutOfRange))}; not {self.out_of_range!r}")
+            raise ValueError(f"out_of_range must be {' or '.join(get_args(OutOfRange))}; got {self.out_of_range!r}")
 
 
 def read_gold(

@@ -63,7 +63,7 @@ class TableAligner:
     ) -> None:
         check_links(links)
         if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
-            raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
+            raise ValueError("threshold must be a number from 0 to 1 for the method soft; got None")
         model = model or forward_for(reverse)
         self._models = os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}

@@ -66,7 +66,7 @@ def align_table(
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
-        raise TypeError(f"table is a pyarrow Table or RecordBatch; not of type {type(table).__name__}")
+        raise TypeError(f"table must be a pyarrow Table or RecordBatch; got {type(table).__name__}")
     table = table.flatten()
     check_columns(table.schema, {"source": source, "target": target, "id": id})
     sides = pa.table([table[source], table[target]], names=["source", "target"])
@@ -89,7 +89,7 @@ def for_rows(aligner: Aligner) -> Aligner:
 def check_links(links: str) -> None:
     """Check that a form of links is known."""
     if links not in get_args(LinksAs):
-        raise ValueError(f"links is one of {', '.join(get_args(LinksAs))}; not {links!r}")
+        raise ValueError(f"links must be one of {', '.join(get_args(LinksAs))}; got {links!r}")
 
 
 def _pairs(table: pa.Table) -> Iterator[Pair]:

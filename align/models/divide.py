@@ -172,7 +172,7 @@ def align_unspaced(
     Chinese, Japanese, Thai and the like. All words in the same piece share its links.
     """
     if words not in CUTS[1:]:
-        raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
+        raise ValueError(f"words must be one of {', '.join(CUTS[1:])}; got {words!r}")
     recorders = [direction.recorder for direction in aligner.directions]
     with closing(aligner((_divide(recorders, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
         yield from aligner.checked(_in_words(alignment) for alignment in aligned)

@@ -37,7 +37,7 @@ def pick_device(device: str) -> str:
     try:
         requested = torch.device(device)
     except (RuntimeError, TypeError):
-        raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
+        raise ValueError(f"device must be auto, cpu, cuda, or cuda:0 and so on; got {device!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if requested.type == "cuda" and (requested.index or 0) >= count:
         devices = f"{plural(count, 'CUDA device')}, from cuda:0," if count else "no CUDA device"
@@ -114,7 +114,7 @@ def load(
     cells: dict[str, Any] = {"layer": layer, "head": head, "output_layer": output_layer, "output_head": output_head}
     settings = Settings(score, position or "both", null=null or "eos", threshold=threshold, **cells)
     if dtype not in DTYPES:
-        raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
     options = options or ModelOptions()
     if model is None:
         default = default_model(score=score, position=position, null=null, **cells)
@@ -145,7 +145,7 @@ def load(
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
     if workers < 1:
-        raise ValueError(f"workers is a number from 1; not {workers}")
+        raise ValueError(f"workers must be a number from 1; got {workers}")
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
     direction = Direction(recorder, settings, calibration=calibration)

@@ -72,15 +72,15 @@ class ModelOptions:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in (None, *allowed):
-                raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
         for language in (self.source_lang, self.target_lang):
             if language is not None:
                 check_language(language)
         for name in ("source_prefix", "template"):
             if not isinstance(value := getattr(self, name), str | None):
-                raise TypeError(f"{name} is a text; not {show_value(value)}")
+                raise TypeError(f"{name} must be a string; got {show_value(value)}")
         if isinstance(self.subword_files, str | Path):
-            raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
+            raise TypeError(f"subword_files must be a list of one file or two; got {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
             hint = "give one ‹subword_files› for both sides, or two, the source's first"
             raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
@@ -121,7 +121,7 @@ def parse_model_toml(raw: bytes, path: Path) -> tuple[ModelOptions, Calibrations
         for name, value in text.items():
             if name in _CHOICES and value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
-                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
+                raise ValueError(f"[text] {name}: expected {', '.join(_CHOICES[name])}; got {show_value(value)}{hint}")
         files = _files_in(path.parent, text.pop("subwords_file", None))
         languages: tuple[str | None, str | None] = (None, None)
         if "source" in content or "target" in content:

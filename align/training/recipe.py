@@ -231,7 +231,7 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
             (recipe.checkpoint.select, SELECTIONS, "[checkpoint] select"),
         ):
             if value not in allowed:
-                raise ValueError(f"{where} is one of {', '.join(allowed)}; not {show_value(value)}")
+                raise ValueError(f"{where} must be one of {', '.join(allowed)}; got {show_value(value)}")
         if not 0 <= recipe.minutes < MOST:
             raise ValueError(f"minutes must be a number from 0 to {MOST:,}")
         if not recipe.seeds or not all(0 <= seed < MOST for seed in recipe.seeds):

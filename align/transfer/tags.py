@@ -294,7 +294,7 @@ class Syntax:
         if isinstance(kind, Syntax):
             return kind
         if kind not in KINDS:
-            raise ValueError(f"tags are one of {', '.join(KINDS)}; not {kind!r}")
+            raise ValueError(f"tags must be one of {', '.join(KINDS)}; got {kind!r}")
         tags = kind.partition(",")[0]
         return cls(tags if tags in ESCAPED else "", kind.endswith(PLACEHOLDERS), pattern)
 

@@ -65,5 +65,5 @@ def test_where_it_comes_from(t5: Path) -> None:
     (t5 / "model.toml").write_text(f'source = "de"\ntarget = "en"\n\n[text]\nsource_prefix = "{PREFIX}"\n')
     assert open_model(t5).forward.recorder.encode(PAIR) == given.forward.recorder.encode(PAIR)
     (t5 / "model.toml").write_text('source = "de"\ntarget = "en"\n\n[text]\nsource_prefix = 1\n')
-    with pytest.raises(ValueError, match=r"model\.toml: source_prefix is a text; not 1"):
+    with pytest.raises(ValueError, match=r"model\.toml: source_prefix must be a string; got 1"):
         open_model(t5)

@@ -162,7 +162,7 @@ def test_what_is_asked_to_run_is_named(folder: Path, content: bytes, message: st
         ("codes", b"#version: 9999.9\na b\n", "codes: not a file of BPE codes"),
         ("model.toml", b"a = " + b"[" * 60_000, "model.toml: "),
         ("model.toml", b'source = ["de"]\ntarget = "en"', "of type list is not a language code such as 'de'"),
-        ("model.toml", b"[text]\ncase = '" + b"a" * 60_000 + b"'", "[text] case is one of lower, keep; not"),
+        ("model.toml", b"[text]\ncase = '" + b"a" * 60_000 + b"'", "[text] case: expected lower, keep; got"),
         ("model.toml", b"[calibration.input]\nnorm = 5", "norm in [calibration.input] is 5, not a table"),
         ("model.toml", b"[calibration.input]\nnorm = {layer = 0, head = 1}", "a layer or head is 0"),
         ("model.toml", b"[calibration.input]\nnorm = {layer = 3, head = 1}", "layer 3, head 1 is out of"),

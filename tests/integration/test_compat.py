@@ -87,7 +87,7 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         assert [len({link[side] for link in links["mwmf"]}) for side in (0, 1)] == [len(links["mwmf"])] * 2
         assert len({i for i, _ in links["rev"]}) == len(links["rev"])
         assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
-    with pytest.raises(ValueError, match="matching_methods has letters of amifr; not 'x'"):
+    with pytest.raises(ValueError, match="matching_methods must have letters of amifr; got 'x'"):
         SentenceAligner(matching_methods="mx")
 
 
@@ -133,7 +133,7 @@ def test_soft_links_of_similarities(rows: int, columns: int, seed: int, one: boo
 
 @pytest.mark.parametrize(
     ("matrices", "message"),
-    [(([1.0],), "one shape; not "), (([[1.0]], [[1.0, 2.0]]), "one shape; not "), (([[math.nan]],), "finite numbers")],
+    [(([1.0],), "one shape; got "), (([[1.0]], [[1.0, 2.0]]), "one shape; got "), (([[math.nan]],), "finite numbers")],
 )
 def test_similarities_that_are_none(matrices: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):

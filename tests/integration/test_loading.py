@@ -64,7 +64,7 @@ def test_without_a_model_for_the_languages_one_must_be_named() -> None:
 @pytest.mark.parametrize(
     ("device", "count", "error", "message"),
     [
-        ("gpu", 0, ValueError, "^device is auto, cpu, cuda, or cuda:0 and so on; not 'gpu'$"),
+        ("gpu", 0, ValueError, "^device must be auto, cpu, cuda, or cuda:0 and so on; got 'gpu'$"),
         ("cuda:0", 0, ModelError, '^torch sees no CUDA device here: use device="cpu" or device="auto"$'),
         ("cuda:1", 1, ModelError, "^torch sees 1 CUDA device, from cuda:0, here: "),
     ],

@@ -302,7 +302,7 @@ def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     for tool, message in (
         ("fast_align", r"pip install systran-align \(Linux on x86-64, .*\), or put fast_align on PATH"),
         ("eflomal", "pip install eflomal"),
-        ("giza", "put mgiza and mkcls and snt2cooc, or GIZA.. and mkcls and snt2cooc.out on PATH"),
+        ("giza", "put mgiza, mkcls, snt2cooc, or GIZA.., mkcls, snt2cooc.out on PATH"),
     ):
         with pytest.raises(ModuleNotFoundError, match=message):
             list(align_with(tool, []))

@@ -302,7 +302,7 @@ def test_every_option_is_heeded(make: Callable[..., Any], score: Any, position: 
     [
         ({}, "need --align-layer N.*extract-align prints the layer and head"),
         ({"align_layer": 3}, "layer 3 is out of range: the de-en model has 2 layers"),
-        ({"align_layer": 1, "align_head": "auto"}, "--align-head is a number from 1, or all; not 'auto'"),
+        ({"align_layer": 1, "align_head": "auto"}, "--align-head must be a number from 1, or all; got 'auto'"),
         ({"align_layer": 1, "align_position": "both"}, "--align-position is input or output"),
         ({"align_layer": 1, "align_subwords": "letter"}, "--remove-bpe 'sentencepiece', .* not with 'letter'"),
     ],

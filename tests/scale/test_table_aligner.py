@@ -66,7 +66,7 @@ def test_a_process_loads_its_models_once(models: tuple[Path, Path], loads: list[
 
 
 def test_what_can_be_checked_without_a_model_is() -> None:
-    with pytest.raises(ValueError, match="links is one of structs, pharaoh; not 'both'"):
+    with pytest.raises(ValueError, match="links must be one of structs, pharaoh; got 'both'"):
         TableAligner(links="both")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threshold is a number from 0 to 1 for the method soft"):
+    with pytest.raises(ValueError, match="threshold must be a number from 0 to 1 for the method soft"):
         TableAligner(reverse="en-de", threshold=None)

@@ -185,7 +185,7 @@ def test_columns_that_do_not_fit_are_named(one: Aligner, table: Any, arguments: 
 
 
 def test_other_arguments_that_do_not_fit(one: Aligner) -> None:
-    with pytest.raises(ValueError, match="links is one of structs, pharaoh; not 'naacl'"):
+    with pytest.raises(ValueError, match="links must be one of structs, pharaoh; got 'naacl'"):
         align_table(TABLE, one, "de", "en", links="naacl")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="table is a pyarrow Table or RecordBatch; not of type dict"):
+    with pytest.raises(TypeError, match="table must be a pyarrow Table or RecordBatch; got dict"):
         align_table({"source": ["das"], "target": ["the"]}, one)

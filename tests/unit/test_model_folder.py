@@ -112,8 +112,8 @@ def test_model_toml_names_subword_files_beside_it(tmp_path: Path) -> None:
     [
         ("source = ", "model.toml: "),
         ('source = "de"', "'target' is missing"),
-        (TOML.replace('"lower"', '"upper"'), "case is one of lower, keep; not 'upper'"),
-        (TOML.replace('"sentencepiece"', '"fastbpe"'), "not 'fastbpe'; fastBPE's codes are subword-nmt"),
+        (TOML.replace('"lower"', '"upper"'), "case: expected lower, keep; got 'upper'"),
+        (TOML.replace('"sentencepiece"', '"fastbpe"'), "got 'fastbpe'; fastBPE's codes are subword-nmt"),
         (TOML.replace("layer", "leyer"), "[calibration.input] has the unknown key leyer; known keys: layer, head"),
         (TOML.replace('"de"', '"../secret/de"'), "'../secret/de' is not a language code"),
     ],

@@ -22,9 +22,9 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
     ("text", "message"),
     [
         ("[data\n", "recipe.toml: "),
-        ("[data]\nlines = 3\n", r"\[data\] has lines, but only"),
+        ("[data]\nlines = 3\n", r"\[data\] has the unknown key lines"),
         ('[data]\nmax_words = "3"\n', r"max_words is '3', but must be of type int"),
-        ('[checkpoint]\nselect = "first"\n', "select is one of best, last, average"),
+        ('[checkpoint]\nselect = "first"\n', "select must be one of best, last, average"),
         ("[data]\nvalid_lines = 0\n", "valid_lines must be more than 0 and less than"),
         ('[fairseq]\n"save-dir=/x" = true\n', "save-dir=/x is not for a recipe to set"),
         ("[fairseq]\nnonsense = 3\n", "nonsense is not for a recipe to set"),

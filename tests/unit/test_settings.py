@@ -10,10 +10,10 @@ from align.core.types import Search, Settings
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"score": "l1"}, "score is one of norm, weight"),
-        ({"layer": 0}, "layer is a number from 1 or auto"),
-        ({"head": -1}, "head is a number from 1 or auto or all"),
-        ({"threshold": 1.5}, "threshold is a number from 0 to 1; not 1.5"),
+        ({"score": "l1"}, "score must be one of norm, weight"),
+        ({"layer": 0}, "layer must be a number from 1 or auto"),
+        ({"head": -1}, "head must be a number from 1 or auto or all"),
+        ({"threshold": 1.5}, "threshold must be a number from 0 to 1; got 1.5"),
     ],
 )
 def test_settings_refuse_what_they_do_not_know(wrong: dict[str, Any], message: str) -> None:

@@ -94,7 +94,7 @@ def test_words_are_those_of_the_line_without_tags() -> None:
     assert markup.plain == "Das Haus, R&amp;D ist alt&#32;."
     assert markup.readable() == ("Das", "Haus,", "R&D", "ist", "alt&#32;.")
     assert read_markup("a<i>b</i>c", "html").plain == "abc"
-    with pytest.raises(ValueError, match=r"tags are one of xml, html, placeholders, .*; not 'sgml'"):
+    with pytest.raises(ValueError, match=r"tags must be one of xml, html, placeholders, .*; got 'sgml'"):
         read_markup("a", "sgml")
 
 

@@ -160,7 +160,7 @@ def _settings(cfg: Any) -> Settings:
     head: Any = cfg.align_head
     if head != "all":
         if not head.isdecimal():
-            raise ValueError(f"--align-head is a number from 1, or all; not {head!r}")
+            raise ValueError(f"--align-head must be a number from 1, or all; got {head!r}")
         head = int(head)
     if cfg.align_position == "both":
         raise ValueError("--align-position is input or output: layer and head of both are chosen by extract-align only")
