@@ -34,7 +34,7 @@ BATCH_ADVICE = "a smaller --batch-tokens needs less"
 class TextArgs:
     """The bitext, and what to do with lines that cannot be read."""
 
-    TITLE: ClassVar = "input (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
+    TITLE: ClassVar = "input (UTF-8; .gz, .xz and .zst are decompressed; - is stdin)"
 
     input: Sequence[str] = argument(
         default=(),
@@ -48,7 +48,7 @@ class TextArgs:
         default=(),
         type=column_numbers,
         metavar="N,N",
-        help="columns of source and target, counted from 1, in a FILE with more columns between TABs",
+        help="columns of source and target, counted from 1, in a TAB-separated FILE with more columns",
     )
     bad_lines: Literal["stop", "blank"] = option(
         default="stop",
@@ -159,7 +159,7 @@ class TranslateArgs:
     beam: int = option(default=Search().beam, type=whole_number(1, MAX_BEAM), help="width of the beam search")
     allow_unk: bool = option(
         default=False,
-        help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
+        help="keep <unk> in translations; without this, the aligned source word replaces it",
     )
 
     @property
@@ -178,17 +178,17 @@ class OutputArgs:
         "-o",
         writes=True,
         metavar="FILE",
-        help="write to FILE, whole or not at all; .gz, .xz and .zst are packed (default: stdout)",
+        help="write to FILE, completely or not at all; .gz, .xz and .zst are compressed (default: stdout)",
     )
     bad_lines_file: str | None = option(
         writes=True,
         metavar="LIST",
-        help="with --bad-lines blank: list those lines, as file, line number and reason between TABs",
+        help="with --bad-lines blank: list these lines as file, line number and reason, separated by TABs",
     )
     resume: bool = option(
         default=False,
-        help="with -o FILE: resume an interrupted run, to the same bytes. FILE.parts has the finished blocks; remove "
-        "this folder to start over. FILE.run.json records a complete run, which is not repeated",
+        help="with -o FILE: resume an interrupted run; the output has the same bytes. FILE.parts has the finished "
+        "shards; remove this folder to start over. FILE.run.json records a complete run, which is not repeated",
     )
     format: str = option(
         "-f",
@@ -203,12 +203,12 @@ class OutputArgs:
     scores: bool = option(
         "--print-scores",
         default=False,
-        help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
+        help="write links as 0-1:0.83, or 0:2-0:3/0.83: soft scores, or with --threshold none shares of attention",
     )
     words: str = option(
         default="spaces",
         choices=CUTS,
-        help="what counts as a word. spaces: what stands between spaces; segmented: the same, but hide spaces next to "
+        help="what counts as a word. spaces: text between spaces; segmented: the same, but hide spaces next to "
         "Chinese, Japanese and Thai from the model; characters; pieces (subwords); icu (words of its dictionaries)",
     )
 
@@ -240,7 +240,7 @@ class RunArgs:
         default=1,
         type=whole_number(1, MAX_THREADS),
         help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
-        f"as many as threads; 1 on a GPU, at a keyboard, and with a --buffer under {SHARED_BUFFER})",
+        f"as many as threads; 1 on a GPU, on a terminal, and with a --buffer under {SHARED_BUFFER})",
     )
     quiet: bool = option("-q", default=False, help="nothing on stderr but warnings and errors")
 
@@ -252,7 +252,7 @@ class TableArgs:
     TITLE: ClassVar = "tables"
 
     format: Literal["text", "json", "tsv", "latex"] = option(
-        "-f", default="text", metavar="FORMAT", help="format of the output; of tables: text, json, tsv, latex"
+        "-f", default="text", metavar="FORMAT", help="format of the tables: text, json, tsv, latex"
     )
     wide: bool = option("--all-columns", default=False, help="all columns and whole names, wider than 80 characters")
 

@@ -63,7 +63,7 @@ class BaselineArgs:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Word alignments of a whole text by a statistical aligner, to compare with."
+    description = "Align a whole text with a statistical aligner, for comparison."
     most_used = ("source", "target", "output", "format", "symmetrize", "threads")
     parser = new_parser(PROGRAM, description, EXAMPLES, most_used)
     add_group(parser, BaselineArgs)

@@ -51,7 +51,7 @@ def read_weights(text: str) -> tuple[float, ...]:
 class CombineArgs:
     """Files of links, and how to combine them."""
 
-    TITLE: ClassVar = "links (UTF-8; .gz, .xz and .zst are unpacked; - is stdin)"
+    TITLE: ClassVar = "links (UTF-8; .gz, .xz and .zst are decompressed; - is stdin)"
 
     files: Sequence[str] = argument(
         default=(),
@@ -81,7 +81,7 @@ class CombineArgs:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Symmetrises two files of word alignments, one for each direction, or averages any number of files."
+    description = "Symmetrise two files of word alignments, one for each direction, or average any number of files."
     parser = new_parser(PROGRAM, description, EXAMPLES, ("symmetrize", "output", "format"))
     formats = {"choices": ("pharaoh", "talp"), "help": "pharaoh: 0-based source-target; talp: the same, all sure"}
     scores = {"help": "mean scores, as 0-1:0.83"}

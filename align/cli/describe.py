@@ -88,8 +88,8 @@ def build_parser() -> Parser:
     """Return the parser of `describe`."""
     parser = new_parser(
         f"{PROGRAM} describe",
-        "Stores how a model's text is prepared, in model.toml in its folder (for a name on the Hugging Face hub, in "
-        "the user's configuration), and shows the model. Without options it stores nothing.",
+        "Store how a model's text is prepared, in model.toml in its folder (for a name on the Hugging Face hub, in "
+        "the user's configuration), and show the model. Without options it stores nothing.",
         EXAMPLES,
     )
     add_group(parser, DescriptionArgs)

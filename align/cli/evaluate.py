@@ -74,13 +74,11 @@ class EvalArgs:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = (
-        "Alignment error rate, precision, recall and F1 of word alignments against gold, or an estimate without it."
-    )
+    description = "Compute AER, precision, recall and F1 of links against gold links, or estimate them without gold."
     most_used = ("gold", "source", "target", "paired", "errors", "format")
     parser = new_parser(PROGRAM, description, EXAMPLES, most_used)
     add_group(parser, EvalArgs)
-    add_group(parser, GoldArgs, "gold (nothing is guessed: what a file leaves open is asked for)")
+    add_group(parser, GoldArgs, "gold (an ambiguous format is an error, never a guess)")
     add_group(parser, LinkArgs)
     add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
     add_group(parser, TableArgs)

@@ -32,9 +32,9 @@ def link_options(text: str) -> LinkOptions:
 
 
 FORMAT_HELP = (
-    "a format, base and order of sides, with commas between, such as talp,1-based. pharaoh: 0-1; talp: 0-1 and "
-    "possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; giza: A3.final; jsonl. 0-based, "
-    "1-based: where it starts to count. swapped: it has the target side first (default: what the file proves)"
+    "format, index base and order of sides, separated by commas, such as talp,1-based. pharaoh: 0-1; talp: also "
+    "possible links 0p1; question: also 0?1; naacl: `sentence source target S|P`; giza: A3.final; jsonl. 0-based, "
+    "1-based: the first index. swapped: the target side comes first (default: detected, if the file is unambiguous)"
 )
 
 
@@ -45,13 +45,13 @@ class GoldArgs:
     TITLE: ClassVar = "gold"
 
     gold: str | None = option(
-        "-g", metavar="FILE", short="gold links", help="gold links; .gz, .xz and .zst are unpacked"
+        "-g", metavar="FILE", short="gold links", help="gold links; .gz, .xz and .zst are decompressed"
     )
     gold_format: LinkOptions | None = option(type=link_options, metavar="FORMAT", help=FORMAT_HELP)
     out_of_range: OutOfRange = option(
         default="stop",
-        help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
-        "hypothesis it is wrong)",
+        help="on a link outside its sentence: stop, or continue (in gold, ignore the link; in a hypothesis, count it "
+        "as wrong)",
     )
 
     @property

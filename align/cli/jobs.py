@@ -36,8 +36,7 @@ EXAMPLES = """examples:
   extract-align jobs 'crawl/*.tsv' --columns 2,3 --bad-lines blank -o links/   columns
   extract-align jobs 'bitext/*.tsv.gz' -o links/ --part 3/64   one machine of 64
 
-The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
-finished file.
+The same command resumes the job. DIR/_run has its settings and a record of each finished file.
 """
 
 
@@ -70,14 +69,14 @@ class FileArgs:
         nargs="+",
         metavar="FILE",
         help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
-        "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
+        "target` or `source TAB target`; .gz, .xz or .zst may follow, except for .parquet",
     )
     columns: tuple[str, ...] = option(
         default=(),
         type=column_names,
         metavar="NAME,NAME[,ID]",
         help="columns of source and target, by name in .parquet and .jsonl, by number in .tsv with more than two; a "
-        "third name is that of a column which identifies rows, and is copied to the links (default: in .jsonl the "
+        "third name is a column that identifies rows and is copied to the output (default: in .jsonl the "
         "number of the row, from 1)",
     )
     output: str = option(
@@ -89,26 +88,27 @@ class FileArgs:
         help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
     )
     links: LinksAs = option(
-        default="structs", help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2"
+        default="structs",
+        help="form of links in .parquet and .jsonl: with scores, or a string such as 0-0 1-2",
     )
     bad_lines: Literal["stop", "blank"] = option(
         default="stop",
-        help="at a line or row that cannot be read: leave its file undone and continue with the next, or list it in "
-        "DIR/_run/FILE.bad.jsonl and write no links",
+        help="on a line or row that cannot be read: stop this file and continue with the next, or write no links for "
+        "the line and list it in DIR/_run/FILE.bad.jsonl",
     )
     part: tuple[int, int] | None = option(
-        type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
+        type=part_of, metavar="K/N", help="align part K of the files, divided into N parts of similar size"
     )
     engine: Literal["local", "ray"] = option(
         default="local",
-        help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
-        "here with `ray start`, else a new one of this machine alone",
+        help="where files are aligned: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one "
+        "started here with `ray start`, else a new one of this machine alone",
     )
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Word alignments of many files: a file of the same name for each, resumed by itself."
+    description = "Align many files: write a file of the same name for each. The same command resumes a job."
     parser = new_parser(PROGRAM, description, EXAMPLES, ("output", "model", "reverse_model"))
     workers = (
         "processes, each of which does a file at a time with one thread (default: as many as threads, 1 on a GPU; with "

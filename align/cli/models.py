@@ -19,7 +19,7 @@ _CARD_ROW = re.compile(r"\| (use|size|trained on) \| (.*) \|")
 
 def build_parser() -> Parser:
     """Return the parser of `models`, whose help names `models describe`, too."""
-    parser = new_parser(PROGRAM, "Lists the bundled models, or describes a model.", describe.EXAMPLES)
+    parser = new_parser(PROGRAM, "List the bundled models, or describe a model.", describe.EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     command = describe.build_parser()
     commands.add_parser("describe", parents=[command], add_help=False, help=describe.SUMMARY, prog=command.prog)

@@ -24,8 +24,8 @@ SHORT_HELP = ("source", "target", "model", "reverse_model", "output")
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     description = (
-        "How well the sides of each line match: the chance that both directions link a word to the same word, as the "
-        "geometric mean over the target's words, a TAB, and over the source's"
+        "Score how well the sides of each line match, by two numbers from 0 to 1: the probability that both directions "
+        "link a word to the same word, as the geometric mean over the target words and over the source words"
     )
     parser = new_parser(PROGRAM, f"{description}.", EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)

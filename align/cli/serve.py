@@ -53,14 +53,14 @@ class ServiceArgs:
     TITLE: ClassVar = "service"
 
     host: str = option(
-        default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
+        default="127.0.0.1", help="name or address to listen on; requires --token-file unless it is a loopback address"
     )
     port: int = option(
         default=8000,
         type=whole_number(0, 65_535),
         metavar="N",
-        short="port to listen at",
-        help="0: one that the system chooses",
+        short="port to listen on",
+        help="port to listen on; 0: chosen by the system",
     )
     token_file: str | None = option(
         metavar="FILE",
@@ -73,25 +73,25 @@ class ServiceArgs:
         action="append",
         type=origin,
         metavar="URL",
-        help="a site whose pages may ask from a browser, as http://localhost:3000; may be given several times",
+        help="site whose pages may send requests from a browser, such as http://localhost:3000; may be repeated",
     )
     request_pairs: int = option(
         default=1000,
         type=whole_number(1),
         metavar="N",
-        help="the most pairs in a request; more is answered with status 413",
+        help="maximum number of pairs in a request; a larger one gets status 413",
     )
     queue_pairs: int = option(
         default=4000,
         type=whole_number(1),
         metavar="N",
-        help="the most pairs of all requests that wait for links; more is answered with status 429",
+        help="maximum number of waiting pairs, of all requests; more get status 429",
     )
 
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Answers over HTTP: links of sentence pairs, translations, and tags put into translations."
+    description = "Serve links of sentence pairs, translations, and tags put into translations over HTTP."
     parser = new_parser(PROGRAM, description, EXAMPLES, ("model", "reverse_model", "port", "token_file", "threads"))
     add_group(parser, ServiceArgs)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})

@@ -57,10 +57,10 @@ class SweepArgs:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Which layer, head, score and position align best? All of them in one pass over a text."
+    description = "Compare all layers, heads, scores and positions in one pass over a text."
     most_used = ("source", "target", "model", "reverse_model", "gold", "output")
     parser = new_parser(PROGRAM, description, EXAMPLES, most_used)
-    reverse = {"help": "of the other direction, to choose by agreement"}
+    reverse = {"help": "model of the other direction, for the choice by agreement"}
     add_group(parser, TextArgs, without=("columns", "bad_lines"))
     add_group(parser, GoldArgs, "gold (without it: what the rules choose that need none)")
     add_group(parser, SweepArgs)

@@ -37,7 +37,7 @@ EXAMPLES = """examples:
   extract-align train my-model -s bitext.de -t bitext.en --source-lang de --target-lang en
   extract-align train big --recipe kobayashi2020 -s ep.de -t ep.en --source-lang de --target-lang en
 
-Stopped, it goes on where it was when the same command is given again. FOLDER/work can be removed afterwards.
+The same command resumes an interrupted training. FOLDER/work can be removed afterwards.
 """
 
 CHECKPOINT = "checkpoint.pt"
@@ -56,8 +56,8 @@ class TrainArgs:
     folder: Path = argument(
         metavar="FOLDER",
         type=Path,
-        help="gets the model; with several seeds FOLDER/SEED; `extract-align train scorer` trains something else, so a "
-        "folder of this name is ./scorer",
+        help="folder to write the model to; with several seeds FOLDER/SEED. A folder named `scorer` is given as "
+        "./scorer",
     )
     recipe: str = option(
         default=DEFAULT_RECIPE,
@@ -66,14 +66,14 @@ class TrainArgs:
     )
     finetune_from: str | None = option(
         metavar="MODEL",
-        help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
+        help="start from the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
         "another language, and gets new pieces",
     )
     minutes: int | None = option(
         type=whole_number(1),
         metavar="N",
-        help="train each model for at most N minutes: with all updates of the recipe, or a half, a quarter or less, "
-        "as the recipe says how long they take; preparing the text and scoring the model come on top",
+        help="train each model for at most N minutes: halve the updates of the recipe until its estimate fits; "
+        "preparing the text and scoring the model take additional time",
     )
     seed: int | None = option(type=seed_number, help="only this seed (default: all of the recipe's)")
 
@@ -82,21 +82,21 @@ class TrainArgs:
 class BitextArgs:
     """The text to train on."""
 
-    TITLE: ClassVar = "text (UTF-8, a sentence a line; .gz, .xz and .zst are unpacked)"
+    TITLE: ClassVar = "text (UTF-8, a sentence a line; .gz, .xz and .zst are decompressed)"
 
     source: Path = option("-s", metavar="FILE", type=Path, required=True, help="source sentences")
     target: Path = option("-t", metavar="FILE", type=Path, required=True, help="their translations")
     source_lang: str = option(metavar="LANG", type=language_code, required=True, help="such as de")
     target_lang: str = option(metavar="LANG", type=language_code, required=True, help="such as en")
     valid_source: Path | None = option(
-        metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
+        metavar="FILE", type=Path, help="source sentences to validate on (default: the last pairs of the text)"
     )
-    valid_target: Path | None = option(metavar="FILE", type=Path, help="requires --valid-source")
+    valid_target: Path | None = option(metavar="FILE", type=Path, help="their translations; requires --valid-source")
 
 
 def build_parser() -> Parser:
     """Build the parser."""
-    description = "Trains a fairseq translation model on a bitext, and writes a folder for `extract-align -m`."
+    description = "Train a fairseq translation model on a bitext, and write a folder for `extract-align -m`."
     parser = new_parser(PROGRAM, description, EXAMPLES)
     add_group(parser, TrainArgs)
     add_group(parser, BitextArgs)

@@ -54,7 +54,7 @@ class TrainingArgs:
 def build_parser() -> Parser:
     """Build the parser."""
     description = (
-        "Trains a small network that turns a model's attention into links, on links of a better aligner. The model "
+        "Train a small network that turns a model's attention into links, on links of a better aligner. The model "
         "stays as it is."
     )
     parser = new_parser(PROGRAM, description, EXAMPLES)

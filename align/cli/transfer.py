@@ -111,7 +111,7 @@ class TransferArgs:
         choices=(*KINDS, *LABELS),
         metavar="KIND",
         short="xml, html, placeholders, bio, conll or spans",
-        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
+        help="xml: well-formed; html: any HTML; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
         "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
         "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
@@ -119,16 +119,14 @@ class TransferArgs:
     placeholder: re.Pattern[str] | None = option(
         type=_pattern,
         metavar="REGEX",
-        help="what else is a placeholder, as a regular expression of Python: r'\\[id[0-9]+\\]'",
+        help="further placeholders, as a Python regular expression: r'\\[id[0-9]+\\]'",
     )
     repair: bool = option(
         default=False,
         help="the target comes from a translator that loses or damages tags: remove those that the source does not "
         "have, write damaged ones as in the source, and put in the missing ones",
     )
-    split: bool = option(
-        default=False, help="a tag may come more than once, around all words that are linked to its own"
-    )
+    split: bool = option(default=False, help="repeat a tag if the target words that it belongs to are not adjacent")
     column: str = option(
         default=ENTITY,
         type=_column,
@@ -141,7 +139,7 @@ class TransferArgs:
         default=KEEP,
         type=_names,
         metavar="NAMES",
-        help='elements that --translate leaves as they are, with commas between; also those with translate="no" or '
+        help='elements that --translate copies unchanged, separated by commas; also those with translate="no" or '
         'class="notranslate", addresses, paths and placeholders of templates',
     )
     attributes: tuple[str, ...] = option(
@@ -152,8 +150,8 @@ class TransferArgs:
     )
     html_file: str | None = option(
         metavar="FILE",
-        help="a whole page in place of -s: the text of each block is a sentence or several. --strip writes a line for "
-        "each block, and -t reads such lines",
+        help="read a whole page instead of -s, block by block. --strip writes a line for each block, and -t reads "
+        "such lines",
     )
     links: str | None = option(
         metavar="FILE",
@@ -164,12 +162,12 @@ class TransferArgs:
     report: str | None = option(
         writes=True,
         metavar="FILE",
-        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
+        help="write a JSON object for each line: the place of each tag, its confidence, and remarks",
     )
     review: str | None = option(
         writes=True,
         metavar="FILE",
-        help="doubtful lines, with TABs between number, confidence, remarks, source and output",
+        help="write doubtful lines as number, confidence, remarks, source and output, separated by TABs",
     )
 
 
@@ -204,14 +202,14 @@ def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM,
-        "Puts the tags or labels of source sentences into their translations, along word alignments.",
+        "Put the tags or labels of source sentences into their translations, along word alignments.",
         EXAMPLES,
         ("tags", "source", "target", "links", "model", "reverse_model", "translate", "output"),
     )
     file = "lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx"
     source = "source sentences with tags, or in columns; requires -t"
-    bad = "has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes"
-    translate = "lines of the input, or of -s FILE, are source sentences; write each translation with the tags for each"
+    bad = "wrong number of fields, invalid UTF-8, tags that cannot be read, too long for the model"
+    translate = "lines of the input, or of -s FILE, are source sentences; write the translation of each, with its tags"
     add_group(parser, TransferArgs, "tags", without=(*_INPUTS, *_REPORTS))
     add_group(
         parser,
@@ -219,7 +217,7 @@ def build_parser() -> Parser:
         without=("columns",),
         input={"nargs": "?", "default": None, "help": file},
         source={"help": source},
-        bad_lines={"help": f"at a line that {bad}: stop, or read a blank line in its place"},
+        bad_lines={"help": f"on malformed lines ({bad}): stop, or treat them as blank"},
     )
     add_group(parser, TransferArgs, "other input", only=_INPUTS)
     add_group(parser, OutputArgs, only=("output", "words"))

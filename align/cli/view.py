@@ -46,7 +46,7 @@ class ViewArgs:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "One HTML file that shows word alignments in a browser, without a network."
+    description = "Write an HTML page that shows word alignments in a browser. It needs no network."
     parser = new_parser(PROGRAM, description, EXAMPLES, ("source", "target", "gold", "model", "output"))
     position = {
         "default": "input",
@@ -54,7 +54,7 @@ def build_parser() -> Parser:
         "help": "the decoder step that stands for a target word",
     }
     add_group(parser, ViewArgs)
-    add_group(parser, LinkArgs)
+    add_group(parser, LinkArgs, "format of the links")
     add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
     add_group(parser, GoldArgs, "gold (without it: where systems differ)", without=("out_of_range",))
     add_group(parser, OutputArgs, "output", only=("output",))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align analyse"
 
-FILES = "UTF-8; .gz, .xz and .zst are unpacked; - is stdin"
+FILES = "UTF-8; .gz, .xz and .zst are decompressed; - is stdin"
 
 ATTENTION: Mapping[Part, str] = {
     "encoder": "attention of the encoder",

@@ -41,7 +41,7 @@ def build_command(name: str) -> Parser:
 
 def build_parser() -> Parser:
     """Build the parser that lists the commands, and leaves what follows one to its own parser."""
-    parser = new_parser(PROGRAM, "What does attention do inside a model?", EXAMPLES)
+    parser = new_parser(PROGRAM, "Analyse the attention inside a model.", EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
     for name in COMMANDS:
         command = build_command(name)
