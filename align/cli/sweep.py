@@ -104,7 +104,7 @@ def run_sweep(text: Input, args: SweepArgs, tables: TableArgs, gold_args: GoldAr
             warnings.warn(message, TextWarning, stacklevel=2)
         if gold and (lowest := min(swept.rates().flat)) > HOPELESS:
             best = f"the lowest AER of all settings is {100 * lowest:.1f}"
-            warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
+            warnings.warn(f"{best}: check that the gold is of this text, and its base", TextWarning, stacklevel=2)
         pairs.bad.warn()
         parts: dict[str, str | int | Sequence[str] | None] = {
             "model": [aligner.forward.recorder.name for aligner in aligners],

@@ -90,7 +90,7 @@ def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
         raise ModelError("a bundled model; name another file for the scorer with -o", file=str(root))
     for one in (forward, *reverse):
         if not one.forward.known_choice:
-            message = f"{one.forward.recorder.name} stores no layer and head, at which a scorer would be trained"
+            message = f"{one.forward.recorder.name} stores no layer and head to train a scorer at"
             raise ModelError(message, hint=f"store them with `{DESCRIBING} -s FILE -t FILE`")
     labelled = list(read_labelled(text, args.links))
     aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()

@@ -71,7 +71,7 @@ def detect_format(lines: Sequence[str], name: str) -> str:
             return format
     formats = [format for format, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
     if len(formats) > 1:
-        raise LinksError("some possible links are marked with p, others with ?: is this one file?", file=name)
+        raise LinksError("some possible links are marked with p, others with ?: expected one format", file=name)
     return formats[0] if formats else "pharaoh"
 
 
@@ -132,7 +132,7 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
             raise LinksError(f"pair {sentence} appears twice", file=name, line=start + 1)
         pairs[sentence] = make_gold(links), start + 1
     if missing := next((n for n in range(1, len(pairs) + 1) if n not in pairs), 0):
-        raise LinksError(f"pair {missing} is missing: are these all parts of MGIZA's output?", file=name)
+        raise LinksError(f"pair {missing} is missing: give all parts of MGIZA's output", file=name)
     ordered = [pairs[n] for n in sorted(pairs)]
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
 
@@ -184,9 +184,9 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     if zero and at_length:
         order = f"right to give ‹{role}.swapped=True›" if swapped else f"source first (else ‹{role}.swapped=True›)"
         raise LinksError(
-            "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length",
+            "has an index 0, but also an index that equals its sentence's length, as if it counted from 1",
             file=file.name,
-            hint=f"is it of this text, are ‹source› and ‹target› in order, and is it {order}? If all of that is so, "
+            hint=f"check the text, the order of ‹source› and ‹target›, and that it is {order}. If all are right, "
             f'give ‹{role}.base=0› or 1, and ‹out_of_range="ignore"›',
         )
     if zero or at_length:

@@ -119,7 +119,7 @@ def parse_pharaoh(line: str, scores: Scores | None = None) -> Links:
     """
     gold = parse_marked(line, scores)
     for i, j in gold.possible - gold.sure:
-        raise ValueError(f"the link of {i} and {j} is marked as possible: is this talp, or a `3?4` file?")
+        raise ValueError(f"the link of {i} and {j} is marked as possible: expected the format talp or question")
     return gold.sure
 
 

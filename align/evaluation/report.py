@@ -91,7 +91,7 @@ def evaluate(
                 otherwise = "its sides swapped" if swapped else f"all its indices {reading}"
                 message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
                 arguments = [f"‹{file}.{'swapped' if swapped else 'base'}›" for file in of_files]
-                error = LinksError(message, file=name, hint=f"is {' or '.join(arguments)} right?")
+                error = LinksError(message, file=name, hint=f"check {' and '.join(arguments)}")
                 warnings.warn(LinksWarning(error), stacklevel=2)
         scores = {m: estimate(counts, m, samples if m in intervals else 0, seed) for m in METRICS}
         difference = None

@@ -131,7 +131,7 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
             if number == 1 and (kind := recognise_file(max(head, raw, key=len))):
-                hint = "extract-align reads UTF-8 text, also in files named .gz, .xz or .zst"
+                hint = "extract-align reads UTF-8 text, plain or compressed as .gz, .xz or .zst"
                 raise DataError(f"the file is {kind}", file=name, hint=hint)
             raw, text = raw.removesuffix(b"\n").removesuffix(b"\r"), ""
             try:

@@ -215,13 +215,13 @@ def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[P
     if attached >= MIN_MARKS and as_given - pieces_apart > SAVED_PER_MARK * attached:
         yield (
             f"with punctuation apart from words (`house ,`) the text takes {pieces_apart:,} pieces of {terms.model} in "
-            f"place of {as_given:,}: was {terms.model} trained on tokenised text, and is its tokenizer named?"
+            f"place of {as_given:,}: if {terms.model} was trained on tokenised text, name its tokenizer"
         )
     apart = sum(word in MARKS for pair, _ in encoded for word in (*pair.source, *pair.target))
     if recorder.raw and apart >= MIN_MARKS and attached < 0.05 * apart:  # a few abbreviations
         yield (
             f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
-            "written: is there a version of the text that is not tokenised?"
+            "written: use a version of the text that is not tokenised"
         )
 
 
@@ -260,14 +260,14 @@ def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], 
     if max(later, earlier) > RELATED * in_step:
         which = "one line further down" if later > earlier else "one line further up"
         yield (
-            f"the {terms.source} goes better with the {terms.target} {which} "
-            f"(lexical consistency {max(later, earlier):.2f} against {in_step:.2f}): is one of them shifted by a line?"
+            f"the {terms.source} fits the {terms.target} {which} better "
+            f"(lexical consistency {max(later, earlier):.2f} against {in_step:.2f}): one side may be shifted by a line"
         )
     elif in_step < RELATED * max(later, earlier):
         yield (
-            f"{terms.model} links these sentences hardly more consistently than sentences that do not belong together "
-            f"(lexical consistency {in_step:.2f} against {max(later, earlier):.2f}): are they translations of each "
-            "other, in its languages, and is it trained?"
+            f"{terms.model} links these sentences hardly more consistently than unrelated sentences "
+            f"(lexical consistency {in_step:.2f} against {max(later, earlier):.2f}): check the languages, "
+            "that the sides are translations of each other, and that the model is trained"
         )
 
 

@@ -166,7 +166,7 @@ def test_gold_that_may_count_from_1_is_not_guessed(run: Run, write: Write) -> No
     result = run("-g", "gold", "-b", "one", "--gold-format", "0-based")
     assert result.code == 0
     assert (
-        "extract-align eval: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is"
+        "extract-align eval: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: check"
         in result.err
     )
 
@@ -175,7 +175,7 @@ def test_swapped_sides_are_warned_about(run: Run, write: Write) -> None:
     write(gold="0-1 0-2\n1-0 2-0\n", one="1-0 2-0\n0-1 0-2\n")
     result = run("-g", "gold", "-b", "one")
     assert (result.code, result.out) == (0, b"100.00\n")
-    warning = "one: AER 100.0, but with its sides swapped it would be 0.0: is --hyp-format or --gold-format right?"
+    warning = "one: AER 100.0, but with its sides swapped it would be 0.0: check --hyp-format and --gold-format"
     assert result.err == f"extract-align eval: warning: {warning}\n"
     printed(run("-g", "gold", "-b", "one", "--hyp-format", "swapped"), "0.00")
     printed(run("-g", "gold", "-b", "one", "--gold-format", "swapped"), "0.00")

@@ -58,8 +58,8 @@ MESSAGES = {
     "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}"),
     "-q -m toy zip": (
         1,
-        "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, also in files named "
-        ".gz, .xz or .zst",
+        "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, plain or compressed "
+        "as .gz, .xz or .zst",
     ),
     "-q -m toy -s de -t short": (1, "extract-align: error: de has 2 lines, short has 1: line 2 has no counterpart"),
     "-q -m toy de en": (

@@ -85,7 +85,7 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
         (f"1 1 1\n{MAX_SILENT + 3} 1 1\n", f"links, line 2: sentence {MAX_SILENT + 3:,} in a file of 2 lines"),
         (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
         (A3.format(1) + A3.format(1), "links, line 4: pair 1 appears twice"),
-        (A3.format(1) + A3.format(3), "links: pair 2 is missing: are these all parts of MGIZA's output?"),
+        (A3.format(1) + A3.format(3), "links: pair 2 is missing: give all parts of MGIZA's output"),
     ],
 )
 def test_damage_is_named_by_file_and_line(text: str, message: str) -> None:
@@ -139,9 +139,9 @@ def test_without_proof_the_base_is_asked_for() -> None:
 
 def test_contradicting_proofs_are_refused() -> None:
     with refused(
-        "links: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
-        "is it of this text, are source and target in order, and is it source first (else swapped=True)? If all of "
-        'that is so, give base=0 or 1, and out_of_range="ignore"'
+        "links: has an index 0, but also an index that equals its sentence's length, as if it counted from 1: "
+        "check the text, the order of source and target, and that it is source first (else swapped=True). If all are "
+        'right, give base=0 or 1, and out_of_range="ignore"'
     ):
         base("0-0\n3-3\n", [(3, 3), (3, 3)])
 
