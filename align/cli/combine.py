@@ -72,7 +72,7 @@ class CombineArgs:
         "score count 1, and a file without links in a line does not count there",
     )
     threshold: float | None = option(
-        type=number_up_to(1), metavar="T", help=f"of the mean, from 0 to 1 (default: {THRESHOLD})"
+        type=number_up_to(1), metavar="T", help=f"threshold of the mean, from 0 to 1 (default: {THRESHOLD})"
     )
     weights: tuple[float, ...] = option(
         default=(), type=read_weights, metavar="W,W", help="weight of each file in the mean (default: equal)"

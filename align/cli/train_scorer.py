@@ -48,7 +48,7 @@ class TrainingArgs:
     output: str | None = option(
         "-o", writes=True, metavar="FILE", help=f"the scorer (default: {SCORER_FILE} next to the model)"
     )
-    seed: int = option(default=1, type=whole_number(0), metavar="N", help="of weights and order")
+    seed: int = option(default=1, type=whole_number(0), metavar="N", help="random seed of weights and order")
 
 
 def build_parser() -> Parser:

@@ -55,7 +55,7 @@ def number(least: int, default: int | None, help: str, limit: int | None = None)
 
 def seed(help: str, default: int = 1) -> Any:
     """Declare the seed."""
-    return option(type=seed_number, default=default, metavar="N", help=help)
+    return option(type=seed_number, default=default, metavar="N", help=f"random seed {help}")
 
 
 def file(*flags: str, help: str, **settings: Any) -> Any:
@@ -65,7 +65,7 @@ def file(*flags: str, help: str, **settings: Any) -> Any:
 
 def attention(default: str) -> Any:
     """Declare the parts of the model whose attention is read."""
-    help = f"of the model: {', '.join(PARTS)} (default: {default})"
+    help = f"parts of the model's attention: {', '.join(PARTS)} (default: {default})"
     return option("--attention", default=(), type=part_names, metavar="PART,PART", help=help)
 
 

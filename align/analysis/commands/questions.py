@@ -33,7 +33,7 @@ VECTORS = "embeddings for probes, a word and its numbers a line, as GloVe has th
 KEYPHRASES = 'JSON lines with "split" (train, dev or test), "sentences" (lists of words) and "keyphrases"'
 THRESHOLD_HELP = "how far above chance attention to a pattern's cells has to be, from 0 to 1"
 SAFE = "distance of predictions up to which attention has moved safely (default: the mean of the other seeds')"
-ORDER = "which go first: those on whose gates the loss depends least, or those without which it rises least"
+ORDER = "which heads to prune first: those on whose gates the loss depends least, or those without which it rises least"
 LAMBDAS = "weights of the divergence term; one adversary is trained for each"
 DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
 MOVE = "what is to move: attention by weight, or by norm"
@@ -100,8 +100,8 @@ class Syntax(Question):
     SIGNED = "model treebank n fewest seed vectors probes"
     input: str = argument(reads=True, metavar="TREEBANK", help="sentences with their trees, in CoNLL-U")
     sentences: int | None = number(1, None, "read the first N sentences only")
-    fewest: int = number(1, 20, "words of a relation that gets a row")
-    no_probes: bool = option(default=False, help="train none, which takes most of the time")
+    fewest: int = number(1, 20, "show relations with N words or more")
+    no_probes: bool = option(default=False, help="do not train probes, which take most of the time")
     vectors: str | None = file(help=VECTORS)
     seed: int = seed("of halves, folds and draws")
 
@@ -131,11 +131,11 @@ class Keywords(Question):
     MODULE = "keywords"
     SIGNED = "model data train dev test epochs rate orders samples seed"
     keyphrases: str = file(help=KEYPHRASES, required=True)
-    documents: int | None = number(1, None, "the first N of train, of dev and of test only")
-    epochs: int = number(0, 3, "of fine-tuning; 0: none")
-    rate: float = option(type=number_up_to(1), default=3e-4, metavar="X", help="of learning, the highest")
+    documents: int | None = number(1, None, "read the first N documents of train, dev and test only")
+    epochs: int = number(0, 3, "epochs of fine-tuning; 0: none")
+    rate: float = option(type=number_up_to(1), default=3e-4, metavar="X", help="highest learning rate")
     random_orders: int = number(0, 5, "random orders in which heads are masked")
-    samples: int = number(0, 1000, "of the bootstrap over documents; 0: none")
+    samples: int = number(0, 1000, "bootstrap samples of documents; 0: none")
     seed: int = seed("of samples, fine-tuning and random orders")
 
 
@@ -151,14 +151,14 @@ class Layers(Question):
     SIGNED = "model data n parts hidden epochs seed"
     treebank: str | None = file(help="CoNLL-U, for parts of speech and dependencies")
     train: str | None = file(help="CoNLL-2000, to train probes of chunks on")
-    test: str | None = file(help="requires --train: to score them")
+    test: str | None = file(help="CoNLL-2000, to score these probes on; requires --train")
     lines: int | None = number(1, None, "read the first N sentences of each file only")
     hidden: int = number(0, 256, "units of the hidden layer, 0 for a linear probe")
     epochs: int = number(1, 10, "passes over the training examples")
     folds: int = number(2, 5, "cross-validation folds of the treebank")
     seed: int = seed("of the random numbers")
     examples: str | None = option(
-        writes=True, metavar="FILE", help="write what they say of each example, layer by layer: JSON lines"
+        writes=True, metavar="FILE", help="write their predictions for each example and layer, as JSON lines"
     )
 
     def check(self, parser: Parser) -> None:
@@ -186,7 +186,7 @@ class Ablate(TextQuestion, GoldArgs):
     parts: tuple[Part, ...] = attention("all")
     bleu_lines: int = number(0, 100, "sentences to translate; 0: none")
     beam: int = number(1, Search().beam, "width of the beam search", MAX_BEAM)
-    samples: int = number(0, SAMPLES, "of the bootstraps; 0: none")
+    samples: int = number(0, SAMPLES, "bootstrap samples; 0: none")
     seed: int = seed("of the bootstrap of loss and AER", SEED)
 
 
@@ -200,7 +200,7 @@ class Prune(TextQuestion):
     ONE_SIDE, WITHOUT = False, ("plots",)
     MODULE = "pruning"
     SIGNED = "model text n order pruned"
-    heads: int = option(type=whole_number(1), required=True, metavar="N", help="how many heads are to go")
+    heads: int = option(type=whole_number(1), required=True, metavar="N", help="number of heads to prune")
     order: Literal["importance", "effect"] = option("--rank-by", default="importance", help=ORDER)
     output: Path = option("-o", type=Path, required=True, metavar="FOLDER", help="a new folder for the model")
 
@@ -210,7 +210,7 @@ class Prune(TextQuestion):
 
 @dataclass(frozen=True)
 class Adversary(Question):
-    """Test whether attention is exclusive: train taggers of chunks that say the same and attend elsewhere.
+    """Test whether attention is exclusive: train taggers of chunks with the same predictions and other attention.
 
     extract-align analyse adversary --train train.txt --test test.txt   files as CoNLL-2000 has them
     extract-align analyse adversary --train train.txt --test test.txt --divergence kl --lambdas 0.2,1,3
@@ -255,7 +255,7 @@ class AdversaryTranslation(Question, GoldArgs):
     lambdas: tuple[float, ...] = option(type=weight_list, default=(0.3, 1, 3), metavar="L,L", help=LAMBDAS)
     divergence: Literal["js", "kl"] = option(default="js", help=DIVERGENCE)
     move: Literal["weight", "norm"] = option(default="weight", help=MOVE)
-    updates: int = number(1, 200, "of each")
+    updates: int = number(1, 200, "updates of each")
     seed: int = seed("of the order of batches")
 
 
@@ -276,8 +276,8 @@ class TrainBert(Question):
     text: Sequence[Path] = argument(reads=True, metavar="TEXT", type=Path, nargs="+", help=TEXT)
     layers: int = number(1, 4, "layers")
     heads: int = number(1, 8, "attention heads of each")
-    width: int = number(1, 256, "of the model; the feed-forward network is four times as wide")
-    pieces: int = number(100, 8000, "of the tokenizer, special pieces included")
+    width: int = number(1, 256, "width of the model; the feed-forward network is four times as wide")
+    pieces: int = number(100, 8000, "pieces of the tokenizer, special pieces included")
     longest: int = number(16, 512, "pieces that the model takes at most, special pieces included")
     cased: bool = option(default=False, help="keep capitals and accents")
     updates: int = number(1, 8000, "how long to train; the default takes about an hour on two cores")
