@@ -67,7 +67,7 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     assert str(calibration["norm", read[0]]) in short.err  # type: ignore[index]
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
-    failed(run_main(describe.main, "llama", "-s", "one", "-t", "one"), "1 pair to choose layers and heads")
+    failed(run_main(describe.main, "llama", "-s", "one", "-t", "one"), "heads needs 50 pairs; got 1")
 
 
 def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:
