@@ -124,7 +124,7 @@ def print_report(
         sure = sum(len(pair.sure) for pair in gold.pairs)
         possible = sum(len(pair.possible - pair.sure) for pair in gold.pairs)
         links = f"{sure:,} sure and {possible:,} only possible links"
-        what, note = {"gold": gold.kind}, f"gold: {len(gold.pairs):,} sentence pairs, {links}"
+        what, note = {"gold": gold.kind}, f"gold: {plural(len(gold.pairs), 'sentence pair')}, {links}"
     else:
         gold = gold_of_text(text or ())
         what, note = {"gold": "none", "tool": gold.format}, NOTE

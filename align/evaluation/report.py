@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from align.core.errors import LinksError
+from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links
 from align.evaluation.gold import LinksWarning
 from align.evaluation.link_files import LinkFile
@@ -81,7 +81,7 @@ def evaluate(
     for name, system in systems.items() if isinstance(systems, Mapping) else systems:
         links = system.links if isinstance(system, LinkFile) else system
         if len(links) != len(gold):
-            raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
+            raise LinksError(f"{name} has {plural(len(links), 'sentence pair')}, the gold {len(gold):,}")
         counts = count_all(links, gold)
         as_read = float(aer(counts.sum(0)))
         for reading, convert in OTHER_READINGS.items():

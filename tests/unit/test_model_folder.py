@@ -184,3 +184,9 @@ def test_cells_of_a_pair_of_languages() -> None:
     for_all = ModelFolder(Path("x"), Path(), ModelOptions(), "huggingface", {**stored, "": input_of[4]})  # type: ignore[dict-item]
     assert for_all.calibration(("en", "de")) == input_of[4]
     assert for_all.calibration(("de", "en")) == input_of[3]
+
+
+@pytest.mark.parametrize("given", [("de", None), ("de", "en"), (None, "fr")])
+def test_a_bundled_model_has_its_languages(given: tuple[str | None, str | None]) -> None:
+    with pytest.raises(ModelError, match=r"^en-de: the model translates en to de, not "):
+        find_model("en-de", ModelOptions(*given))
