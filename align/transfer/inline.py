@@ -6,8 +6,8 @@
   that it encloses, or the place where it stands; pairs of native codes that overlap come one layer after another.
 - `windows.Window`: a range of target words. `markup.place_markup` finds one for each element with words, from the
   outermost to the innermost, and a place between two words for the others: an `Insertion` at an offset for each tag.
-- `_Tree`: the tags that the translation has, at fixed offsets. The missing ones are inserted there, so that elements
-  are in those that they are in in the source, and cross none; into a translation without tags they come as they are.
+- `tree.Tree`: the tags that the translation has, at fixed offsets. The missing ones are inserted there: each element is
+  in those that it is in in the source, and crosses none. Into a translation without tags they come as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
@@ -33,7 +32,6 @@ from align.transfer.markup import (
     OTHERS,
     PART,
     REPEATED,
-    Insertion,
     Placement,
     Transferred,
     place_markup,
@@ -47,7 +45,6 @@ from align.transfer.tags import (
     Token,
     check_size,
     find_words,
-    halves,
     has_positional,
     in_common,
     is_break,
@@ -56,6 +53,7 @@ from align.transfer.tags import (
     readable,
     words_in,
 )
+from align.transfer.tree import Item, Tree, elements, is_code, overlap, partners, text_of
 from align.transfer.windows import Scores, Window
 
 K = TypeVar("K")
@@ -75,18 +73,9 @@ _I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
 _UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 
 
-def _text_of(tokens: Sequence[Token]) -> str:
-    return "".join(token.text for token in tokens if token.kind == "text")
-
-
-def _is_code(token: Token) -> bool:
-    """Check for half of a pair of native codes, which is an element by itself in XML."""
-    return token.name.startswith("#")
-
-
 def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
     """Return the attribute `x` of the opening halves of native codes, by the names of their pairs."""
-    opening = (token for token in tokens if _is_code(token) and token.kind == "open")
+    opening = (token for token in tokens if is_code(token) and token.kind == "open")
     return {token.name: x[1] if (x := _X.search(token.text)) else None for token in opening}
 
 
@@ -102,7 +91,7 @@ def _match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[
     lone = {name: x for name, x in ours.items() if x not in theirs.values()}  # closing halves that have lost the other
     for tokens, known in zip(sides, (ours, lone | theirs), strict=True):
         for n, token in enumerate(tokens):
-            if _is_code(token) and token.name in known:
+            if is_code(token) and token.name in known:
                 tokens[n] = token._replace(key=f"{token.kind} x {known[token.name]}")
     return sides
 
@@ -128,29 +117,6 @@ def pair_equal(
     return pairs
 
 
-def _elements(tokens: Sequence[Token]) -> dict[int, int]:
-    """Return the closing tag of each opening one, but no native codes."""
-    return halves([token._replace(kind="point") if _is_code(token) else token for token in tokens])
-
-
-def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """Return the closing token of each opening one; pairs of native codes may overlap others."""
-    pairs = _elements(tokens)
-    opened: dict[str, list[int]] = defaultdict(list)
-    for n, token in enumerate(tokens):
-        if _is_code(token) and token.kind == "open":
-            opened[token.name].append(n)
-        elif _is_code(token) and opened[token.name]:
-            pairs[opened[token.name].pop()] = n
-    return pairs
-
-
-def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
-    """Check whether each of two pairs has one half within the other pair."""
-    first, second = sorted((left, right))
-    return first[0] < second[0] < first[1] < second[1]
-
-
 def _contents(tokens: Sequence[Token]) -> dict[int, str]:
     """Return the text and the placeholders in each element, by the number of its opening tag."""
     contents = [token.text if token.kind == "text" or token.name == PLACEHOLDER else "" for token in tokens]
@@ -166,7 +132,7 @@ def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]
     closing = set(pairs.values())
     spans: dict[str, dict[int, list[range]]] = defaultdict(dict)
     for n, token in enumerate(tokens):
-        if token.kind == "text" or n in closing or _is_code(token):
+        if token.kind == "text" or n in closing or is_code(token):
             continue
         first = bisect_right(ends, at[n])
         parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
@@ -181,16 +147,6 @@ def _linked(of_target: Mapping[int, Sequence[tuple[int, float]]], theirs: list[r
         total += sum(score for j in target for i, score in of_target.get(j, ()) if i in source)
         longest += max(len(source), len(target))
     return total / max(1.0, longest)
-
-
-@dataclass(slots=True)
-class _Item:
-    """A token of the translation while it is put together."""
-
-    kind: str
-    text: str
-    number: int  # number of the source token; a negative one if the source does not have it
-    rank: int = -1  # position among the tokens that are new
 
 
 class Inline:
@@ -234,7 +190,7 @@ class Inline:
             there, self._well_formed = [Token("text", str(target))], False
         self.tokens, self._there = _match_by_x(*in_common(tokens, there))
         self._as_written = as_written
-        self._plain = self._flatten(_text_of(there))
+        self._plain = self._flatten(text_of(there))
         check_size(tokens, self._plain)
         counts = [sum(token.kind != "text" for token in side) for side in (tokens, there)]
         if counts[1] and max(counts) > MAX_TAGS:
@@ -286,10 +242,10 @@ class Inline:
         """Return the source's tokens, codes with the number `i` of their other half, or one that is free, in TMX."""
         tokens = list(self.tokens)
         names = {n: self._there[m].name for m, n in self._matches.items() if m >= 0}
-        taken = {token.name for token in self._there if _is_code(token)}
+        taken = {token.name for token in self._there if is_code(token)}
         numbers = [int(name[1:]) for name in {*taken, *(token.name for token in tokens)} if name[1:].isdecimal()]
         for n, m in self._partners.items():
-            if not _is_code(tokens[n]) or not _I.search(tokens[n].text):
+            if not is_code(tokens[n]) or not _I.search(tokens[n].text):
                 continue
             name = names.get(n, names.get(m, tokens[n].name))
             if n not in names and m not in names and name in taken:
@@ -306,18 +262,17 @@ class Inline:
 
         Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
         """
-        elements = _elements(self.tokens), _elements(self._there)
+        pairs = elements(self.tokens), elements(self._there)
         sides = []
-        for tokens, pairs in zip((self.tokens, self._there), elements, strict=True):
-            ends, side = set(pairs.values()), []
+        for tokens, ends in zip((self.tokens, self._there), pairs, strict=True):
+            closing, side = set(ends.values()), []
             for n, token in enumerate(tokens):
-                is_half = token.kind != "point" and n not in pairs and not _is_code(token)
-                if token.kind != "text" and n not in ends:
+                is_half = token.kind != "point" and n not in ends and not is_code(token)
+                if token.kind != "text" and n not in closing:
                     side.append(((token.identity, is_half), n))
             sides.append(side)
         matches = {m: n for n, m in pair_equal(sides[0], sides[1], chosen)}
-        closing = {elements[1].get(m, -1 - m): elements[0][n] for m, n in matches.items() if n in elements[0]}
-        return matches | closing
+        return matches | {pairs[1].get(m, -1 - m): pairs[0][n] for m, n in matches.items() if n in pairs[0]}
 
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
         """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
@@ -363,11 +318,11 @@ class Inline:
     def _split(self) -> Iterator[list[Token]]:
         """Divide the missing tags into layers in which none overlap."""
         new = [(n, m) for n, m in self._partners.items() if n in self._new and m in self._new]
-        elements = [pair for pair in new if not _is_code(self.tokens[pair[0]])]
-        codes = sorted(pair for pair in new if _is_code(self.tokens[pair[0]]))
+        fixed = [pair for pair in new if not is_code(self.tokens[pair[0]])]
+        codes = sorted(pair for pair in new if is_code(self.tokens[pair[0]]))
         numbers = self._new
         for count in range(1, MAX_LAYERS + 1):
-            accepted, rest = elements, []
+            accepted, rest = fixed, []
             for pair in codes:
                 if any(overlap(pair, element) for element in accepted) and count < MAX_LAYERS:
                     rest.append(pair)
@@ -382,14 +337,14 @@ class Inline:
                     token = token._replace(text=self._flatten(token.text))
                 elif n not in numbers - later:
                     token = Token("text", "", BREAK if is_break(token) else "")
-                elif _is_code(token):
+                elif is_code(token):
                     kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
                     token = token._replace(kind=kind, name=f"#{starts.get(n, n)}")
                 layer.append(token)
             yield layer
             if not rest:
                 return
-            elements, codes, numbers = [], rest, later
+            fixed, codes, numbers = [], rest, later
 
     def place(
         self, scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]], *, split: bool = False
@@ -402,7 +357,7 @@ class Inline:
         """
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
         unsure = self._choose(links)
-        tree = _Tree(_text_of(self._there), self._written, self._partners)
+        tree = Tree(text_of(self._there), self._written, self._partners)
         tree.add_own(self._there, self._matches)
         table = Scores(links, len(self._layers[0].words), len(self._words))
         rows: list[tuple[set[int], Placement]] = []
@@ -417,7 +372,7 @@ class Inline:
         orphans = {
             token.name
             for m, token in enumerate(self._there)
-            if token.kind in ("open", "close") and m not in paired and not _is_code(token)
+            if token.kind in ("open", "close") and m not in paired and not is_code(token)
         }
         crossed = tree.crossed(items, {-1 - m: -1 - end for m, end in pairs.items()})
         touching = tree.touching(items)
@@ -445,7 +400,7 @@ class Inline:
             report.append(row)
         return Transferred(text, tuple(self._doubt_arguments(report, text)))
 
-    def _join(self, items: Sequence[_Item]) -> str:
+    def _join(self, items: Sequence[Item]) -> str:
         """Return the text of all items, with spaces around new placeholders where they would become part of others."""
         names = {n: token.name for n, token in enumerate(self._written)}
         names |= {-1 - m: token.name for m, token in enumerate(self._there)}
@@ -459,7 +414,7 @@ class Inline:
         text = "".join(item.text for item in items)
         if self.syntax.has_placeholders and not self._is_intact(text):
             text = ""
-            for item, following in zip(items, [*items[1:], _Item("text", "", -1)], strict=True):
+            for item, following in zip(items, [*items[1:], Item("text", "")], strict=True):
                 if item.rank >= 0 and self._written[item.number].name in (PLACEHOLDER, ICU):
                     sides = text[-1:], following.text[:1]
                     before, after = (" " * (side not in ("", " ", "\t", "<", ">")) for side in sides)
@@ -533,328 +488,3 @@ def transfer_markup(
         ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
     """
     return Inline(source, target, tags, lenient=True, as_written=True).place(scores, split=split)
-
-
-@dataclass(eq=False, slots=True)
-class _Node:
-    """An element or a point in the text of a translation without tags."""
-
-    start: int
-    end: int
-    texts: list[str]  # both tags of an element, or what stands at a point
-    numbers: list[int]  # of the source's tokens; negative ones if the source does not have them
-    ranks: list[int]  # positions among the tags that are new; -1 of those that the translation has
-    parent: _Node | None = None
-    children: list[_Node] = field(default_factory=list)
-
-
-_Tag = tuple[int, Kind, str, int, int]  # its offset, kind and text, the number of the source's token, and its rank
-
-
-def _read(root: _Node, tags: Iterable[_Tag]) -> list[_Node]:
-    """Put tags, in order, into a tree; return all nodes, outer ones first."""
-    nodes: list[_Node] = []
-    node = root
-    for at, kind, text, number, rank in tags:
-        if kind == "close" and node.parent:
-            node.end = at
-            node.texts.append(text)
-            node.numbers.append(number)
-            node.ranks.append(rank)
-            node = node.parent
-            continue
-        nodes.append(_Node(at, at, [text], [number], [rank], node))
-        node.children.append(nodes[-1])
-        node = nodes[-1] if kind == "open" else node
-    return nodes
-
-
-def _ancestor(node: _Node | None, parent: _Node) -> _Node | None:
-    """Return the child of a parent that a node is or is in; None if it is elsewhere."""
-    while node and node.parent is not parent:
-        node = node.parent
-    return node
-
-
-class _Tree:
-    """The elements and points of a translation: those that it has are fixed, new ones come between or around them."""
-
-    def __init__(self, text: str, tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
-        self._text, self._tokens, self._partners = text, tokens, partners
-        self._letters = [0, *accumulate(map(str.isalnum, text))]
-        self._starts = {m: n for n, m in partners.items()}
-        self._elements = {n: m for n, m in partners.items() if not _is_code(tokens[n])}
-        self._root = _Node(0, len(text), [], [], [])
-        self._nodes: defaultdict[int, list[_Node]] = defaultdict(list)
-        self._ranks = 0
-        # highest confidence of tags, by number, that came to other letters than their links say, so as not to
-        # cross others or to leave their parents
-        self.moved: dict[int, float] = {}
-        # for each source token the elements that it is in, the innermost last
-        stack: list[int] = []
-        ends = set(self._elements.values())
-        self._around = around = list[tuple[int, ...]]()
-        for n in range(len(self._tokens)):
-            if n in ends:
-                stack.pop()
-            around.append(tuple(stack))
-            if n in self._elements:
-                stack.append(n)
-        for n, m in self._partners.items():
-            if n not in self._elements:  # a pair of codes may begin in one element and end in another
-                around[n] = around[m] = tuple(e for e in around[n] if e in around[m])
-
-    def add_own(self, tokens: Sequence[Token], matches: Mapping[int, int]) -> None:
-        """Add the tags that the translation has, by their tokens and the source's tokens that these match."""
-        pairs = _elements(tokens)
-        paired = {*pairs, *pairs.values()}
-        offsets = [0, *accumulate(len(token.text) if token.kind == "text" else 0 for token in tokens)]
-        self._enter(
-            _read(
-                self._root,
-                [
-                    (offsets[m], token.kind if m in paired else "point", token.text, matches.get(m, -1 - m), -1)
-                    for m, token in enumerate(tokens)
-                    if token.kind != "text"
-                ],
-            )
-        )
-
-    def add(self, insertions: Sequence[Insertion]) -> None:
-        """Place the tags of a layer."""
-        base, self._ranks = self._ranks, self._ranks + len(insertions)
-        tags: list[_Tag] = []
-        for rank, (at, n, text) in enumerate(insertions, base):
-            kind: Kind = "open" if n in self._elements else "point"
-            tags.append((at, "close" if self._starts.get(n) in self._elements else kind, text, n, rank))
-        if not self._root.children:
-            self._enter(_read(self._root, tags))
-            return
-        nodes = _read(_Node(0, len(self._text), [], [], []), tags)
-        for node in sorted(nodes, key=lambda node: node.numbers[0]):
-            self._insert(node, base)
-        for n in {self.first_half(node.numbers[0]) for node in nodes} & self._partners.keys() - self._elements.keys():
-            opening, closing = self._nodes.get(n), self._nodes.get(self._partners[n])
-            content = _text_of(self._tokens[n : self._partners[n]]).strip()
-            if opening and closing and content and not self._text[opening[0].start : closing[0].start].strip():
-                self.moved[n] = 0.0  # a pair of codes that encloses text in the source only
-
-    def _enter(self, nodes: Iterable[_Node]) -> None:
-        for node in nodes:
-            self._nodes[node.numbers[0]].append(node)
-
-    def _insert(self, node: _Node, base: int) -> None:
-        """Place a tag or an element near its offsets: in its parent, in the source's order, and across no element."""
-        n, rank = node.numbers[0], node.ranks[0]
-        start, end = linked = node.start, node.end
-        parent = self._root
-        for element in reversed(self._around[n]):
-            if outer := [one for one in self._nodes[element] if len(one.texts) == 2 and one.ranks[0] < rank]:
-                parent = outer[-1]
-                break
-        partner = self._partners.get(n)
-        if n not in self._elements:  # not before the other half of a pair of codes, or after it
-            for one in self._nodes.get(self._starts.get(n, n), ()):
-                start = end = max(start, one.start)
-            for one in self._nodes.get(self._partners.get(n, n), ()):
-                start = end = min(start, one.start)
-        inside = []  # what the translation has of its content
-        if n in self._elements and not self._nodes[n]:
-            numbers = (k for k in range(n + 1, self._elements[n]) if n in self._around[k])
-            inside = [one for k in numbers for one in self._nodes.get(k, ())]
-        while True:
-            children = parent.children
-            own = {top for one in inside if (top := _ancestor(one, parent))}
-            inner = self._extra_around(children, start, end, own)
-            if inner is None:
-                low, high, region = self._run(node, parent, own, (start, end), base)
-                run = children[low:high]
-                own = {one for one in own if one in run}
-                start, end = (min(max(region[0], at), region[1]) for at in (start, end))
-                inner = self._extra_around(run, start, end, own)
-            if inner is None:
-                break
-            parent = inner
-        if own:
-            edges = min(one.start for one in own), max(one.end for one in own)
-            is_empty = self._letters[start] == self._letters[end]
-            start, end = edges if is_empty else (min(start, edges[0]), max(end, edges[1]))
-        if start < end:
-            start, end = self._beside(run, own, (start, end), linked)
-        first = low
-        while first < high and (one := children[first]) not in own and one.end <= start:
-            if one.start == start and (one.ranks[0] > rank or one.numbers[0] == partner):
-                break
-            first += 1
-        last = max((k + 1 for k in range(low, high) if children[k] in own), default=first)
-        while last < high and children[last].start < end:
-            last += 1
-        if n in self._elements:
-            if not self._text[slice(*linked)].strip() and (start < end or first < last):
-                node.texts = [text.strip(" ") for text in node.texts]  # around tags, not between words
-            texts = self._text[slice(*linked)], self._text[start:end]
-            counts = [[self._letters[at] for at in bounds] for bounds in (linked, (start, end))]
-            if texts[0].strip() and not texts[1].strip():
-                self.moved[n] = 0.0
-            elif counts[0] != counts[1] or texts[0].strip() != texts[1].strip():
-                self.moved[n] = PART
-        elif self._text[min(start, linked[0]) : max(start, linked[0])].strip():
-            self.moved[self.first_half(n)] = PART
-        node.start, node.end, node.parent, node.children = start, end, parent, children[first:last]
-        for one in node.children:
-            one.parent = node
-        children[first:last] = [node]
-        self._nodes[n].append(node)
-
-    def _extra_around(self, nodes: Sequence[_Node], start: int, end: int, own: set[_Node]) -> _Node | None:
-        """Return the element that the source does not have and that some characters are in, with all of `own`."""
-        for node in nodes:
-            if len(node.texts) == 2 and node.numbers[0] < 0 and own <= {node}:
-                bounds = node.start, node.end
-                if bounds[0] < start <= end < bounds[1] or (
-                    start < end and bounds[0] <= start and end <= bounds[1] and bounds != (start, end)
-                ):
-                    return node
-        return None
-
-    def _run(self, node: _Node, parent: _Node, own: set[_Node], bounds: Window, base: int) -> tuple[int, int, Window]:
-        """Return the children of a parent between those that are next to a tag in the source, and their characters.
-
-        They have as many of the characters in `bounds` as possible, and the nodes of `own`.
-        """
-        n, children = node.numbers[0], parent.children
-        fixed: list[tuple[int, bool]] = []  # places of those next to the tag; whether they are behind it
-        for k, child in enumerate(children):
-            neighbour = None if child in own else self._neighbour(child, n)
-            if neighbour is not None:
-                is_new = neighbour.ranks[0] >= base
-                fixed.append((k, neighbour.ranks[0] > node.ranks[0] if is_new else neighbour.numbers[0] > n))
-        disorder = sum(not is_behind for _, is_behind in fixed)
-        places = [-1, *(k for k, _ in fixed), len(children)]
-        best: tuple[tuple[int, int, int, int], tuple[int, int, Window]] | None = None
-        for r, (before, after) in enumerate(pairwise(places)):
-            if r:
-                disorder += 1 if fixed[r - 1][1] else -1
-            region = (
-                children[before].end if before >= 0 else parent.start,
-                children[after].start if after < len(children) else parent.end,
-            )
-            overlap = min(region[1], bounds[1]) - max(region[0], bounds[0])
-            outside = len(own) - sum(child in own for child in children[before + 1 : after])
-            cost = outside, -max(0, overlap), max(0, -overlap), disorder
-            if best is None or cost < best[0]:
-                best = cost, (before + 1, after, region)
-        assert best is not None
-        return best[1]
-
-    def _neighbour(self, node: _Node, n: int) -> _Node | None:
-        """Return what of a node is next to a tag in the source, not in it: the node, or one in it; not a code."""
-        waiting = [node]
-        while waiting:
-            one = waiting.pop()
-            number = one.numbers[0]
-            if number < 0 or number == n or _is_code(self._tokens[number]) or n in self._around[number]:
-                waiting += reversed(one.children)
-            else:
-                return one
-        return None
-
-    def _beside(self, nodes: Sequence[_Node], own: set[_Node], bounds: Window, linked: Window) -> Window:
-        """Return an element's characters so that others are in it or outside, as fewer letters change."""
-        start, end = bounds
-        starts, ends = [start], [end]
-        for n, node in enumerate(nodes):
-            if node.start < start < node.end:
-                limit = nodes[n + 1].start if n + 1 < len(nodes) else len(self._text)
-                after = self._text[node.end : limit]
-                starts = [node.start, node.end + len(after) - len(after.lstrip())]
-            if node.start < end < node.end:
-                limit = nodes[n - 1].end if n else 0
-                before = self._text[limit : node.start]
-                ends = [node.end, len(before.rstrip()) + limit]
-        ways = [
-            (first, last)
-            for first in starts
-            for last in ends
-            if first <= last and all(first <= one.start and one.end <= last for one in own)
-        ]
-
-        def changed(way: Window) -> int:
-            return sum(abs(self._letters[here] - self._letters[at]) for here, at in zip(way, linked, strict=True))
-
-        return min(ways, key=changed, default=(starts[0], ends[0]))
-
-    def items(self) -> list[_Item]:
-        """Return all tags and the text between them."""
-        items, at = list[_Item](), 0
-
-        def write(end: int, kind: Kind, text: str, number: int, rank: int) -> None:
-            nonlocal at
-            if end > at:
-                items.append(_Item("text", self._text[at:end], -1))
-                at = end
-            items.append(_Item(kind, text, number, rank))
-
-        waiting: list[tuple[_Node, int]] = [(one, 0) for one in reversed(self._root.children)]
-        while waiting:
-            node, k = waiting.pop()
-            kind: Kind = "close" if k else "open" if len(node.texts) == 2 else "point"
-            write(node.end if k else node.start, kind, node.texts[k], node.numbers[k], node.ranks[k])
-            if kind == "open":
-                waiting += [(node, 1), *((one, 0) for one in reversed(node.children))]
-        return [*items, _Item("text", self._text[at:], -1)]
-
-    def first_half(self, n: int) -> int:
-        """Return the number of the opening tag of an element or a pair of codes; a point's own number."""
-        return self._starts.get(n, n)
-
-    def touching(self, items: Sequence[_Item]) -> set[int]:
-        """Return the numbers of tags that touch an equal one, one of them new, with text between them in the source."""
-        touching: set[int] = set()
-        before: _Item | None = None
-        for item in items:
-            if item.kind == "text":
-                before = None if item.text.strip() else before
-                continue
-            if before and min(before.number, item.number) >= 0 and max(before.rank, item.rank) >= 0:
-                first, last = sorted((before.number, item.number))
-                ours = self._tokens[first], self._tokens[last]
-                is_equal = before.kind == item.kind and ours[0].identity == ours[1].identity
-                between = self._tokens[first + 1 : last]
-                has_content = any(t.text.strip() if t.kind == "text" else t.kind == "point" for t in between)
-                if is_equal and has_content:
-                    touching |= {self.first_half(first), self.first_half(last)}
-            before = item
-        return touching
-
-    def crossed(self, items: Sequence[_Item], own: Mapping[int, int]) -> set[int]:
-        """Return the numbers of pairs that cross another one or are in it, where they are not in the source.
-
-        `own` are the pairs of the translation, by the numbers that they have if the source does not have them.
-        """
-        places = {item.number: k for k, item in enumerate(items) if item.kind != "text"}
-        pairs = [
-            ((places[n], places[m]), n)
-            for n, m in (*self._partners.items(), *own.items())
-            if n in places and m in places and places[n] < places[m]
-        ]
-        is_new = {n: any(items[k].rank >= 0 for k in pair) for pair, n in pairs}
-        crossed: set[int] = set()
-        opened: list[tuple[tuple[int, int], int]] = []
-        for pair, n in sorted(pairs):
-            opened = [(earlier, m) for earlier, m in opened if earlier[1] > pair[0]]
-            for earlier, m in opened:
-                if (is_new[n] or is_new[m]) and overlap(earlier, pair):
-                    in_source = min(m, n) >= 0 and overlap((m, self._partners[m]), (n, self._partners[n]))
-                    crossed |= set() if in_source else {n, m}
-            opened.append((pair, n))
-        stack: list[_Item] = []  # elements that are in others than in the source
-        for item in items:
-            if item.kind == "close" and stack:
-                stack.pop()
-            for outer in stack if item.kind == "open" and item.number >= 0 else ():
-                if outer.number >= 0 and outer.number not in self._around[item.number]:
-                    crossed |= {outer.number, item.number}
-            if item.kind == "open":
-                stack.append(item)
-        return crossed

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from align.models.punctuation import closes
-from align.transfer.inline import MAX_TAGS, pair_equal, partners
+from align.transfer.inline import MAX_TAGS, pair_equal
 from align.transfer.tags import (
     CODES,
     ICU,
@@ -27,6 +27,7 @@ from align.transfer.tags import (
     parse_xml,
     same_arguments,
 )
+from align.transfer.tree import partners
 
 DEEPEST = 8  # limit of ICU messages within each other
 
