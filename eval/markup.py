@@ -59,9 +59,7 @@ def read_segments(folder: Path, name: str, aligner: Aligner) -> list[Segment]:
     tags, *languages = SETS[name]
     files = (folder / f"{name}.{ending}" for ending in (*languages, "ref"))
     lines = [file.read_text(encoding="utf-8").split("\n")[:-1] for file in files]
-    rows = [
-        (Inline(line, target, tags, lenient=True), reference) for line, target, reference in zip(*lines, strict=True)
-    ]
+    rows = [(Inline.of_line(line, target, tags), reference) for line, target, reference in zip(*lines, strict=True)]
     return align_segments(rows, aligner)
 
 
@@ -131,7 +129,7 @@ def handbook_row(folder: Path, name: str, aligner: Aligner) -> dict[str, Value]:
     for german, english in read_handbook(folder):
         tagged, reference = (german, english) if name == "de-en" else (english, german)
         target = " ".join(re.sub("<[^>]*>", "", reference).split())
-        rows.append((Inline(tagged, target, "html", lenient=True), reference))
+        rows.append((Inline.of_line(tagged, target, "html"), reference))
     judged = [segment.judge(fold_spaces) for segment in align_segments(rows, aligner)]
     wrong = sum(not right for right, _ in judged)
     row: dict[str, Value] = {"segments": f"paragraphs of a handbook, {name}"}

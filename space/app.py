@@ -59,7 +59,7 @@ def transfer_tags(direction: str, source: str, target: str) -> str:
         ValueError: as for `show_links`, or the tags are not XML.
     """
     model, target = model_of(direction), one_line(target)
-    inline = Inline(one_line(source), target, "xml", lenient=True)
+    inline = Inline.of_line(one_line(source), target, "xml")
     return inline.place(align_words(model, FLOOR, inline.source_words, inline.target_words).scores).text
 
 

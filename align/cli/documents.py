@@ -72,7 +72,7 @@ class _Run:
         """Return a segment that lacks tags; None if it has all, or cannot be read, which is noted."""
         segment = self._segments[n]
         try:
-            inline = Inline(segment.source, segment.target or "", segment.tags)
+            inline = Inline.of_segment(segment.source, segment.target or "", segment.tags)
         except ValueError as error:
             self.leave(n, str(error))
             return None

@@ -128,7 +128,7 @@ def read_sentence(pair: SentencePair, number: int) -> Item:
 def read_tagged(pair: SentencePair, number: int, tags: str, split: bool) -> Item:
     """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
     try:
-        inline = Inline(pair.source, pair.target, tags, lenient=True)
+        inline = Inline.of_line(pair.source, pair.target, tags)
         _check_tags(inline.missing)
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))

@@ -149,14 +149,19 @@ def _linked(of_target: Mapping[int, Sequence[tuple[int, float]]], theirs: list[r
     return total / max(1.0, longest)
 
 
+def without_comments(tokens: Iterable[Token], syntax: Syntax) -> list[Token]:
+    """Return tokens without comments and processing instructions of XML."""
+    return [token for token in tokens if syntax.tags != "xml" or not token.text.startswith(("<!--", "<?"))]
+
+
 class Inline:
     """A source text with tags, and its translation, which may have some of them.
 
     Args:
-        lenient: whether comments and processing instructions of XML are placed too, and a translation that is not
-            well-formed is text.
+        source, target: both sides, cut into tokens.
         as_written: whether the words are those between spaces and TABs: of the source without its tags, and of the
-            translation with its own.
+            translation with its own. Otherwise they are those that a model reads, which has no tags.
+        well_formed: whether the translation could be parsed; if not, it is one text.
 
     Attributes:
         missing: number of tags that the translation does not contain.
@@ -165,68 +170,82 @@ class Inline:
         source_words, target_words: words of both sides, as a model reads them.
 
     Raises:
-        ValueError: a side cannot be parsed, or has too many tags.
+        ValueError: a side has too many tags.
     """
 
     def __init__(
         self,
-        source: str | Sequence[Token],
-        target: str | Sequence[Token],
-        tags: str | Syntax,
+        source: Sequence[Token],
+        target: Sequence[Token],
+        syntax: Syntax,
         *,
-        lenient: bool = False,
         as_written: bool = False,
+        well_formed: bool = True,
     ) -> None:
-        self.syntax = syntax = Syntax.of(tags)
-        tokens = syntax.parse(source) if isinstance(source, str) else [*source]
-        if syntax.tags == "xml" and not lenient:
-            tokens = [token for token in tokens if not token.text.startswith(("<!--", "<?"))]
-        self._well_formed = True
-        try:
-            there = syntax.parse(target) if isinstance(target, str) else [*target]
-        except ValueError:
-            if not lenient:
-                raise
-            there, self._well_formed = [Token("text", str(target))], False
-        self.tokens, self._there = _match_by_x(*in_common(tokens, there))
-        self._as_written = as_written
-        self._plain = self._flatten(text_of(there))
-        check_size(tokens, self._plain)
-        counts = [sum(token.kind != "text" for token in side) for side in (tokens, there)]
+        self.syntax, self._as_written, self._well_formed = syntax, as_written, well_formed
+        self._translation = self._flatten(text_of(target))  # without its tags
+        check_size(source, self._translation)
+        counts = [sum(token.kind != "text" for token in side) for side in (source, target)]
         if counts[1] and max(counts) > MAX_TAGS:
             raise ValueError(f"more than {MAX_TAGS:,} tags")
+        # which tags the translation has
+        self.tokens, self._target_tokens = _match_by_x(*in_common(source, target))
         self._partners = partners(self.tokens)
         self._given: Sequence[str] | None = None
         self._use(self._match({}))
-        unknown = (token for m, token in enumerate(self._there) if token.kind != "text" and m not in self._matches)
-        self.extra = tuple(token.text for token in unknown)
+        unknown = (m for m, token in enumerate(self._target_tokens) if token.kind != "text" and m not in self._matches)
+        self.extra = tuple(self._target_tokens[m].text for m in unknown)
         self.missing = len(self._new)
+        # the words
         self.plain = self._layers[0].plain
         self.source_words = self._layers[0].readable()
-        self._target = "".join(token.text for token in there) if as_written else self._plain
+        self._target = "".join(token.text for token in target) if as_written else self._translation
         words = words_in(self._target)
-        self.target_words = readable((self._target[a:b] for a, b in words), syntax.escaped)
-        self._words = self._words_at(words)
+        self.target_words = readable((self._target[start:end] for start, end in words), syntax.escaped)
+        self._words = self._without_tags(words)
+
+    @classmethod
+    def of_segment(cls, source: str, target: str, tags: str | Syntax) -> Inline:
+        """Read a segment of a document; comments and processing instructions of XML are not placed.
+
+        Raises:
+            ValueError: a side cannot be parsed, or has too many tags.
+        """
+        syntax = Syntax.of(tags)
+        return cls(without_comments(syntax.parse(source), syntax), syntax.parse(target), syntax)
+
+    @classmethod
+    def of_line(cls, source: str, target: str, tags: str | Syntax, *, as_written: bool = False) -> Inline:
+        """Read a line, of which everything is placed; a translation that is not well-formed is text.
+
+        Raises:
+            ValueError: the source cannot be parsed, or a side has too many tags.
+        """
+        syntax, well_formed = Syntax.of(tags), True
+        tokens = syntax.parse(source)
+        try:
+            target_tokens = syntax.parse(target)
+        except ValueError:
+            target_tokens, well_formed = [Token("text", target)], False
+        return cls(tokens, target_tokens, syntax, as_written=as_written, well_formed=well_formed)
 
     def _flatten(self, text: str) -> str:
         """Replace line ends and other spaces, each by one space, for a model."""
         return text if self._as_written else _SPACE.sub(" ", text)
 
-    def _words_at(self, words: Sequence[Window]) -> Sequence[Window]:
-        """Return the characters of the plain translation that words of the translation as it is written have."""
-        if self._target == self._plain:
+    def _without_tags(self, words: Sequence[Window]) -> Sequence[Window]:
+        """Return words of the translation, given by their characters, by those that it has without its tags."""
+        if not self._as_written:
             return words
-        offsets, at = [0], 0
-        for token in self._there:
-            offsets += [at + (n if token.kind == "text" else 0) for n in range(1, len(token.text) + 1)]
-            at = offsets[-1]
+        is_text = (token.kind == "text" for token in self._target_tokens for _ in token.text)
+        offsets = [0, *accumulate(map(int, is_text))]
         return [(offsets[start], offsets[end]) for start, end in words]
 
     def use_words(self, source: Sequence[str], target: Sequence[str]) -> None:
         """Count other words than those between spaces; see `align.transfer.tags.find_words`."""
         self._given = source
         self._use(self._matches)
-        self._words = self._words_at(find_words(target, self._target, self.syntax.escaped))
+        self._words = self._without_tags(find_words(target, self._target, self.syntax.escaped))
 
     def _use(self, matches: dict[int, int]) -> None:
         """Prepare the tokens of the source that the translation does not match."""
@@ -241,8 +260,8 @@ class Inline:
     def _renumber(self) -> list[Token]:
         """Return the source's tokens, codes with the number `i` of their other half, or one that is free, in TMX."""
         tokens = list(self.tokens)
-        names = {n: self._there[m].name for m, n in self._matches.items() if m >= 0}
-        taken = {token.name for token in self._there if is_code(token)}
+        names = {n: self._target_tokens[m].name for m, n in self._matches.items() if m >= 0}
+        taken = {token.name for token in self._target_tokens if is_code(token)}
         numbers = [int(name[1:]) for name in {*taken, *(token.name for token in tokens)} if name[1:].isdecimal()]
         for n, m in self._partners.items():
             if not is_code(tokens[n]) or not _I.search(tokens[n].text):
@@ -262,9 +281,9 @@ class Inline:
 
         Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
         """
-        pairs = elements(self.tokens), elements(self._there)
+        pairs = elements(self.tokens), elements(self._target_tokens)
         sides = []
-        for tokens, ends in zip((self.tokens, self._there), pairs, strict=True):
+        for tokens, ends in zip((self.tokens, self._target_tokens), pairs, strict=True):
             closing, side = set(ends.values()), []
             for n, token in enumerate(tokens):
                 is_half = token.kind != "point" and n not in ends and not is_code(token)
@@ -290,15 +309,16 @@ class Inline:
             else token
             for token in self.tokens
         ]
-        sides = [_spans(written, source.plain, source.words), _spans(self._there, self._plain, self._words)]
-        contents = _contents(self.tokens), _contents(self._there)
+        ours_of = _spans(written, source.plain, source.words)
+        theirs_of = _spans(self._target_tokens, self._translation, self._words)
+        contents = _contents(self.tokens), _contents(self._target_tokens)
         of_target: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for (i, j), score in links.items():
             of_target[j].append((i, score))
         chosen: dict[int, int] = {}
         unsure: set[str] = set()
-        for identity, theirs in sides[1].items():
-            ours = sides[0].get(identity, {})
+        for identity, theirs in theirs_of.items():
+            ours = ours_of.get(identity, {})
             if not len(theirs) < len(ours) or len(theirs) * len(ours) > MAX_TAGS:
                 unsure |= {identity} if len(theirs) < len(ours) else set()
                 continue
@@ -357,21 +377,21 @@ class Inline:
         """
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
         unsure = self._choose(links)
-        tree = Tree(text_of(self._there), self._written, self._partners)
-        tree.add_own(self._there, self._matches)
+        tree = Tree(text_of(self._target_tokens), self._written, self._partners)
+        tree.add_own(self._target_tokens, self._matches)
         table = Scores(links, len(self._layers[0].words), len(self._words))
         rows: list[tuple[set[int], Placement]] = []
         for layer in self._layers:
-            insertions, placed = place_markup(layer, self._plain, self._words, table, split=split)
+            insertions, placed = place_markup(layer, self._translation, self._words, table, split=split)
             tree.add(insertions)
             rows += placed
         items = tree.items()
         text = self._join(items)
-        pairs = partners(self._there)
+        pairs = partners(self._target_tokens)
         paired = {*pairs, *pairs.values()}
         orphans = {
             token.name
-            for m, token in enumerate(self._there)
+            for m, token in enumerate(self._target_tokens)
             if token.kind in ("open", "close") and m not in paired and not is_code(token)
         }
         crossed = tree.crossed(items, {-1 - m: -1 - end for m, end in pairs.items()})
@@ -403,7 +423,7 @@ class Inline:
     def _join(self, items: Sequence[Item]) -> str:
         """Return the text of all items, with spaces around new placeholders where they would become part of others."""
         names = {n: token.name for n, token in enumerate(self._written)}
-        names |= {-1 - m: token.name for m, token in enumerate(self._there)}
+        names |= {-1 - m: token.name for m, token in enumerate(self._target_tokens)}
         for one, other in pairwise([item for item in items if item.text]):
             if "text" in (one.kind, other.kind):
                 continue
@@ -424,11 +444,10 @@ class Inline:
 
     def _is_intact(self, text: str) -> bool:
         """Check that a text has the placeholders of the source and of the translation: none became part of another."""
-        try:
-            after = self.syntax.parse(text)
-        except ValueError:  # as the translation is not well-formed
+        after = self._parse(text)
+        if after is None:
             return True
-        tokens = *self._there, *(self._written[n] for n in self._new)
+        tokens = *self._target_tokens, *(self._written[n] for n in self._new)
         before, now = (
             Counter(token.text for token in side if token.name in (PLACEHOLDER, ICU)) for side in (tokens, after)
         )
@@ -437,8 +456,8 @@ class Inline:
     def _doubt_arguments(self, report: Sequence[Placement], text: str) -> Iterator[Placement]:
         """Doubt what is placed in a target with others that the source lacks, or that are written in another way."""
         remarks = [OTHERS] * any(tag[:1] != "<" for tag in self.extra)
-        if report and "$" in text and not mixes_arguments(self.tokens) and mixes_arguments(self._parse_result(text)):
-            remarks.append(MIXED)
+        if report and "$" in text and not mixes_arguments(self.tokens):
+            remarks += [MIXED] * mixes_arguments(self._parse(text) or [Token("text", text)])
         names = {name[1].lower() for tag in self.extra if (name := _UNIDENTIFIED.match(tag))}
         for row in report:
             if any(name.lower() in names for name in _UNIDENTIFIED.findall(row.tag)):
@@ -447,11 +466,12 @@ class Inline:
                 row = row.doubt(remark, 0.0)
             yield row
 
-    def _parse_result(self, text: str) -> list[Token]:
+    def _parse(self, text: str) -> list[Token] | None:
+        """Return the tokens of the result; None if it is not well-formed, as the translation is not."""
         try:
             return self.syntax.parse(text)
-        except ValueError:  # as the translation is not well-formed
-            return [Token("text", text)]
+        except ValueError:
+            return None
 
 
 def out_of_order(values: Sequence[Any]) -> list[int]:
@@ -487,4 +507,4 @@ def transfer_markup(
     Raises:
         ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
     """
-    return Inline(source, target, tags, lenient=True, as_written=True).place(scores, split=split)
+    return Inline.of_line(source, target, tags, as_written=True).place(scores, split=split)

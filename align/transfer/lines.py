@@ -102,5 +102,5 @@ def read_tagged(
     repaired = repair_target(source, target, syntax) if repair else None
     if repaired:
         target = repaired.text
-    inline = Inline(source, target, syntax, lenient=True, as_written=not as_words)
+    inline = Inline.of_line(source, target, syntax, as_written=not as_words)
     return TaggedLine(inline, target, Pair(inline.source_words, inline.target_words, number), split, repaired)

@@ -13,7 +13,7 @@ from align.core.types import Alignment, Origin, Pair
 from align.io.session import Session
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
-from align.transfer.inline import Inline
+from align.transfer.inline import Inline, without_comments
 from align.transfer.markup import Placement
 from align.transfer.pages import KEPT, Page, Segment
 from align.transfer.tags import ICU, PLACEHOLDER, Token
@@ -71,7 +71,7 @@ class Passage:
         """Return the segment's tokens, some of them replaced by texts."""
         tokens = enumerate(self._segment.tokens)
         replaced = (Token("text", texts[n]) if n in texts else token for n, token in tokens)
-        return [token for token in replaced if token.text]
+        return [token for token in without_comments(replaced, self._segment.syntax) if token.text]
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
         """Return the translation with all tags, and where each is."""

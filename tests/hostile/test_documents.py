@@ -49,7 +49,8 @@ def test_any_xliff(units: list[tuple[str, str | None]], encoding: str, line_end:
     text = f"<?xml version='1.0' encoding='{encoding}'?>\n<xliff>{'</trans-unit>'.join(elements)}</trans-unit></xliff>"
     data = text.replace("\n", line_end).encode(encoding, "xmlcharrefreplace")
     document = same(data, "a.xlf")
-    placed = [Inline(segment.source, segment.target or "", "xml").place({})[0] for segment in document.segments]
+    inlines = (Inline.of_segment(segment.source, segment.target or "", "xml") for segment in document.segments)
+    placed = [inline.place({}).text for inline in inlines]
     root = etree.fromstring(document.fill(placed))
     for source, target, text in zip(root.iter("source"), root.iter("target"), placed, strict=True):
         codes = (sorted((e.tag, e.get("id")) for e in side.iter("g", "x", "bpt", "ph")) for side in (source, target))

@@ -80,7 +80,7 @@ def test_tags_come_once_and_nested_as_before(kind: str, data: st.DataObject, rng
     words = WORDS + PLACEHOLDER_WORDS * has_placeholders
     source = data.draw(texts(st.sampled_from(words)) if kind == PLACEHOLDERS else tagged(words))
     target = " ".join(data.draw(st.lists(st.sampled_from(WORDS + NEAR * has_placeholders), max_size=9)))
-    source_words = Inline(source, target, kind, lenient=True, as_written=True).source_words
+    source_words = Inline.of_line(source, target, kind, as_written=True).source_words
     pairs = list(product(range(len(source_words)), range(len(words_in(target)))))
     drawn = rng.sample(pairs, rng.randrange(len(pairs) + 1))
     scores = {pair: rng.choice((1.0, rng.random())) for pair in drawn}

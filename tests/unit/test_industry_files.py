@@ -152,7 +152,7 @@ def fill(name: str, *links: str, text: str | None = None) -> str:
     remaining = [*links]
     targets: list[str | None] = []
     for segment in document.segments:
-        inline = Inline(segment.source, segment.target or "", segment.tags)
+        inline = Inline.of_segment(segment.source, segment.target or "", segment.tags)
         if segment.target is None or not inline.missing:
             targets.append(None)
             continue
@@ -417,7 +417,7 @@ def test_a_singular_without_its_number_keeps_the_numbers_of_other_arguments(targ
         *(f'msgstr[0] "{target}"', 'msgstr[1] "%1$d files of %2$s"'),
     )
     for n, segment in enumerate(read_document("\n".join(lines).encode(), "a.po").segments):
-        inline = Inline(segment.source, segment.target or "", segment.tags)
+        inline = Inline.of_segment(segment.source, segment.target or "", segment.tags)
         assert [row.tag for row in inline.place({})[1]] == [missing, []][n]
         assert inline.extra == ()
 
@@ -430,7 +430,7 @@ def test_placed_tags_and_their_remarks(line: str) -> None:
     """A row for each rule of what is placed where, and of what is doubtful; comments in the table name them."""
     place, tags, source, target, links, expected, report = line.split("\t")
     way: Any = (
-        Inline(source, target, tags).place
+        Inline.of_segment(source, target, tags).place
         if place == "document"
         else partial(transfer_markup, source, target, tags=tags)
     )

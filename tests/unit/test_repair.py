@@ -35,7 +35,7 @@ def test_only_what_the_source_has_stays(
 ) -> None:
     repaired = repair_target(source, target, tags)
     assert repaired == Repaired(text, tuple(removed), tuple(rewritten))
-    assert Inline(source, text, tags, lenient=True).extra == ()
+    assert Inline.of_line(source, text, tags).extra == ()
     assert repair_target(source, text, tags) == Repaired(text)
 
 
@@ -131,7 +131,7 @@ def test_a_repaired_line_is_well_formed_and_has_every_tag_once(
         repaired = repair_target(source, "".join(pieces), "xml")
     except ValueError:
         return
-    inline = Inline(source, repaired.text, "xml", lenient=True)
+    inline = Inline.of_line(source, repaired.text, "xml")
     text = inline.place({(n, n) for n in range(min(len(inline.source_words), len(inline.target_words)))}).text
     before, after = (
         Counter(token.identity for token in parse_xml(side) if token.kind != "text") for side in (source, text)
@@ -151,7 +151,7 @@ def test_more_placeholders() -> None:
     syntax = Syntax.of("html", re.compile(r"\[id\d\]|⟦\d⟧"))
     repaired = repair_target("[id0]a ⟦1⟧ %s <b>c</b>", "[ID0]x %s <b>⟦7⟧</b>", syntax)
     assert repaired == Repaired("[id0]x %s <b></b>", ("⟦7⟧",), ("[ID0]",))
-    assert Inline("a ⟦1⟧ b", "x y", syntax).place({(0, 0), (1, 1)}).text == "x ⟦1⟧ y"
+    assert Inline.of_segment("a ⟦1⟧ b", "x y", syntax).place({(0, 0), (1, 1)}).text == "x ⟦1⟧ y"
 
 
 PART = st.sampled_from(
@@ -172,7 +172,7 @@ def test_whatever_happened_every_tag_comes_once(parts: list[tuple[str, str]], li
             part = part.replace(text, new.get(damage, text + EXTRA[text[0]]), 1) if damage else part
         damaged.append(part)
     repaired = repair_target(source, " ".join(damaged), BOTH)
-    inline = Inline(source, repaired.text, BOTH, lenient=True)
+    inline = Inline.of_line(source, repaired.text, BOTH)
     sizes = len(inline.source_words), len(inline.target_words)
     text = inline.place({(n, n) for n in range(min(sizes) if links else 0)}).text
     before, after = (

@@ -146,7 +146,7 @@ def test_text_is_one_token_and_cdata_another() -> None:
 
 def test_too_many_tags_are_refused() -> None:
     with pytest.raises(ValueError, match="20,000 tags and 11,000 words"):
-        Inline("<b>x</b>" * 10000, "y " * 1000, "html")
+        Inline.of_segment("<b>x</b>" * 10000, "y " * 1000, "html")
 
 
 WORDS = st.lists(st.sampled_from(["a", "é", "我", "&amp;", "&lt", "&#252;", "&nbsp;", "&", "&acE;", " "]), max_size=12)
@@ -180,6 +180,6 @@ def _cut(word: str, cuts: set[int]) -> list[str]:
 def test_tags_around_words_that_touch(
     source: str, words: str, target: str, words_of_target: str, links: str, expected: str
 ) -> None:
-    inline = Inline(source, target, "html")
+    inline = Inline.of_segment(source, target, "html")
     inline.use_words(words.split(), words_of_target.split())
     assert inline.place(parse_pharaoh(links)).text == expected
