@@ -38,11 +38,11 @@ class Line(Protocol):
 
     @property
     def pair(self) -> Pair:
-        """The words of both sides, as a model is to read them."""
+        """Return the words of both sides, as a model is to read them."""
 
     @property
     def plain(self) -> str:
-        """The source without its tags."""
+        """Return the source without its tags."""
 
     def divided(self, pair: Pair, scores: Links) -> tuple[Line, Links]:
         """Return the same line in other words, those of a pair, with their scores; words of columns stay."""

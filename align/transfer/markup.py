@@ -288,7 +288,7 @@ class Transferred(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        """The confidence of the least sure tag; 1 without tags."""
+        """Return the confidence of the least sure tag; 1 without tags."""
         return min((placement.confidence for placement in self.report), default=1.0)
 
 

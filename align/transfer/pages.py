@@ -149,7 +149,7 @@ class Segment(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The segment as it is written."""
+        """Return the segment as it is written."""
         return "".join(token.text for token in self.tokens)
 
 

@@ -43,8 +43,9 @@ class Passage:
 
     def __init__(self, segment: Segment, language: str) -> None:
         self._segment = segment
+        # a mark in the place of each token to copy, unless the text has such characters itself
         copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
-        if _MARK.search(unescape(segment.text)):  # the text's own characters are no marks
+        if _MARK.search(unescape(segment.text)):
             copied = []
         tokens = self._tokens({n: chr(_MARKS + n) for n in copied})
         if segment.kind == "icu":
@@ -53,18 +54,20 @@ class Passage:
         # numbers of three digits that the text does not contain
         candidates = ([str(100 + (first - 100 + n * _STEP) % 900) for n in range(80)] for first in _FIRST)
         series = [[number for number in numbers if number not in segment.text] for numbers in candidates]
+        # sentences with numbers for marks; one that loses a number is translated with others, then without any
         self._variants: list[list[_Variant]] = []
+        self.pairs: list[Pair] = []
         for start, end in split_sentences(words, language):
             sentence = words[start:end]
-            marks = [marks for word in sentence if copied for _, marks, _ in _MARK.findall(word)]
-            with_numbers = [_variant(sentence, numbers) for numbers in (*series, []) if marks]
-            self._variants.append(with_numbers or [(tuple(sentence), {})])
-            series = [numbers[len(marks) :] for numbers in series]
-        self.pairs: list[Pair] = []
-        for variants in self._variants:  # the first one, to be replaced by the next if a number is lost
+            mark_count = sum(len(_MARK.findall(word)) for word in sentence) if copied else 0
+            variants: list[_Variant] = [(tuple(sentence), {})]
+            if mark_count:
+                variants = [_variant(sentence, numbers) for numbers in (*series, [])]
+                series = [numbers[mark_count:] for numbers in series]
             pair = Pair(variants[-1][0], (), segment.line)
-            for sentence, standins in reversed(variants[:-1]):
-                pair = CopyingPair(sentence, (), segment.line, tuple(standins), pair)
+            for with_numbers, numbers in reversed(variants[:-1]):
+                pair = CopyingPair(with_numbers, (), segment.line, tuple(numbers), pair)
+            self._variants.append(variants)
             self.pairs.append(pair)
 
     def _tokens(self, texts: Mapping[int, str]) -> list[Token]:
@@ -75,6 +78,7 @@ class Passage:
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
         """Return the translation with all tags, and where each is."""
+        # the sentences as one: the tokens that each number stands for, scores, and words of the translation
         copied: dict[str, Sequence[int]] = {}
         scores: dict[tuple[int, int], float] = {}
         words: list[str] = []
@@ -82,10 +86,11 @@ class Passage:
         for alignment, variants in zip(alignments, self._variants, strict=True):
             copied |= next(tokens for sentence, tokens in variants if sentence == alignment.pair.source)
             target = _without_repeats(alignment.pair.target, copied)
-            kept = {j: len(words) + n for n, j in enumerate(j for j, word in enumerate(target) if word)}
-            scores |= {(i + before, kept[j]): score for (i, j), score in alignment.scores.items() if j in kept}
+            filled = [j for j, word in enumerate(target) if word]
+            places = {j: len(words) + n for n, j in enumerate(filled)}
+            scores |= {(i + before, places[j]): score for (i, j), score in alignment.scores.items() if j in places}
             before += len(alignment.pair.source)
-            words += filter(None, target)
+            words += (target[j] for j in filled)
         syntax = self._segment.syntax
         text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
         if self._segment.kind == "icu":
@@ -93,23 +98,24 @@ class Passage:
             apostrophe = "'" if "''" in self._segment.text else r"'(?=[{}#|\d])"
             text = re.sub(apostrophe, "''", text)
             text = re.sub(r"[{}#]+", r"'\g<0>'", text)
-        copied_tokens = {n: "" for numbers in copied.values() for n in numbers}
-        tokens = self._tokens(copied_tokens | {numbers[0]: text for text, numbers in copied.items()})
-        inline = Inline(tokens, [Token("text", text)], syntax)
-        placed = inline.place(scores, split=split)
-        originals = {
-            number: "".join(self._segment.tokens[n].text for n in numbers) for number, numbers in copied.items()
-        }
-        report = [*placed.report]
+        # both sides have the numbers while tags are placed
+        originals: dict[str, str] = {}
+        texts: dict[int, str] = {}
+        for number, tokens in copied.items():
+            originals[number] = "".join(self._segment.tokens[n].text for n in tokens)
+            texts |= dict.fromkeys(tokens, "") | {tokens[0]: number}
+        inline = Inline(self._tokens(texts), [Token("text", text)], syntax)
+        text, report = inline.place(scores, split=split)
+        # then what they stand for takes their places
+        placements = [*report]
         for number, original in originals.items():
             i, j = (next(n for n, word in enumerate(side) if number in word) for side in (inline.source_words, words))
-            report.append(Placement(original, (i, i + 1), ((j, j + 1),), 1.0))
-        text = placed.text
+            placements.append(Placement(original, (i, i + 1), ((j, j + 1),), 1.0))
         if originals:
             text = re.sub(rf"(?<!\d)(?:{'|'.join(originals)})(?!\d)", lambda match: originals[match[0]], text)
         if self._segment.kind in ("quoted", "unquoted"):
             text = text.replace('"', "&quot;").replace("'", "&#39;")
-        return text, sorted(report, key=lambda placement: placement.source)
+        return text, sorted(placements, key=lambda placement: placement.source)
 
 
 def _without_repeats(words: Sequence[str], numbers: Collection[str]) -> list[str]:
@@ -185,7 +191,7 @@ class TranslatedPage(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The page with its translations."""
+        """Return the page with its translations."""
         return self.page.fill(self.texts)
 
 

@@ -109,7 +109,7 @@ class Token(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Its key or its text; of an ICU message, whose texts are translated, the variable and the kind only."""
+        """Return the key or the text; of an ICU message, whose texts are translated, the variable and the kind only."""
         head = _ICU_HEAD.match(self.text) if self.name == ICU else None
         return self.key or ("".join(head[0].split()) if head else self.text)
 
@@ -300,12 +300,12 @@ class Syntax:
 
     @property
     def escaped(self) -> bool:
-        """Whether the text has entities."""
+        """Return whether the text has entities."""
         return bool(self.tags)
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether the text has placeholders of any kind."""
+        """Return whether the text has placeholders of any kind."""
         return self.placeholders or self.pattern is not None
 
     def parse(self, text: str, parse_tags: Callable[[str], list[Token]] | None = None) -> list[Token]:
