@@ -272,8 +272,8 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
     """
     if one_side and text.target is not None:
         parser.error("--translate writes the target side itself: leave out -t/--target")
-    if not one_side and (text.source is None) != (text.target is None):
-        parser.error("give both -s/--source and -t/--target")
+    if not one_side:
+        parser.require_both(text, "-s/--source", "-t/--target")
     if text.source is not None and text.input:
         parser.error("give either FILE or -s and -t, not both" if not one_side else "give either FILE or -s FILE")
     parallel = text.target is not None

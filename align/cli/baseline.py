@@ -123,8 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align baseline`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    if (args.train_source is None) != (args.train_target is None):
-        parser.error("give both --train-source and --train-target")
+    parser.require_both(args, "--train-source", "--train-target")
     text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format)
     train = Input((args.train_source, args.train_target), parallel=True) if args.train_source else None
     groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)

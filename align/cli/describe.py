@@ -185,8 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(arguments)
     if args.heads and args.source is None:
         parser.error("--heads requires -s and -t, whose links show how consistent each head is")
-    if (args.source is None) != (args.target is None):
-        parser.error("give both -s/--source and -t/--target")
+    parser.require_both(args, "-s/--source", "-t/--target")
     if len(args.subword_files or ()) > 2:
         parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
     options = ModelOptions(**{field.name: getattr(args, field.name, None) for field in fields(ModelOptions)})

@@ -168,8 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(arguments)
     if (args.gold is None) != args.without_gold:
         parser.error("give either -g/--gold or --without-gold")
-    if (args.source is None) != (args.target is None):
-        parser.error("give both -s/--source and -t/--target")
+    parser.require_both(args, "-s/--source", "-t/--target")
     if args.per_sentence + bool(args.errors) + args.brief > 1:
         parser.error("give only one of --per-sentence, --errors and --brief")
     if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):

@@ -123,6 +123,12 @@ class Parser(argparse.ArgumentParser):
         args.offered = self.offered
         return args
 
+    def require_both(self, args: object, first: str, second: str) -> None:
+        """Refuse one of two options, given by their flags, without the other."""
+        dests = (flag.rpartition("--")[2].replace("-", "_") for flag in (first, second))
+        if len({getattr(args, dest) is None for dest in dests}) > 1:
+            self.error(f"give both {first} and {second}")
+
     def _check_files(self, args: argparse.Namespace) -> None:
         """Refuse stdin for two files, and output over an input, another output or a file of a model."""
         values = vars(args)

@@ -176,8 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align train`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    if (args.valid_source is None) != (args.valid_target is None):
-        parser.error("give both --valid-source and --valid-target")
+    parser.require_both(args, "--valid-source", "--valid-target")
     if args.source_lang == args.target_lang:
         parser.error("--source-lang and --target-lang are the same")
     bitext = Bitext(

@@ -163,8 +163,7 @@ class Layers(Question):
 
     def check(self, parser: Parser) -> None:
         """See `Question`."""
-        if (self.train is None) != (self.test is None):
-            parser.error("give both --train and --test")
+        parser.require_both(self, "--train", "--test")
         if self.treebank is None and self.train is None:
             parser.error("give --treebank, or --train and --test, or all of them")
 
