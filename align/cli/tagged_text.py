@@ -20,16 +20,19 @@ from align.evaluation.link_formats import parse_scored
 from align.io.reader import BadLines, in_step, name_shown, open_lines, read_bitext, read_lines, refuse_numbers
 from align.models.divide import split_words_at
 from align.transfer.columns import COLUMNS, LabelledLine, pair_sentences, read_labelled
-from align.transfer.lines import Line, Links, Placed, read_tagged
+from align.transfer.lines import Links, Placed, TaggedLine, read_tagged
 from align.transfer.markup import PART, REPEATED
 from align.transfer.pages import Page
-from align.transfer.spans import read_annotated
+from align.transfer.spans import Annotated, read_annotated
 from align.transfer.tags import count_lookalikes
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
 
 T = TypeVar("T")
+
+Line = TaggedLine | LabelledLine | Annotated
+"""A line with tags or labels, and its translation: the words for a model and, given scores, the target."""
 
 REMARKS = {
     "extra": "in the target only",

@@ -23,7 +23,7 @@ from align.cli.documents import Reports, transfer_document
 from align.cli.loading import begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, read_group
 from align.cli.parser import Parser
-from align.cli.tagged_text import Results, TaggedText
+from align.cli.tagged_text import Line, Results, TaggedText
 from align.cli.transfer_args import LABELS, Options, TransferArgs
 from align.core.types import FLOOR, Origin, Pair
 from align.io.checks import are_regular, check_first, check_lengths
@@ -31,7 +31,6 @@ from align.io.process import keep_freed_memory
 from align.io.session import Session
 from align.transfer.columns import COLUMNS
 from align.transfer.documents import is_document
-from align.transfer.lines import Line
 from align.transfer.pages import KEEP
 from align.transfer.tags import KINDS, Syntax
 

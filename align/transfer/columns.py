@@ -159,7 +159,7 @@ def format_labelled(sentence: Labelled, column: str) -> str:
 
 
 class LabelledLine(NamedTuple):
-    """A sentence in columns and its translation; see `align.transfer.lines.Line`.
+    """A sentence in columns and its translation, used as `align.transfer.lines.TaggedLine`.
 
     Attributes:
         column: as in `read_labelled`.

@@ -170,7 +170,7 @@ class Inline:
         source_words, target_words: words of both sides, as a model reads them.
 
     Raises:
-        ValueError: a side has too many tags.
+        ValueError: a side cannot be parsed, or has too many tags.
     """
 
     def __init__(
@@ -206,21 +206,13 @@ class Inline:
 
     @classmethod
     def of_segment(cls, source: str, target: str, tags: str | Syntax) -> Inline:
-        """Read a segment of a document; comments and processing instructions of XML are not placed.
-
-        Raises:
-            ValueError: a side cannot be parsed, or has too many tags.
-        """
+        """Read a segment of a document, both sides well-formed; comments and instructions of XML are not placed."""
         syntax = Syntax.of(tags)
         return cls(without_comments(syntax.parse(source), syntax), syntax.parse(target), syntax)
 
     @classmethod
     def of_line(cls, source: str, target: str, tags: str | Syntax, *, as_written: bool = False) -> Inline:
-        """Read a line, of which everything is placed; a translation that is not well-formed is text.
-
-        Raises:
-            ValueError: the source cannot be parsed, or a side has too many tags.
-        """
+        """Read a line, of which everything is placed; a translation that is not well-formed is text."""
         syntax, well_formed = Syntax.of(tags), True
         tokens = syntax.parse(source)
         try:

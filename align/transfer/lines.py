@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from align.core.types import Pair
 from align.transfer.inline import Inline
@@ -33,27 +33,9 @@ class Placed(NamedTuple):
     unsure: bool = False
 
 
-class Line(Protocol):
-    """A line with tags or labels, and its translation."""
-
-    @property
-    def pair(self) -> Pair:
-        """Return the words of both sides, as a model is to read them."""
-
-    @property
-    def plain(self) -> str:
-        """Return the source without its tags."""
-
-    def divided(self, pair: Pair, scores: Links) -> tuple[Line, Links]:
-        """Return the same line in other words, those of a pair, with their scores; words of columns stay."""
-
-    def place(self, scores: Links) -> Placed:
-        """Return the target with the tags or labels of the source."""
-
-
 @dataclass(frozen=True)
 class TaggedLine:
-    """A line with tags, and its translation; see `Line`.
+    """A line with tags, and its translation.
 
     Attributes:
         repaired: what was removed from the target, or rewritten in it; None without a repair.

@@ -32,7 +32,7 @@ _BREAKS = str.maketrans("\n\r", "  ")
 
 
 class Annotated(NamedTuple):
-    """A text with labels, and its translation; see `align.transfer.lines.Line`.
+    """A text with labels, and its translation, used as `align.transfer.lines.TaggedLine`.
 
     Attributes:
         plain: the text in one line; each word stays at its offset.
