@@ -23,7 +23,7 @@ import align
 from align.cli import common, extract
 from align.cli.loading import read_request
 from align.io.compression import zstd
-from tests.cli.conftest import Run, failed
+from tests.cli.conftest import Run
 from tests.conftest import EXAMPLES, ROOT
 from tests.golden_files import assert_same_but_for_rounding
 
@@ -189,13 +189,6 @@ def test_odd_lines_keep_their_place(run: Run) -> None:
 
 
 # Bad input: exit 1, file and line, and what came before is not lost
-
-
-def test_an_error_leaves_no_half_written_file(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "links").write_bytes(b"of before\n")
-    failed(run("-o", tmp_path / "links", stdin=b"das haus ||| the house\nbroken\n"), "stdin, line 2")
-    assert (tmp_path / "links").read_bytes() == b"of before\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["links"]
 
 
 def test_swapped_sides_are_warned_about(run: Run) -> None:

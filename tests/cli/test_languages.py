@@ -18,10 +18,6 @@ FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
 ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
 GERMAN = "Die schwarze Katze schläft seit gestern Abend im Haus meiner Mutter"
 LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: use a model for French to English"
-SWAPPED = (
-    "the source looks like English and the target like German; "
-    "de-en-fast translates German to English: swap the two sides"
-)
 
 
 @pytest.fixture
@@ -34,20 +30,6 @@ def told(result: Result) -> list[str]:
     """The warnings, after checking that nothing was refused."""
     assert result.code == 0
     return [line.partition(": warning: ")[2] for line in result.err.splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "warning"),
-    [
-        (FRENCH, ENGLISH, LOOKS_FRENCH),
-        (ENGLISH, GERMAN, SWAPPED),
-        (GERMAN, FRENCH, "the target looks like French; de-en-fast writes English: use a model for German to French"),
-        ("Müller GmbH & Co. KG, Nürnberg", "Müller GmbH & Co. KG, Nuremberg", ""),
-        ("", "", ""),
-    ],
-)
-def test_one_line(run: Run, source: str, target: str, warning: str) -> None:
-    assert told(run(stdin=f"{source} ||| {target}\n")) == ([warning] if warning else [])
 
 
 def test_once_in_many_lines(run: Run) -> None:

@@ -40,18 +40,6 @@ def test_each_kind_of_pieces(pieces: str, subwords: str, tokenizer: str, expecte
     assert words(pieces, subwords, tokenizer) == expected
 
 
-@pytest.mark.parametrize(
-    ("pieces", "expected"),
-    [
-        ("a|||b |||||", "a| | |b | | | | |"),
-        ("a\u2028b \x85 c\rd\x0be\x1cf", "a b c d e f"),
-        ("a\u00a0b \u3000", "a\u00a0b \u3000"),
-    ],
-)
-def test_what_could_tear_a_line_cannot(pieces: str, expected: str) -> None:
-    assert words(pieces) == expected
-
-
 def test_the_target_languages_own_rules() -> None:
     assert words("l' homme", tokenizer="moses", language="fr") == "l'homme"
     assert words("a' - li", tokenizer="moses", language="cs") == "a' - li"  # a mistake in sacremoses, survived

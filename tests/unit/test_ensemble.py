@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.errors import LinksError
-from align.evaluation.ensemble import mean_links, read_scored, share_of_directions
+from align.evaluation.ensemble import mean_links, share_of_directions
 
 SCORES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 
@@ -31,10 +30,3 @@ def test_a_mean_is_that_of_all_who_linked_anything(
 
 def test_links_of_one_direction_count_half() -> None:
     assert share_of_directions({(0, 0), (1, 2)}, {(1, 2), (0, 1)}) == {(0, 0): 0.5, (0, 1): 0.5, (1, 2): 1.0}
-
-
-@pytest.mark.parametrize(("line", "message"), [("0-0 1", "f, line 2: "), ("0-0:1.5", "f, line 2: a score above 1")])
-def test_lines_that_hold_no_scores(line: str, message: str) -> None:
-    with pytest.raises(LinksError, match=message) as caught:
-        list(read_scored(["0-0:0.5 1p1", line], "f"))
-    assert (caught.value.file, caught.value.line) == ("f", 2)

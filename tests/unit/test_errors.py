@@ -12,8 +12,6 @@ from align.core.errors import LONGEST_MESSAGE, DataError, LineError, LinksError,
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning
 
-"""Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
-
 
 def test_the_parts_of_a_message() -> None:
     hint = 'shorten it, or say ‹too_long="blank"›'
