@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,37 +169,19 @@ def test_a_full_disk_is_reported(command: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "model", "message"),
+    ("file", "text", "parent", "message"),
     [
-        ("[text]", "en-de", "en-de: translates en to de, neither from de nor to en"),
-        ('[text]\ncase = "keep"', "de-en", "de-en: its text is de (lower case, moses tokens, sentencepiece pieces)"),
+        ("tiny.toml", "[text]", "en-de", "en-de: translates en to de, neither from de nor to en"),
+        ("tiny.toml", '[text]\ncase = "keep"', "de-en", "de-en: its text is de (lower case, moses tokens, "),
+        ("model/README.md", "mine", None, "README.md: exists and would be replaced; move it, or name another folder"),
     ],
 )
-def test_a_model_that_cannot_be_trained_on_is_refused(
-    command: list[str], tmp_path: Path, run_main: Run, change: str, model: str, message: str
+def test_what_cannot_be_trained_on_or_would_be_replaced_is_refused(
+    command: list[str], tmp_path: Path, run_main: Run, file: str, text: str, parent: str | None, message: str
 ) -> None:
-    (tmp_path / "tiny.toml").write_text(tiny_recipe(2).replace("[text]", change), encoding="utf-8")
-    failed(run_main(main, *command, "--finetune-from", model), message)
-
-
-def mine(folder: Path) -> None:
-    (folder / "model").mkdir()
-    (folder / "model" / "README.md").write_text("mine")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda folder: (folder / "text.en").unlink(), "text.en: No such file"),
-        (lambda folder: (folder / "tiny.toml").write_text("x"), "tiny.toml: "),
-        (mine, "README.md: exists and would be replaced; move it, or name another folder"),
-    ],
-)
-def test_bad_data_ends_with_one_line(
-    command: list[str], tmp_path: Path, run_main: Run, change: Callable[[Path], object], message: str
-) -> None:
-    change(tmp_path)
-    failed(run_main(main, *command), message)
+    (tmp_path / "model").mkdir()
+    (tmp_path / file).write_text(tiny_recipe(2).replace("[text]", text) if parent else text, encoding="utf-8")
+    failed(run_main(main, *command, *(["--finetune-from", parent] if parent else [])), message)
 
 
 @pytest.mark.usefixtures("forked_fairseq")

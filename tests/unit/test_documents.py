@@ -20,8 +20,6 @@ FILE = re.compile(r"`(\w+\.py)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 NAME_IN_FILE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
 
-documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-
 
 def headings(document: Path) -> set[str]:
     """What links to a document's headings call them."""
@@ -29,25 +27,17 @@ def headings(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@documents
-def test_files_that_are_named_exist(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_named_is_there(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     named = {path.rstrip(".") for path in PATH.findall(text)}
     if document.name != "rejected.md":  # which names programs of earlier commits
         named |= {f"align/**/{name}" for name in FILE.findall(text)}
     assert [name for name in sorted(named) if not any(ROOT.glob(name))] == []
-
-
-@documents
-def test_links_lead_somewhere(document: Path) -> None:
-    for name, heading in LINK.findall(document.read_text(encoding="utf-8")):
+    for name, heading in LINK.findall(text):
         target = document.parent / name if name else document
         assert target.exists(), name
         assert not heading or heading in headings(target), f"{name}#{heading}"
-
-
-@documents
-def test_names_are_in_the_files_that_are_said_to_hold_them(document: Path) -> None:
-    for name, file in NAME_IN_FILE.findall(document.read_text(encoding="utf-8")):
+    for name, file in NAME_IN_FILE.findall(text):
         source = (ROOT / file).read_text(encoding="utf-8")
         assert re.search(rf"^(?:def |class )?{name}\b", source, re.MULTILINE), f"{name} in {file}"

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align import __version__, evaluate
 from align.core.types import Gold, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import METRICS, Counts, Test, aer, compare, count_all, estimate, worst
+from align.io.signature import signature
 
 TESTS = get_args(Test)
 
@@ -147,3 +149,16 @@ def test_permutation_p_is_that_of_all_swaps_where_they_are_few() -> None:
         delta = aer(np.where(swapped, first, system).sum(0)) - aer(np.where(swapped, system, first).sum(0))
         extreme += abs(float(delta)) >= abs(difference) - 1e-12
     assert compare(system, first, "permutation")[1] == pytest.approx(extreme / 2**8)
+
+
+# All of it from Python
+
+
+def test_intervals_and_tests_only_where_they_are_wanted() -> None:
+    gold, links = [make_gold([(0, 0), (2, 2)], [(1, 1)])] * 20, [frozenset({(0, 0), (1, 1)})] * 20
+    (system,) = evaluate(gold, {"one": links}, samples=50, intervals=["aer"]).systems
+    assert [name for name, score in system.scores.items() if score.low is not None] == ["aer"]
+    report = evaluate(gold, [("one", links), ("one", links)], samples=0, paired="bootstrap")
+    assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
+    assert [system.difference for system in report.systems] == [None, (0.0, None)]
+    assert signature(report.signature_parts(), "AER") == f"AER|n:20|v:{__version__}"

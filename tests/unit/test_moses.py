@@ -40,7 +40,7 @@ def test_tokens_are_those_of_sacremoses(
     assert found == by_sacremoses(language, *options, word, first, following)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", ["de", "zh"])
 def test_every_character_is_a_letter_where_it_is_one_to_sacremoses(language: str) -> None:
     for number in [*range(0x21, 0x600), *range(0x2000, 0x2100), *range(0x3000, 0x3100), 0x4E00, 0xAC00, 0x1F600]:
         word = f"a{chr(number)}b"

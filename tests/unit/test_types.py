@@ -1,7 +1,11 @@
 """The nouns' own checks, and the signature."""
 
+from typing import Any
+
+import pytest
+
 from align import __version__
-from align.core.types import Alignment, Cell, Choice, Pair, Place, Settings
+from align.core.types import Alignment, Cell, Choice, Pair, Place, Search, Settings
 from align.io.signature import describe, describe_reverse, signature
 from tests.conftest import plain
 
@@ -40,3 +44,23 @@ def test_another_null_of_the_reverse_model_is_signed() -> None:
     more = describe_reverse("r", Settings(null="eos"), None, "soft:0.5")
     assert describe("m", Settings(null="mask"), None, "float32", more)["reverse-null"] == "eos"
     assert "reverse-null" not in describe("m", Settings(null="eos"), None, "float32", more)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"score": "l1"}, "score must be one of norm, weight"),
+        ({"layer": 0}, "layer must be a number from 1 or auto"),
+        ({"head": -1}, "head must be a number from 1 or auto or all"),
+        ({"threshold": 1.5}, "threshold must be a number from 0 to 1; got 1.5"),
+    ],
+)
+def test_settings_refuse_what_they_do_not_know(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**wrong)
+
+
+def test_a_search_says_what_is_not_the_default() -> None:
+    assert str(Search()) == "beam5"
+    assert str(Search(beam=3, length_penalty=0.6)) == "beam3-penalty0.6"
+    assert str(Search(max_len_a=2, max_len_b=10)) == "beam5-length2x+10"
