@@ -16,16 +16,18 @@ from tests.cli.conftest import Run, failed
 
 pytest.importorskip("transformers", reason="needs transformers, which writes the model")
 
-LINES = "".join(
-    f"{' '.join(causal.WORDS[n % 7 : 8])} ||| {' '.join(causal.WORDS[8 + n % 7 : 16])}\n" for n in range(60)
-)
+PAIRS = [(" ".join(causal.WORDS[n % 7 : 8]), " ".join(causal.WORDS[8 + n % 7 : 16])) for n in range(60)]
+LINES = "".join(f"{source} ||| {target}\n" for source, target in PAIRS)
+TEMPLATE = "German: {source}\\nEnglish: {target}"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a random model, in an empty current folder."""
+    """A folder with a random model, beside the two sides of a text in the current folder."""
     monkeypatch.chdir(tmp_path)
     causal.save(Path("llama"))
+    for name, side in (("s", 0), ("t", 1)):
+        Path(name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
     return tmp_path / "llama"
 
 
@@ -35,17 +37,14 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     assert len(result.out.splitlines()) == 60
     assert "text: as it is, in the prompt chat" in result.err
     aligner = load(folder, options=ModelOptions("de", "en"))
-    pairs = [line.split(" ||| ") for line in LINES.splitlines()]
-    assert result.out.decode() == "".join(f"{alignment}\n" for alignment in aligner([(a, b) for a, b in pairs]))
+    assert result.out.decode() == "".join(f"{alignment}\n" for alignment in aligner(PAIRS))
     failed(run_main(extract.main, "-m", "llama", stdin=LINES), "needs the source language: give --source-lang")
     failed(run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES), "the template 'x' has no {source}")
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
 
 def test_what_describe_stores(run_main: Run, folder: Path) -> None:
-    Path("s").write_text("".join(line.split(" ||| ")[0] + "\n" for line in LINES.splitlines()))
-    Path("t").write_text("".join(line.split(" ||| ")[1] + "\n" for line in LINES.splitlines()))
-    arguments = ("llama", "--template", "German: {source}\\nEnglish: {target}")
+    arguments = ("llama", "--template", TEMPLATE)
     result = run_main(describe.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
     assert result.code == 0
     assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
@@ -71,11 +70,7 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
 
 
 def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:
-    sides = [line.split(" ||| ") for line in LINES.splitlines()]
-    for name, side in (("s", 0), ("t", 1)):
-        Path(name).write_text("".join(f"{pair[side]}\n" for pair in sides))
-    template = "German: {source}\\nEnglish: {target}"
-    arguments = ("llama", "--template", template, "-s", "s", "-t", "t", "--heads", "heads.json")
+    arguments = ("llama", "--template", TEMPLATE, "-s", "s", "-t", "t", "--heads", "heads.json")
     assert run_main(describe.main, *arguments).code == 0
     heads = json.loads(Path("heads.json").read_text())
     (calibration,) = read_model_toml(folder / "model.toml")[1].values()
@@ -85,12 +80,12 @@ def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None
 
     def links(settings: Settings) -> list[Links]:
         direction = replace(aligner.forward, settings=settings)
-        return [alignment.links for alignment in replace(aligner, forward=direction)([(a, b) for a, b in sides])]
+        return [alignment.links for alignment in replace(aligner, forward=direction)(PAIRS)]
 
     reference = links(chosen)
     total = sum(map(len, reference))
     assert (heads["language_pair"], heads["num_layers"], heads["num_heads"]) == ("source-target", 4, 6)
-    assert (heads["num_sentences"], heads["total_alignable_tokens"]) == (len(sides), total)
+    assert (heads["num_sentences"], heads["total_alignable_tokens"]) == (len(PAIRS), total)
     listed = heads["token_alignment_heads"]
     assert [one["ts"] for one in listed] == sorted((one["ts"] for one in listed), reverse=True)
     assert {(one["layer"], one["head"]) for one in listed} == {(layer, head) for layer in range(4) for head in range(6)}

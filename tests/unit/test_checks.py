@@ -23,6 +23,9 @@ SENTENCES = [
 ]
 PAIRS = [Pair(tuple(s.split()), tuple(t.split()), 1) for s, t in zip(SENTENCES[::2], SENTENCES[1::2], strict=True)]
 
+MOSES = MosesTokenizer("en")
+TOKENS = [Pair(tuple(MOSES.tokenize(" ".join(p.source))), tuple(MOSES.tokenize(" ".join(p.target))), 1) for p in PAIRS]
+
 
 class BpeRecorder(KnownRecorder):
     """A model's text processing: BPE learned from these lines."""
@@ -50,11 +53,8 @@ def warnings_about(recorder: KnownRecorder, pairs: Sequence[Pair]) -> list[str]:
 def test_punctuation_at_words_for_a_model_of_tokens(
     tmp_path: Path, trained_on_tokens: bool, tokenizer: str, warned: bool
 ) -> None:
-    moses = MosesTokenizer("en")
-    lines = (
-        [moses.tokenize(line, return_str=True, escape=False) for line in SENTENCES] if trained_on_tokens else SENTENCES
-    )
-    recorder = BpeRecorder(lines, tmp_path / "codes", tokenizer)
+    lines = [MOSES.tokenize(line, return_str=True, escape=False) for line in SENTENCES]
+    recorder = BpeRecorder(lines if trained_on_tokens else SENTENCES, tmp_path / "codes", tokenizer)
     doubts = warnings_about(recorder, PAIRS * 3)
     assert [doubt[: doubt.index(" the")] for doubt in doubts] == (
         ["with punctuation apart from words (`house ,`)"] * warned
@@ -62,20 +62,13 @@ def test_punctuation_at_words_for_a_model_of_tokens(
     assert warnings_about(recorder, PAIRS[:10]) == []
     if warned:
         assert "of the model in place of" in doubts[0]
-        as_tokens = [
-            Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
-        ]
-        assert warnings_about(recorder, as_tokens * 3) == []
+        assert warnings_about(recorder, TOKENS * 3) == []
 
 
 def test_tokenised_text_for_a_model_of_raw_text(tmp_path: Path) -> None:
     recorder = BpeRecorder(SENTENCES, tmp_path / "codes", "none")
-    moses = MosesTokenizer("en")
-    tokens = [
-        Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
-    ]
     for raw in (False, True):
         recorder.raw = raw
-        doubts = warnings_about(recorder, tokens * 3)
+        doubts = warnings_about(recorder, TOKENS * 3)
         assert [doubt[:36] for doubt in doubts] == ["punctuation is apart from words (`ho"] * raw
         assert warnings_about(recorder, PAIRS * 3) == []
