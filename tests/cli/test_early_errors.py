@@ -17,7 +17,7 @@ from tests.cli.conftest import Run, Write, failed
 XML = ("--tags", "xml")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*arguments: Any) -> Any:
         pytest.fail("the model is loaded")
@@ -27,7 +27,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "load_models", load)
 
 
-@pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize("program", [extract, sweep, transfer])
 def test_files_of_different_lengths(program: Any, run_main: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     options = XML if program is transfer else ()
@@ -39,7 +38,6 @@ def test_files_of_different_lengths(program: Any, run_main: Run, write: Write, m
         assert not Path("out.tsv").exists()
 
 
-@pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize(
     ("program", "options", "text", "error"),
     [
