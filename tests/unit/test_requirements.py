@@ -2,6 +2,7 @@
 
 import configparser
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,15 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent.parent
 
 
-def requirements() -> list[Requirement]:
-    """All requirements of setup.cfg."""
+def requirements() -> dict[str, list[Requirement]]:
+    """The requirements of setup.cfg by extra; "" has those of every installation."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    lists = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
-    lines = (line.strip() for text in lists for line in text.splitlines())
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+    texts = {"": setup["options"]["install_requires"], **setup["options.extras_require"]}
+    return {
+        extra: [Requirement(line) for line in text.strip().splitlines() if not line.startswith("#")]
+        for extra, text in texts.items()
+    }
 
 
 def pins() -> dict[str, Version]:
@@ -29,7 +32,7 @@ def pins() -> dict[str, Version]:
 
 def test_every_requirement_has_a_least_version_and_a_pin_that_fits() -> None:
     pinned = pins()
-    for requirement in requirements():
+    for requirement in chain(*requirements().values()):
         assert any(specifier.operator in (">=", "==") for specifier in requirement.specifier), requirement
         if requirement.marker is None or requirement.marker.evaluate({"python_version": "3.11"}):
             assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
@@ -45,12 +48,9 @@ def test_lists_with_hashes_have_the_pinned_versions(name: str) -> None:
     assert len(found) == len(lines)
     assert found.items() <= pinned.items()
     extras = (ROOT / "scripts" / "lock").read_text(encoding="utf-8").split(f'"{name}": "')[1].split('"')[0]
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
     for extra in filter(None, extras.split(",")):
-        for line in setup["options.extras_require"][extra].strip().splitlines():
-            if not line.startswith("#"):
-                assert canonicalize_name(Requirement(line).name) in found, line
+        for requirement in requirements()[extra]:
+            assert canonicalize_name(requirement.name) in found, requirement
     if name != "serve":
         assert f"extras={extras}\n" in (ROOT / "scripts" / "setup").read_text(encoding="utf-8").replace(" ;;", "\n")
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from align.core.scores import (
-    POWERS,
     SHARPNESS,
     best_words,
     links_above,
@@ -65,17 +64,6 @@ def test_padding_changes_no_sharpened_share(scores: Tensor, null: Any, rows: int
     torch.testing.assert_close(padded[:, :targets, :sources], sharpen(scores, null), atol=1e-5, rtol=1e-4)
     assert not padded[:, targets:].any()
     assert not padded[:, :, sources:].any()
-
-
-@pytest.mark.parametrize(("spread", "limit"), [(0.1, POWERS[1]), (0.3, None), (1, None), (1.5, None), (4, POWERS[0])])
-def test_rows_end_up_equally_sharp_within_limits(spread: float, limit: float | None) -> None:
-    rows = torch.tensor([[[0.7, 0.1, 0.1, 0.1], [0.1, 0.5, 0.3, 0.1], [0.2, 0.2, 0.4, 0.2]]]) ** spread
-    found = sharpen(torch.nn.functional.pad(rows, (0, 1)), "none")
-    if limit:
-        raised = rows**limit
-        torch.testing.assert_close(found, raised / raised.sum(-1, keepdim=True))
-    else:
-        assert found.amax(-1).mean().item() == pytest.approx(SHARPNESS, abs=1e-5)
 
 
 def test_rows_without_any_score_count_for_nothing() -> None:
