@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from align.cli.extract import Extraction
+from align.core.types import Alignment
 from align.io import checks
 
 
@@ -62,6 +65,21 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves bad lines to be found where they stand, after the lines before them are aligned."""
     monkeypatch.setattr(checks, "FIRST_LINES", 0)
+
+
+@contextmanager
+def stopped_at(number: int, stop: Callable[[], object]) -> Iterator[None]:
+    """Calls `stop`, which raises or kills, as the alignment of a line is to be written."""
+    write = Extraction.write
+
+    def write_until(self: Extraction, alignment: Alignment) -> str:
+        if alignment.pair.id == number:
+            stop()
+        return write(self, alignment)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Extraction, "write", write_until)
+        yield
 
 
 def printed(result: Result, *lines: str, err: str = "") -> None:

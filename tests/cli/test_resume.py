@@ -8,13 +8,13 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from align.cli import extract
-from align.core.types import Alignment
 from tests import toy
-from tests.cli.conftest import Result, Run, Write, failed
+from tests.cli.conftest import Result, Run, Write, failed, stopped_at
 from tests.scale.jobs import sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
@@ -41,15 +41,7 @@ def run(run_main: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def stop(run: Run, at: int, *arguments: object) -> Result:
     """Run, and interrupt as a line is to be written."""
-    real = extract.Extraction.write
-
-    def stopped(self: extract.Extraction, alignment: Alignment) -> str:
-        if alignment.pair.id == at:
-            raise KeyboardInterrupt
-        return real(self, alignment)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extract.Extraction, "write", stopped)
+    with stopped_at(at, Mock(side_effect=KeyboardInterrupt)):
         result = run("-q", *arguments, "--resume")
     assert result.code == 130
     return result
@@ -91,15 +83,10 @@ def test_killed_it_goes_on_to_the_same_bytes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     assert run("-q", "text", "-o", "plain").code == 0
-    write, replace = extract.Extraction.write, os.replace
+    replace = os.replace
 
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
-
-    def write_until(self: extract.Extraction, alignment: Alignment) -> str:
-        if moment == "at line 95" and alignment.pair.id == 95:
-            kill()
-        return write(self, alignment)
 
     def replace_until(source: str, target: str) -> None:
         if target == "links" and moment == "before the result is in place":
@@ -108,8 +95,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
         if target == "links":
             kill()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(extract.Extraction, "write", write_until)
+    with monkeypatch.context() as patch, stopped_at(95 if moment == "at line 95" else 0, kill):
         patch.setattr(os, "replace", replace_until)
         context = multiprocessing.get_context("fork")
         process = context.Process(target=run, args=("-q", "text", "-o", "links", "--resume"))

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from align.cli import common, extract
 from tests import toy
-from tests.cli.conftest import Run, Write
+from tests.cli.conftest import Run, Write, stopped_at
 
 GOOD = b"das haus ||| the house\n"
 MODEL = ("-m", "toy/checkpoint.pt", "--position", "input", "--null", "none", "--device", "cpu")
@@ -70,19 +71,11 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def stop(run: Run) -> Callable[..., str]:
     """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
 
     def call(at: int, code: int, error: BaseException, *arguments: object) -> str:
-        real = extract.Extraction.write
-
-        def stopped(self: extract.Extraction, alignment: object) -> str:
-            if alignment.pair.id == at:  # type: ignore[attr-defined]
-                raise error
-            return real(self, alignment)  # type: ignore[arg-type]
-
-        with monkeypatch.context() as patch:
-            patch.setattr(extract.Extraction, "write", stopped)
+        with stopped_at(at, Mock(side_effect=error)):
             result = run("-q", "text", "--layer", 1, "--head", 1, *arguments)
         assert result.code == code
         return result.err

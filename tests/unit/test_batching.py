@@ -1,7 +1,6 @@
 """Buffers and batches."""
 
 import random
-from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -26,19 +25,6 @@ def test_chunks_end_by_bytes_too_and_begin_anew_at_each_multiple(items: list[int
     ends = [*accumulate(map(len, found))]
     assert {*range(size, len(items) + 1, size)} <= {*ends}
     assert all(end % size == 0 or sum(chunk) > 60 for end, chunk in zip(ends[:-1], found[:-1], strict=True))
-
-
-@pytest.mark.parametrize("error", [ValueError, OSError, KeyError])
-def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception]) -> None:
-    def items() -> Iterator[int]:
-        yield from range(5)
-        raise error("line 6")
-
-    found: list[list[int]] = []
-    with pytest.raises(error, match="line 6") as raised:
-        found.extend(chunks(items(), 3))
-    assert raised.type is error
-    assert found == [[0, 1, 2], [3, 4]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50))), st.integers(1, 200))

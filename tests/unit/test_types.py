@@ -6,6 +6,7 @@ import pytest
 
 from align import __version__
 from align.core.types import Alignment, Cell, Choice, Pair, Place, Search, Settings
+from align.io.manifest import differences
 from align.io.signature import describe, describe_reverse, signature
 from tests.conftest import plain
 
@@ -64,3 +65,16 @@ def test_a_search_says_what_is_not_the_default() -> None:
     assert str(Search()) == "beam5"
     assert str(Search(beam=3, length_penalty=0.6)) == "beam3-penalty0.6"
     assert str(Search(max_len_a=2, max_len_b=10)) == "beam5-length2x+10"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "message"),
+    [
+        ("align|m|layer:1|v:1", "align|m|layer:2|v:1", "x: layer:1 → layer:2"),
+        ("align|m|v:1", "align|m|mt:en|v:1", "x: none → mt:en"),
+        ("a|b", "b|a", "x: a|b → b|a"),
+        ("a|b", None, "x: a|b → None"),
+    ],
+)
+def test_of_two_signatures_only_what_differs_is_shown(was: object, now: object, message: str) -> None:
+    assert differences({"x": was, "y": 1}, {"x": now, "y": 1}) == message
