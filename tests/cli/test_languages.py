@@ -32,10 +32,6 @@ def told(result: Result) -> list[str]:
     return [line.partition(": warning: ")[2] for line in result.err.splitlines()]
 
 
-def test_once_in_many_lines(run: Run) -> None:
-    assert told(run("--buffer", 7, stdin=f"{FRENCH} ||| {ENGLISH}\n" * 300)) == [LOOKS_FRENCH]
-
-
 def test_one_foreign_line_does_not_condemn_a_text(run: Run) -> None:
     title = "subs by the dream team , sync by honeybunny ||| www.opensubtitles.org presents\n"
     assert len(told(run(stdin=title))) == 1

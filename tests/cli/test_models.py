@@ -83,7 +83,6 @@ def test_what_cannot_be_stored(run: Run, tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path / "toy")
     failed(run(checkpoint, "--subwords-file", "gone.spm"), "gone.spm: no sentencepiece file")
     failed(run(checkpoint, "--dictionaries", "no/such"), "no/such: no such folder of dictionaries")
-    failed(run("no/such/model", "--case", "lower"), "no/such/model: no such file or folder")
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "codes").write_text(f"#version: 0.2\n{folder} x</w>\n")

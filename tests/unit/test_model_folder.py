@@ -159,21 +159,16 @@ def test_a_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytes
     assert folder.options == ModelOptions(dictionaries=tmp_path / "toy", subword_files=[tmp_path / "codes"])
 
 
-def test_cells_of_a_pair_of_languages() -> None:
-    input_of = {n: {("norm", "input"): Cell(1, n)} for n in range(1, 5)}
-    pairs = ("zh_Hans to eng_Latn", "zh_Hant to eng_Latn", "deu_Latn to eng_Latn")
-    stored = dict(zip(pairs, input_of.values(), strict=False))
+@pytest.mark.parametrize("for_all", [False, True])
+def test_cells_of_a_pair_of_languages(for_all: bool) -> None:
+    hans, hant, german, other = ({("norm", "input"): Cell(1, head)} for head in range(1, 5))
+    stored = {"zh_Hans to eng_Latn": hans, "zh_Hant to eng_Latn": hant, "deu_Latn to eng_Latn": german}
+    stored |= {"": other} if for_all else {}
     folder = ModelFolder(Path("x"), Path(), ModelOptions(), "huggingface", stored)  # type: ignore[arg-type]
-    for languages, expected in (
-        (("zh_Hans", "eng_Latn"), input_of[1]),
-        (("zh_Hant", "eng_Latn"), input_of[2]),
-        (("de", "en"), input_of[3]),
-        (("en", "de"), {}),
-    ):
-        assert folder.calibration(languages) == expected
-    for_all = ModelFolder(Path("x"), Path(), ModelOptions(), "huggingface", {**stored, "": input_of[4]})  # type: ignore[dict-item]
-    assert for_all.calibration(("en", "de")) == input_of[4]
-    assert for_all.calibration(("de", "en")) == input_of[3]
+    assert folder.calibration(("zh_Hans", "eng_Latn")) == hans
+    assert folder.calibration(("zh_Hant", "eng_Latn")) == hant
+    assert folder.calibration(("de", "en")) == german
+    assert folder.calibration(("en", "de")) == (other if for_all else {})
 
 
 @pytest.mark.parametrize("given", [("de", None), ("de", "en"), (None, "fr")])
