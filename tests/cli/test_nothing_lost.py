@@ -222,20 +222,18 @@ def test_service(model: str, sources: list[str]) -> None:
 
     async def requests() -> None:
         async with asking(work) as client:
-            for path, sides in (
-                ("/align", ("source", "target")),
-                ("/transfer", ("source", "target")),
-                ("/translate", ("source",)),
+            for path, sides, tags in (
+                ("/align", ("source", "target"), {}),
+                ("/transfer", ("source", "target"), {"tags": "html"}),
+                ("/translate", ("source",), {"tags": "html"}),
             ):
-                for tags in (None,) if path == "/align" else ("html",):
-                    pairs = [{"id": n, **dict.fromkeys(sides, source)} for n, source in enumerate(sources)]
-                    body = {"pairs": pairs, **({"tags": tags} if tags else {})}
-                    replies = (await client.post(path, json=body)).json()["pairs"]
-                    assert [reply["id"] for reply in replies] == list(range(len(sources)))
-                    for source, reply in zip(sources, replies, strict=True):
-                        assert (reply["status"] == "too long") == (source == LONG)
-                        if path == "/translate" and source in ("", "5", "https://x.org/a", "<td>5</td>"):
-                            assert reply["target"] == source
+                pairs = [{"id": n, **dict.fromkeys(sides, source)} for n, source in enumerate(sources)]
+                replies = (await client.post(path, json={"pairs": pairs, **tags})).json()["pairs"]
+                assert [reply["id"] for reply in replies] == list(range(len(sources)))
+                for source, reply in zip(sources, replies, strict=True):
+                    assert (reply["status"] == "too long") == (source == LONG)
+                    if path == "/translate" and source in ("", "5", "https://x.org/a", "<td>5</td>"):
+                        assert reply["target"] == source
 
     run_coroutine(requests)
 
