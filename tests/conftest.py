@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 import torch
 
-from align import Aligner, Alignment, Choice, Pair, Settings, load
+from align import Aligner, Alignment, Choice, Pair, Settings, load, two_way
 from align.io.reader import read_bitext, read_lines, read_parallel
 from align.models.engine.linear import has_product
 from align.models.fairseq.checkpoint import load_checkpoint
@@ -142,6 +142,12 @@ def bundled_checkpoints_are_read_once() -> Iterator[None]:
 def recorder() -> Any:
     """The bundled model's recorder."""
     return load("de-en", device="cpu").forward.recorder
+
+
+@pytest.fixture(scope="session")
+def both_models() -> Aligner:
+    """The bundled models of both directions."""
+    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
 
 
 @pytest.fixture(scope="module")

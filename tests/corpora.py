@@ -12,6 +12,13 @@ from tests.toy import SOURCE_WORDS, TARGET_WORDS
 TOY_WORDS = list(zip(SOURCE_WORDS, TARGET_WORDS, strict=False))
 NUMBERED_WORDS = [(f"s{n}", f"t{n}") for n in range(25)]
 
+PAIRS = [
+    Pair(("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."), 1),
+    Pair(("wir", "sehen"), ("we",), 2),
+    Pair(("unbekannt", ",", "das", "und"), ("we", "see", "it"), 3),
+]
+"""Of the words of toy models, but for one."""
+
 GOLD = "0-0 1p1 2-2\n0-0\n1-1 0-0\n"
 ONE = "0-0 1-1\n0-0\n0-0 1-1\n"
 TWO = "0-0 1-1 2-2\n0-1\n0-0 1-1\n"

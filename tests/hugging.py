@@ -40,6 +40,12 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
+def change(folder: Path, name: str, **values: Any) -> None:
+    """Other values in a JSON file."""
+    content = json.loads((folder / name).read_text(encoding="utf-8"))
+    write_json(folder / name, {**content, **values})
+
+
 def _json_tokenizer(folder: Path, languages: tuple[str, ...] = ()) -> int:
     """A tokenizer.json of whole words, and the size of its vocabulary."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers

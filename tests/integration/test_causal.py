@@ -25,6 +25,7 @@ from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.model_toml import ModelOptions
 from align.models.settings import Config
 from tests import causal
+from tests.hugging import change
 
 pytest.importorskip("transformers", reason="needs transformers, which writes the models")
 
@@ -75,26 +76,6 @@ def test_links_are_those_of_a_naive_argmax(llama: tuple[Path, Any], template: st
             if best < len(SOURCE):
                 links.add((best, j))
         assert aligner.align(SOURCE, TARGET).links == links
-
-
-def test_pieces_and_words_of_prompts(llama: tuple[Path, Any]) -> None:
-    def words(source: str, target: str, template: str) -> list[tuple[str, int]]:
-        recorder = recorder_of(open_model(llama[0], template))
-        pieces = recorder.encode(Pair(tuple(source.split()), tuple(target.split()), 1))
-        token = recorder.prompts.tokenizer.tokenizer.id_to_token
-        assert pieces.source[len(pieces.source) - len(pieces.target) :] == pieces.target
-        return [(token(n), word) for n, word in zip(pieces.source, pieces.source_words, strict=True)]
-
-    # the source's words occur in the prompt, and in the translation
-    assert words("das haus", "das haus", "das haus {source} = das haus {target}") == [
-        ("<s>", -1), ("▁das", -1), ("▁haus", -1), ("▁das", 0), ("▁haus", 1), *[("▁", -1), ("<0x3D>", -1)],
-        ("▁das", -1), ("▁haus", -1), ("▁das", -1), ("▁haus", -1),
-    ]  # fmt: skip
-    # the prompt's own words occur in the source; the last of two places counts
-    assert words("is the is", "see", "is {source} the is {source} the {target}") == [
-        ("<s>", -1), ("▁is", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1), ("▁the", -1), ("▁is", -1),
-        ("▁is", 0), ("▁the", 1), ("▁is", 2), ("▁the", -1), ("▁see", -1),
-    ]  # fmt: skip
 
 
 def test_positions_are_not_off_by_one(tmp_path: Path) -> None:
@@ -222,15 +203,16 @@ def test_translations_are_those_of_greedy_search_in_transformers(tmp_path: Path,
         assert words == tuple(" ".join(text.splitlines()).split())
 
 
-def change(folder: Path, **settings: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-
-
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
-    (lambda folder: change(folder, num_key_value_heads=4), "config.json: 6 heads of width 4 with 4 key"),
-    (lambda folder: change(folder, rope_parameters={"rope_type": "yarn"}), "its positions are scaled by yarn"),
-    (lambda folder: change(folder, hidden_act="exec"), "config.json: its hidden_act is 'exec', not one of relu"),
+    (lambda folder: change(folder, "config.json", num_key_value_heads=4), "config.json: 6 heads of width 4 with 4"),
+    (
+        lambda folder: change(folder, "config.json", rope_parameters={"rope_type": "yarn"}),
+        "its positions are scaled by yarn",
+    ),
+    (
+        lambda folder: change(folder, "config.json", hidden_act="exec"),
+        "its hidden_act is 'exec', not one of relu",
+    ),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json, which decoder-only"),
 ]
 
@@ -301,18 +283,3 @@ def test_every_character_belongs_to_its_word(tokenizer: JsonTokenizer, words: li
         assert numbers == expected
         assert set(numbers) >= {0}
     assert len(ids) == len(offsets)
-
-
-def test_a_text_that_the_tokenizer_cannot_cut_is_named(tmp_path: Path) -> None:
-    causal.save(tmp_path)
-    path = tmp_path / "tokenizer.json"
-    content = json.loads(path.read_text())
-    words = {word: n for n, word in enumerate(("das", "the"), 10)}
-    content["model"] = {"type": "WordLevel", "vocab": {"a": 8, "b": 9, **words}, "unk_token": "none"}
-    content |= {"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None, "decoder": None}
-    path.write_text(json.dumps(content))
-    aligner = open_model(tmp_path, "{source} {target}")
-    alignments = aligner([("das", "the"), ("haus", "the")])
-    with pytest.raises(PairError, match="the model's tokenizer fails on it") as error:
-        list(alignments)
-    assert error.value.line == 2

@@ -26,30 +26,20 @@ LINES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pair
 
 
 @pytest.fixture(scope="module")
-def both() -> Aligner:
-    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
-
-
-@pytest.fixture(scope="module")
 def distilled() -> Aligner:
     return two_way(load("de-en-fast", device="cpu"), load("en-de-fast", device="cpu"))
 
 
-def sides() -> tuple[list[str], list[str]]:
-    source, target = ([f"{line[n]}\n" for line in LINES] for n in (0, 1))
-    return source, target
-
-
-def test_calls_of_training_pipelines(tmp_path: Path, both: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_training_pipelines(tmp_path: Path, both_models: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As mozilla/translations aligns a corpus, and OpusFilter scores one."""
     monkeypatch.chdir(tmp_path)
-    source, target = sides()
+    source, target = ([f"{line[n]}\n" for line in LINES] for n in (0, 1))
     Path("priors").write_text("LEX\tHaus\thouse\t3\n")
     aligner = eflomal.Aligner()
     links = {"links_filename_fwd": "fwd.zst", "links_filename_rev": "rev"}
     with open("priors") as priors, pytest.warns(UserWarning, match="eflomal's option priors_input has no effect"):
         aligner.align(iter(source), iter(target), **links, priors_input=priors, quiet=False, use_gdb=False)
-    expected = list(both(LINES))
+    expected = list(both_models(LINES))
     assert Path("rev").read_text().splitlines() == [str(alignment) for alignment in expected]
     assert zstd.decompress(Path("fwd.zst").read_bytes()) == Path("rev").read_bytes()
     with NamedTemporaryFile("w+") as forward, NamedTemporaryFile("w+") as reverse:

@@ -18,22 +18,13 @@ from align import Aligner, Pair, Search, load, translate
 from align.core.errors import ModelError
 from align.models.huggingface.files import read_weights
 from align.models.huggingface.tokenizer_json import JsonTokenizer
-from examples.to_hugging_face import convert
 from tests import hugging
-from tests.conftest import EXAMPLES
 from tests.hostile.code import pickles
+from tests.hugging import change
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
 NAME = "some/model"
 PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
-
-
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled German–English model in the other format."""
-    folder = tmp_path_factory.mktemp("moved") / "de-en"
-    convert("de-en", folder)
-    return folder
 
 
 @pytest.fixture
@@ -64,12 +55,6 @@ def links(aligner: Aligner, pairs: Sequence[Any] = PAIRS) -> list[str]:
     return [str(alignment) for alignment in aligner(pairs)]
 
 
-def test_the_same_weights_give_the_same_links(moved: Path) -> None:
-    lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
-    pairs = [tuple(line.partition(" ||| ")[::2]) for line in lines]
-    assert links(load(moved), pairs) == links(load("de-en", scorer=None), pairs)
-
-
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) -> None:
     hugging.save_model(kind, tmp_path)
@@ -83,12 +68,6 @@ def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) ->
         recorder.unk
     }
     assert not special & set(hostile.target) - {recorder.unk}
-
-
-def change(folder: Path, name: str, **values: Any) -> None:
-    """Other values in a JSON file."""
-    content = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps({**content, **values}))
 
 
 def cut(path: Path) -> None:
@@ -181,15 +160,6 @@ def test_dropout_of_training_is_off(tmp_path: Path) -> None:
     change(tmp_path, "tokenizer.json", model=model, added_tokens=[], pre_tokenizer={"type": "Whitespace"})
     pieces = JsonTokenizer(tmp_path / "tokenizer.json").pieces
     assert {tuple(pieces("abcd")) for _ in range(50)} == {("abcd",)}
-
-
-def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> None:
-    hugging.save_model("t5", tmp_path)
-    vocabulary = {"a": 0, "b": 1, "</s>": 2, "<unk>": 3}
-    change(tmp_path, "tokenizer.json", added_tokens=[], pre_tokenizer={"type": "Whitespace"})
-    change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
-    recorder = load(tmp_path).forward.recorder
-    assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
 
 
 def test_translating_needs_an_output_layer(marian: Path) -> None:

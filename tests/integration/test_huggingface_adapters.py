@@ -18,7 +18,8 @@ from align import ModelOptions, Pair, Search, TextWarning, load, translate
 from align.core.errors import ModelError
 from align.core.scores import collate
 from tests.hub_models import find_model, write_model
-from tests.integration.test_huggingface import cache, change, in_cache
+from tests.hugging import change
+from tests.integration.test_huggingface import cache, in_cache
 
 __all__ = ["cache"]
 

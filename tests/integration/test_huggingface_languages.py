@@ -19,7 +19,7 @@ from align.models.huggingface import families
 from align.models.huggingface import model as loading
 from tests.cli.conftest import Run, run_main
 from tests.hub_models import find_model, write_model
-from tests.integration.test_huggingface import change
+from tests.hugging import change
 
 __all__ = ["run_main"]
 

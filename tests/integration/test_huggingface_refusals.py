@@ -20,7 +20,8 @@ from align import ModelOptions, load
 from align.core.errors import DataError, KindError, ModelError
 from tests.hostile.fuzz_hugging import damage_json
 from tests.hub_models import find_model, write_model
-from tests.integration.test_huggingface import change, marian
+from tests.hugging import change
+from tests.integration.test_huggingface import marian
 
 __all__ = ["marian"]
 

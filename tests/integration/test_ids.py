@@ -11,12 +11,11 @@ import torch
 
 from align import Aligner, IdPair, Pair, load, translate, two_way, words_of_offsets, words_of_pieces
 from align.core.aligner import Direction
-from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import plain
+from tests.corpora import PAIRS
 from tests.hugging import options
 from tests.known import KnownRecorder
-from tests.parity.test_huggingface import PAIRS
 
 AT: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 1, "output_head": "all"}
 
@@ -43,26 +42,6 @@ def test_links_are_those_of_the_text(kind: str, tmp_path: Path) -> None:
             found = next(aligner([as_ids(recorder, pair, start, end)]))
             assert found.scores == pytest.approx(expected.scores, abs=1e-6)
             assert (len(found.pair.source), len(found.pair.target)) == (len(pair.source), len(pair.target))
-
-
-def test_what_generate_has_put_out_of_a_real_model(tmp_path: Path) -> None:
-    """A sentence, its translation by transformers alone, and the links of both as text."""
-    transformers: Any = pytest.importorskip("transformers")
-    convert("de-en", tmp_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    aligner = load(tmp_path).fixed()
-    for text in ("das haus , das ich gestern sah , war groß und alt .", "wir haben heute zeit ."):
-        inputs = tokenizer(text, return_tensors="pt")
-        output = model.generate(**inputs, num_beams=5, max_new_tokens=50)
-        pieces = [*tokenizer.tokenize(text), "</s>"], tokenizer.convert_ids_to_tokens(output[0])
-        source, target = (words_of_pieces(side, ["</s>"]) for side in pieces)
-        translation = tokenizer.decode(output[0], skip_special_tokens=True)
-        expected = aligner.align(text, translation)
-        assert expected.links
-        assert aligner.align_ids(inputs.input_ids[0], output[0], source, target).scores == pytest.approx(
-            expected.scores
-        )
 
 
 def test_without_words_links_count_the_ids() -> None:

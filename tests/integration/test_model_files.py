@@ -22,18 +22,9 @@ def load(path: Path, **options: Any) -> None:
     load_fairseq(find_model(str(path), ModelOptions(**options)))
 
 
-def test_dictionary_that_is_missing_damaged_or_of_another_size(tmp_path: Path) -> None:
+def test_a_dictionary_that_is_missing(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path)
     load(checkpoint)
-    toy.save_dictionary(tmp_path / "dict.de.txt", ["eins", "zwei"])
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: 6 entries .* encoder of .* trained with 14"):
-        load(checkpoint)
-    (tmp_path / "dict.de.txt").write_text("no counts in here\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
-        load(checkpoint)
-    (tmp_path / "dict.de.txt").write_bytes(b"\xff 1\n")
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
-        load(checkpoint)
     (tmp_path / "dict.de.txt").unlink()
     with pytest.raises(ValueError, match=r"dict\.de\.txt: no such dictionary"):
         load(checkpoint)

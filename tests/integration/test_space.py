@@ -18,19 +18,15 @@ SPACE = ROOT / "space"
 DIRECTION = "German to English"
 
 
-def load_app() -> Any:
-    """Load the module `space/app.py`."""
+@pytest.fixture(scope="module")
+def app() -> Any:
+    """The module `space/app.py`."""
     spec = importlib.util.spec_from_file_location("space_app", SPACE / "app.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module")
-def app() -> Any:
-    return load_app()
 
 
 def page_in(frame: str) -> str:

@@ -34,12 +34,6 @@ def aligner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aligner:
     return load(tmp_path / "model", layer=1, head=1, position="input", threshold=None, null="none", device="cpu")
 
 
-@pytest.fixture(scope="module")
-def two_models() -> Aligner:
-    """The bundled models, whose pieces differ."""
-    return two_way(load("de-en", device="cpu"), load("en-de", device="cpu"))
-
-
 def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Path) -> None:
     processor = SentencePieceProcessor(model_file=str(tmp_path / "model" / "source.spm"))
     pairs = [LinePair.of(*pair, n) for n, pair in enumerate(PAIRS, 1)]
@@ -86,8 +80,8 @@ def test_two_models_with_the_same_pieces_link_what_each_links(aligner: Aligner) 
 
 
 @pytest.mark.parametrize("method", ["soft", "grow-diag"])
-def test_segmented_text_with_spaces_gets_the_links_of_its_words(method: str, two_models: Aligner) -> None:
-    aligner = replace(two_models, method=method)
+def test_segmented_text_with_spaces_gets_the_links_of_its_words(method: str, both_models: Aligner) -> None:
+    aligner = replace(both_models, method=method)
     pairs = [LinePair.of(source, target, n) for n, (source, target) in enumerate(SPACED, 1)]
     segmented = list(align_unspaced(aligner, pairs, "segmented"))
     assert segmented == list(aligner(pairs))

@@ -12,15 +12,9 @@ from align.analysis.models.native import own_model
 from align.core.scores import collate
 from align.core.types import Pair
 from align.models.engine.linear import Linear, PackedLinear, PlainLinear
-from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.dictionary import EOS
 from tests import toy
-
-PAIRS = [
-    Pair(("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."), 1),
-    Pair(("wir", "sehen"), ("we",), 2),
-    Pair(("unbekannt", ",", "das", "und"), ("we", "see", "it"), 3),
-]
+from tests.corpora import PAIRS
 
 
 def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
@@ -47,8 +41,9 @@ def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
     return seen
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["cfg", "args"])
-@pytest.mark.parametrize("name", toy.SHAPES)
+@pytest.mark.parametrize(
+    ("name", "old"), [*((name, False) for name in toy.SHAPES), ("post-norm", True), ("scaled parts", True)]
+)
 def test_weighted_vectors_and_bias_add_up_to_the_modules_output(
     toy_recorder: Callable[..., Any], name: str, old: bool
 ) -> None:
@@ -89,12 +84,3 @@ def test_nothing_above_the_wanted_attention_is_run(
     assert second.cross.key_value in ran
     for unneeded in (second.cross_block.out, second.feed_forward, third.attention.query_key_value):
         assert unneeded not in ran
-
-
-def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., Any]) -> None:
-    for shape in toy.SHAPES.values():
-        recorder = toy_recorder(shape)
-        batch = collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
-        of_memory = attention_of(own_model(recorder), name="toy")
-        for own, other in zip(recorder.record(batch, [1]), of_memory.record(batch, [1]), strict=True):
-            torch.testing.assert_close(own.weights, other.weights, rtol=0, atol=1e-6)

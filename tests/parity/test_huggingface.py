@@ -10,18 +10,12 @@ import torch
 
 from align import load
 from align.core.scores import collate
-from align.core.types import Pair
 from align.models.causal import families as causal_families
 from align.models.engine import linear
 from tests import hugging, naive_hugging
+from tests.corpora import PAIRS
 
 pytest.importorskip("transformers")
-
-PAIRS = [
-    Pair(("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."), 1),
-    Pair(("wir", "sehen"), ("we",), 2),
-    Pair(("unbekannt", ",", "das", "und"), ("we", "see", "it"), 3),
-]
 
 
 def reference(kind: str, model: Any, sentence: naive_hugging.Sentence) -> list[dict[str, torch.Tensor]]:

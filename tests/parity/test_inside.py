@@ -14,15 +14,10 @@ from align import load
 from align.analysis.maps import Maps
 from align.analysis.models.native import own_model
 from align.analysis.models.translation import TranslationModel
-from align.core.types import PARTS, Pair, Part
+from align.core.types import PARTS, Part
 from align.models.fairseq.dictionary import EOS
 from tests import hugging, naive_hugging, toy
-
-PAIRS = [
-    Pair(("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."), 1),
-    Pair(("wir", "sehen"), ("we",), 2),
-    Pair(("unbekannt", ",", "das", "und"), ("we", "see", "it"), 3),
-]
+from tests.corpora import PAIRS
 
 
 def own_attention(model: Any, source: Tensor, steps: Tensor) -> dict[Part, list[tuple[Tensor, Tensor]]]:
