@@ -40,14 +40,6 @@ def test_too_long_stops_with_the_line_after_what_came_before(toy_recorder: Calla
         Aligner(Direction(recorder, FIXED)).align("das", "the " * 40)
 
 
-def test_too_long_left_blank(toy_recorder: Callable[..., Any]) -> None:
-    found = list(
-        Aligner(Direction(toy_recorder(), FIXED), too_long="blank")([("das " * 50, "the"), ("das", "the " * 39)])
-    )
-    assert [alignment.skipped for alignment in found] == ["too long", ""]
-    assert found[0].links == frozenset()
-
-
 @pytest.mark.parametrize(("settings", "message"), [
     (plain(layer=4), "layer 4 is out of range: .* has 3 layers"),
     (plain(head=5), "head 5 is out of range: .* has 4 heads"),
@@ -81,14 +73,3 @@ def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, posi
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
     asked = Aligner(Direction(recorder, plain(position=position, layer=layer, head=cell.head)), buffer=150)
     assert_same_links(asked, found, asked(pairs))
-
-
-def test_word_scores_are_what_links_are_read_off(recorder: Any) -> None:
-    aligner = Aligner(Direction(recorder, FIXED))
-    source, target = "Der Zug fährt um acht Uhr ab.", "The train leaves at eight o'clock."
-    scores = aligner.word_scores(source, target)
-    assert [len(row) for row in scores] == [8] * 6
-    best = {(row.index(max(row)), j) for j, row in enumerate(scores) if row.index(max(row)) < 7}
-    assert aligner.align(source, target).links == best
-    with pytest.raises(ValueError, match="blank"):
-        aligner.word_scores("", target)

@@ -97,17 +97,6 @@ def test_norms_are_those_of_vectors_written_out(name: str) -> None:
     assert torch.allclose(scores[6], together, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", causal.MODELS)
-def test_a_batch_gives_what_single_sentences_give(name: str) -> None:
-    transformer = ours(causal.make_model(name))
-    batch = record(transformer, PROMPTS, TARGETS, [2, 4])
-    for n, (prompt, target) in enumerate(zip(PROMPTS, TARGETS, strict=True)):
-        for together, alone in zip(batch, record(transformer, [prompt], [target], [2, 4]), strict=True):
-            rows, columns = len(target) + 1, len(prompt) + len(target)
-            assert torch.allclose(together.weights[n, :, :rows, :columns], alone.weights[0], atol=1e-6)
-            assert torch.allclose(together.values[n, :, :columns], alone.values[0], atol=1e-5)
-
-
 def test_layers_stop_at_the_last_one_requested_and_come_one_by_one() -> None:
     transformer = ours(causal.make_model("llama"))
     broken = CausalTransformer(transformer.embedding, transformer.layers[:2], transformer.frequencies, transformer.norm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,14 @@ def save(folder: Path, shape: str, kind: str = "npz") -> marian.Items:
     return marian.write_bin(folder / "model.deen.bin", items, settings, marian.QUANTISED.get(kind))
 
 
-@pytest.mark.parametrize("kind", ["npz", "bin", *marian.QUANTISED])
-@pytest.mark.parametrize("shape", marian.SHAPES)
+# of files in binary, the shapes that have all kinds of tables
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        *((shape, "npz") for shape in marian.SHAPES),
+        *product(("student", "untied", "learned"), ("bin", *marian.QUANTISED)),
+    ],
+)
 def test_attention_and_translations_are_those_of_the_naive_model(shape: str, kind: str, tmp_path: Path) -> None:
     naive = marian.Naive(save(tmp_path, shape, kind), marian.SHAPES[shape])
     aligner = load(tmp_path, options=OPTIONS)
@@ -140,7 +147,7 @@ def test_other_kinds_are_refused_by_name(changes: dict[str, str], message: str, 
     assert caught.value.file == str(tmp_path / "model.npz")
 
 
-def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
+def test_incomplete_folders(tmp_path: Path) -> None:
     items, settings = marian.make(marian.SHAPES["teacher"])
     path = tmp_path / "model.npz"
 
@@ -156,14 +163,8 @@ def test_damaged_and_incomplete_folders(tmp_path: Path) -> None:
     refused(f"{rows + 1} pieces on the source side, but {path} was trained with {rows}")
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
-    marian.write_npz(path, {**items, "decoder_ff_logit_out_b": items["decoder_ff_logit_out_b"] * np.nan}, settings)
-    with pytest.raises(ModelError, match="weights and settings do not fit: bias has numbers that are not finite"):
-        list(translate(load(tmp_path, options=OPTIONS), ["das haus"], Search()))
-    marian.write_npz(path, items, settings)
     with pytest.raises(ModelError, match=r"no subwords next to the model"):
         load(tmp_path)
-    path.write_bytes(path.read_bytes()[:99])
-    refused("not a Marian model, or damaged")
     path.unlink()
     marian.write_bin(tmp_path / "model.deen.bin", items, settings)
     data = (tmp_path / "model.deen.bin").read_bytes()

@@ -63,16 +63,6 @@ def test_log_probabilities_are_those_of_transformers(kind: str, tmp_path: Path) 
     assert_same(recorder, module.requires_grad_(False), sources, [7, 9, 5, 5, 11])
 
 
-def test_sentences_of_a_batch_do_not_depend_on_each_other() -> None:
-    recorder: Any = load("de-en").forward.recorder
-    find = recorder.translator(Search(beam=4), 1000).find
-    encoded = [recorder.encode(Pair(pair.source, (), 1)).source for pair in example_pairs()]
-    length = max({*map(len, encoded)}, key=lambda length: sum(len(ids) == length for ids in encoded))
-    sources = [ids for ids in encoded if len(ids) == length]
-    assert len(sources) > 2
-    assert find(torch.tensor(sources), 40) == [find(torch.tensor([ids]), 40)[0] for ids in sources]
-
-
 @pytest.mark.parametrize("name", ["generation_config.json", "config.json"])
 def test_generation_settings(name: str, tmp_path: Path) -> None:
     """Single pieces that are never generated are followed; another search is told of."""

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from align import Aligner, Direction, Pair
+from align.core.choice import all_cells
 from align.core.consistency import lexical_consistency, number_words
 from align.core.scores import CELL_SCORES, collate, target_rows
-from align.core.types import Cell, Links
+from align.core.types import Cell, Links, Position
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
-from align.evaluation.sweep import POSITIONS, SCORES, Sweep, apply_rules, sweep
+from align.evaluation.sweep import POSITIONS, SCORES, Sweep, apply_rules, shares_of_cells, sweep
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::3]
@@ -107,3 +108,17 @@ def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
     best = chosen["input", "weight", "lexical consistency, heads"]
     assert found.consistency[0, 0, best.cell] == found.consistency[0, 0].max()
     assert not best.gold
+
+
+@pytest.mark.parametrize("position", ["input", "output"])
+def test_shares_are_those_of_each_cell_alone(recorder: Any, position: Position) -> None:
+    cells, pairs = all_cells(recorder), example_pairs()[::4]
+    found = shares_of_cells(Aligner(Direction(recorder), batch_tokens=200), pairs, position)
+    for pair, packed in zip(pairs, found, strict=True):
+        shape = (len(SCORES), len(cells), len(pair.target), len(pair.source) + 1)
+        shares = np.frombuffer(packed, dtype=np.uint8).reshape(shape)
+        for (s, score), (c, cell) in product(enumerate(SCORES), enumerate(cells)):
+            aligner = Aligner(Direction(recorder, plain(score, position, cell.layer, cell.head)))
+            rows = np.array(aligner.word_scores(pair.source, pair.target)).clip(min=0)
+            expected = 100 * rows / rows.sum(-1, keepdims=True)
+            assert np.abs(shares[s, c] - expected).max() <= 0.501

@@ -25,12 +25,6 @@ FIXED = plain(layer=1, head=3)
 SEARCHES = [Search(), Search(beam=1), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
 
 
-@pytest.fixture(scope="module")
-def bundled() -> Any:
-    """A recorder of the bundled model."""
-    return load("de-en", device="cpu").forward.recorder
-
-
 def sentences() -> list[tuple[str, ...]]:
     """The shortest of the examples, two of one length among them, one of them unknown to the model."""
     found = sorted({pair.source for pair in example_pairs() if pair.source}, key=len)[:4]
@@ -61,20 +55,20 @@ def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_fairseqs_own_translations(bundled: Any, search: Search) -> None:
-    translator = bundled.translator(search, BATCH_TOKENS)
-    pieces = [bundled.encode(Pair(words, (), 1)).source for words in sentences()]
+def test_fairseqs_own_translations(recorder: Any, search: Search) -> None:
+    translator = recorder.translator(search, BATCH_TOKENS)
+    pieces = [recorder.encode(Pair(words, (), 1)).source for words in sentences()]
     together = translator(pieces)
-    expected = fairseq_translations(bundled, search)
+    expected = fairseq_translations(recorder, search)
     assert [tuple(word.replace(UNKNOWN, "<unk>") for word in words) for words in together] == expected
     assert any("<unk>" in words for words in expected)
-    assert bundled.translator(search, 1)(pieces) == together
+    assert recorder.translator(search, 1)(pieces) == together
 
 
-def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
+def test_links_are_those_of_the_same_text_from_a_file(recorder: Any) -> None:
     lines = [" ".join(words) for words in sentences()]
     lines[2] = ""
-    found = list(translate(Aligner(Direction(bundled, FIXED)), lines, Search(allow_unk=True)))
+    found = list(translate(Aligner(Direction(recorder, FIXED)), lines, Search(allow_unk=True)))
     read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
     again = load("de-en", device="cpu", position="input", layer=1, head=3, threshold=None)(read)
     for alignment, expected in zip(found, again, strict=True):
