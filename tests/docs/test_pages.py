@@ -15,50 +15,6 @@ from tests.docs import figures
 from tests.docs.blocks import ENVIRONMENT, PAGES, Session, as_shown, blocks, commands
 from tests.forked import programs
 
-NOT_RUN = {
-    "README.md": ["scripts/check_install runs it in a fresh environment", "scripts/test runs both"],
-    "docs/causal.md": [*["downloads a model"] * 5, "needs a model of your own"],
-    "docs/ctranslate2.md": ["needs a model of your own"] * 3,
-    "docs/marian.md": ["needs a model of your own"] * 3,
-    "docs/evaluate.md": ["needs a text of a thousand lines"],
-    "docs/install.md": [
-        "scripts/check_install runs the same lines of README in a fresh environment",
-        "installs from a package index",
-        "writes into your home folder",
-    ],
-    "docs/drop-in.md": ["needs a corpus of machine.py", "needs a model of your own"],
-    "docs/many-files.md": [
-        "needs Slurm",
-        "tests/scale/test_ray.py does it",
-        "needs a store of your own",
-    ],
-    "docs/serve.md": ["the service of the page has no token"],
-    "docs/train.md": [
-        "trains for hours",
-        "trains for an hour",
-        "trains for an hour",
-        "needs MGIZA and models of your own",
-        "needs a binarised text of your own",
-    ],
-    "docs/two-directions.md": ["eflomal draws random samples", "needs MGIZA"],
-    "docs/your-model.md": [
-        "needs a model of your own",
-        "installs from a package index",
-        *["downloads a model"] * 2,
-    ],
-    "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
-    "research/analysis/layers.md": ["needs data of your own"],
-    "research/distilled.md": ["MGIZA takes 75 minutes"] * 2,
-    "research/training.md": [
-        *["trains for hours"] * 2,
-        *["needs a GPU"] * 2,
-        "trains for an hour",
-        "needs a GPU",
-        "needs a package with a model",
-    ],
-}
-"""Blocks that are not run, by page, and why."""
-
 KINDS = {"console", "json", "pycon", "python", "text", "toml"}
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -91,8 +47,8 @@ def test_blocks_are_of_known_kinds_and_files_in_them_are_used(page: Path) -> Non
 
 
 def test_blocks_that_are_not_run_are_few() -> None:
-    left_out = {str(page.relative_to(ROOT)): [block.reason for block in blocks(page) if block.reason] for page in PAGES}
-    assert {name: reasons for name, reasons in left_out.items() if reasons} == NOT_RUN
+    """Each says in the page why it is not run."""
+    assert sum(bool(block.reason) for page in PAGES for block in blocks(page)) == 47
 
 
 def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
