@@ -1,13 +1,17 @@
-"""Maps made by hand, and a model that gives them."""
+"""Maps made by hand and a model that gives them; texts with keyphrases, some words of each sentence being in one."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from align.analysis.maps import SPECIAL, Encoded, Inspected, Maps, States, Tokens
 from align.core.types import Pair, Part
+from tests import toy
 
 
 def tokens(pieces: str) -> Tokens:
@@ -52,3 +56,24 @@ class MadeModel(Inspected):
 
     def batch_states(self, batch: Sequence[Encoded]) -> Iterable[States]:
         raise AssertionError("is not asked for")
+
+
+KEYS = ("haus", "alt", "sehen")
+"""The words that are key words wherever they stand."""
+
+
+def made_documents(each: int = 4, sentences: int = 3, seed: int = 1) -> list[dict[str, Any]]:
+    """So many documents of each part of the data, whose keyphrases are the KEYS in them and one that is not."""
+    numbers = np.random.default_rng(seed)
+    documents = []
+    for split in ("train", "dev", "test"):
+        for _ in range(each):
+            text = [list(map(str, numbers.permutation(toy.SOURCE_WORDS))) for _ in range(sentences)]
+            documents.append({"split": split, "sentences": text, "keyphrases": [*KEYS, "kein haus"]})
+    return documents
+
+
+def write_documents(path: Path, documents: list[dict[str, Any]]) -> Path:
+    """Write them as JSON lines."""
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+    return path

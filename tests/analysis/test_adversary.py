@@ -70,10 +70,3 @@ def test_heads_that_only_changed_places_have_not_moved() -> None:
     found = distance(one, [(predicted, attention[[2, 0, 1]]) for predicted, attention in one])
     assert found.js > 0.05
     assert (found.matched, found.tvd) == (pytest.approx(0, abs=1e-9), 0)
-
-
-def test_ranks_of_what_is_all_the_same() -> None:
-    rows, same = np.array([[[0.5, 0.2, 0.3]] * 2]), np.full((1, 2, 3), 1 / 3)
-    assert np.isnan(distance([(rows[0], rows)], [(rows[0], same)]).ranks)
-    for other, expected in ((rows, 1), (1 - rows, -1)):
-        assert distance([(rows[0], rows)], [(rows[0], other)]).ranks == pytest.approx(expected)

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-import align
 from align.analysis.commands.program import main
 from align.cli import extract, sweep
 from align.evaluation.tables import WIDTH
 from tests import hugging, toy
-from tests.analysis.keyphrase_files import made_documents, write_documents
+from tests.analysis.made import made_documents, write_documents
 from tests.analysis.test_tagger import TEST, TRAIN
-from tests.cli.conftest import Run, failed, printed
+from tests.cli.conftest import Run, failed
 from tests.conftest import ROOT
 from tests.corpora import as_text, word_by_word
 from tests.hugging_encoders import save_encoder
@@ -148,20 +147,20 @@ def plots(prefix: Path) -> list[str]:
     ("command", "sign", "rows", "figures"),
     [
         (
-            f"mixing {EXAMPLES}",
-            "fairseq:de-en@851e3df|n:20|seed:1|",
+            f"mixing {EXAMPLES} --lines 5",
+            "fairseq:de-en@851e3df|n:5|seed:1|",
             {"categories": 9, "heads": 108, "dispersion": 9, "correlation": 12},
             ["cross.points", "decoder.points", "encoder.points"],
         ),
         (
-            f"patterns {EXAMPLES} --attention cross --threshold 0.2",
-            "fairseq:de-en@851e3df|n:20|threshold:0.2|seed:1|",
+            f"patterns {EXAMPLES} --lines 5 --attention cross --threshold 0.2",
+            "fairseq:de-en@851e3df|n:5|threshold:0.2|seed:1|",
             {"parts": 2, "layers": 6, "heads": 24},
             ["cross.examples", "cross.shares"],
         ),
         (
-            f"similarity {EXAMPLES} --attention encoder",
-            "fairseq:de-en@851e3df|n:20|seed:1|",
+            f"similarity {EXAMPLES} --lines 5 --attention encoder",
+            "fairseq:de-en@851e3df|n:5|seed:1|",
             {"layers": 6, "heads": 24},
             ["encoder.norm", "encoder.weight"],
         ),
@@ -188,6 +187,12 @@ def plots(prefix: Path) -> list[str]:
             "|train:4|dev:4|test:4|epochs:2|rate:0.0003|orders:1|samples:10|seed:1|",
             {"data": 3, "heads": 8, "found": 12, "tuning": 2, "ablation": 7},
             ["ablation", "heads"],
+        ),
+        (
+            f"coreference -m en-de {PRONOUNS}",
+            "fairseq:en-de@f2f82a4|gap:pronouns.en.tsv|n:8|seed:1|",
+            {"pronouns": 6, "heads": 12},
+            ["heads"],
         ),
         (
             f"syntax {BANK} --vectors vectors",
@@ -257,43 +262,6 @@ def test_prune(order: str, run: Run, run_main: Run, tmp_path: Path) -> None:
     ):
         again = run(f"{command} -q -m", small)
         failed(again, "small: heads have been pruned from this model: questions about attention need all of them")
-
-
-def test_coreference(run: Run, tmp_path: Path) -> None:
-    printed(
-        run("coreference -q -m en-de", PRONOUNS, "--plots", tmp_path / "c"),
-        "taken is             best             right, %    interval  gain  its interval",
-        "-------------------  ---------------  --------  ----------  ----  ------------",
-        "the first                                 57.1  14.3–100.0  14.3   -71.4–100.0",
-        "the nearest                               42.9    0.0–85.7   n/a           n/a",
-        "most often named                          71.4  28.6–100.0  28.6   -42.9–100.0",
-        "in the page's title                       71.4  42.9–100.0  28.6   -42.9–100.0",
-        "most attended, a     3-3 p>c 1-1 p>c      42.9   14.3–71.8   0.0    -42.9–42.9",
-        "most attended, ‖af‖  3-3 p>c 1-1 p>c      42.9   14.3–71.8   0.0    -42.9–42.9",
-        "best: layer-head, and who attends (p: the pronoun, c: a candidate); two where halves chose differently",
-        "each half is scored by what is best on the other; gain: over the nearest",
-        "intervals: 95 %, bootstrap over paragraphs",
-        "7 paragraphs, of which 0 cut; left out: 1 where neither candidate is meant, 0 too long",
-        f"analysis|coreference|fairseq:en-de@f2f82a4|gap:pronouns.en.tsv|n:8|seed:1|v:{align.__version__}",
-    )
-    assert plots(tmp_path / "c") == ["c.heads.png"]
-
-
-def test_syntax_of_single_heads(run: Run) -> None:
-    sign = "analysis|syntax|fairseq:de-en@851e3df|treebank:trees.de.conllu|n:8|fewest:8|seed:1|probes:none"
-    printed(
-        run("syntax -q --no-probes --fewest 8", BANK),
-        "relation  words  best by a           %  best by ‖af‖        %  offset     %",
-        "--------  -----  ---------------  ----  ---------------  ----  ------  ----",
-        "all          56  2-4 d>h 3-2 d>h  42.9  2-4 d>h 3-3 h>d  39.3  +1      44.6",
-        "det          14  2-4 d>h 1-3 d>h  35.7  1-2 d>h 1-3 d>h  42.9  +1 +2   35.7",
-        "nsubj         8  2-4 d>h 1-2 d>h  50.0  2-4 d>h 1-2 d>h  62.5  +1      87.5",
-        "punct         8  2-4 d>h 3-4 d>h   0.0  2-4 d>h 3-4 d>h   0.0  -5 -4   12.5",
-        "best: layer-head, and who attends (d: the dependent, h: its head); two where halves chose differently",
-        "each half is scored by what is best on the other; intervals: 95 %, bootstrap over sentences",
-        "8 sentences",
-        f"{sign}|v:{align.__version__}",
-    )
 
 
 def test_layers(run: Run, tmp_path: Path) -> None:

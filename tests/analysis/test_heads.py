@@ -97,10 +97,9 @@ def loss_of(logits: Tensor) -> Tensor:
     return -logits.double().log_softmax(-1)[..., 3].sum()
 
 
-@pytest.mark.parametrize(("kind", "step", "tolerance"), [("marian", 1e-5, 1e-6), ("t5", 1e-3, 0.03)])
-def test_gate_gradients_are_finite_differences(kind: str, step: float, tolerance: float, tmp_path: Path) -> None:
-    """A T5's softmax is in float32, whatever its weights are in."""
-    model = hugging.save_model(kind, tmp_path).double().requires_grad_(False)
+def test_gate_gradients_are_finite_differences(tmp_path: Path) -> None:
+    """A T5's softmax is in float32, whatever its weights are in; `importance` is held against those of a Marian."""
+    model, step = hugging.save_model("t5", tmp_path).double().requires_grad_(False), 1e-3
     blocks = attention_blocks(model)
     found = gate_gradients(blocks, lambda: loss_of(hugging_output(model)))
     expected = []
@@ -110,6 +109,6 @@ def test_gate_gradients_are_finite_differences(kind: str, step: float, tolerance
             with gated(model, {head: gate}):
                 losses.append(loss_of(hugging_output(model)))
         expected.append((losses[0] - losses[1]) / (2 * step))
-    torch.testing.assert_close(found, torch.stack(expected), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0.03, atol=0.03)
     assert found.abs().min() > 1e-4
     assert not any(weight.requires_grad or weight.grad is not None for weight in model.parameters())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from align.analysis.data.keyphrases import EXPECTED, Corpus, Document, find_phrases, read_keyphrases, runs
 from align.core.errors import DataError
-from tests.analysis.keyphrase_files import made_documents, write_documents
+from tests.analysis.made import made_documents, write_documents
 
 WORDS = st.lists(st.sampled_from(["a", "B", "c"]), min_size=1, max_size=8)
 DOCUMENTS = st.builds(

@@ -40,8 +40,7 @@ from align.analysis.models.translation import TranslationModel
 from align.core.types import Part
 from align.models.engine.forward import Layout
 from tests import hugging
-from tests.analysis.keyphrase_files import made_documents
-from tests.analysis.made import MadeModel, random_maps, tokens
+from tests.analysis.made import MadeModel, made_documents, random_maps, tokens
 from tests.hugging_encoders import save_encoder
 
 OPTIONS = Keywords(samples=20, epochs=0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from align.analysis.mixing import ALL, FACTORS, Sample, categories, measure, mixing
+from align.analysis.mixing import ALL, FACTORS, Sample, categories, measure
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
@@ -75,10 +75,3 @@ def test_a_sample_is_fair() -> None:
         counts[sample.items[:, 0].astype(int)] += 1
     assert counts.sum() == 10_000
     assert (abs(counts - 500) < 5 * np.sqrt(500)).all()
-
-
-def test_nothing_to_read() -> None:
-    model = MadeModel([{"encoder": random_maps(SENTENCES[0], SENTENCES[0])}])
-    model._maps = [{}, {}, {}]
-    with pytest.raises(ValueError, match="no line that the model can read"):
-        mixing(model, PAIRS, ["encoder"])

@@ -6,24 +6,13 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from align.analysis.similarity import divergences, embed, js, measure, similarity
+from align.analysis.similarity import divergences, embed, measure, similarity
 from align.core.errors import DataError
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 TEXTS = [tokens("das Haus ist ##t alt , </s>"), tokens("wir sehen . </s>")]
 PAIRS = [Pair(("a",), (), n) for n in (1, 2)]
-
-
-def test_js_is_that_of_scipy() -> None:
-    draw = np.random.default_rng(1)
-    p, q = draw.dirichlet(np.full(7, 0.3), (3, 50)), draw.dirichlet(np.ones(7), (3, 50))
-    np.testing.assert_allclose(js(p, q), jensenshannon(p, q, axis=-1) ** 2, rtol=1e-10)
-    one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
-    assert (js(one, one), js(one, other)) == (0, pytest.approx(np.log(2)))
-    narrow = p.astype(np.float32)
-    assert (js(narrow, narrow) >= 0).all()
-    assert js(narrow, p).max() < 1e-6
 
 
 def test_divergences_are_those_of_scipy() -> None:
