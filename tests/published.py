@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import io
 import pickle
-import sys
 import tarfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import torch
 from sacremoses import MosesTokenizer
@@ -25,13 +21,6 @@ SMALL_BIG = {
     "share_decoder_input_output_embed": True, "max_source_positions": 1024, "max_target_positions": 1024,
 }  # fmt: skip
 """The published models' settings that are told from weights, but narrow; the encoder's inner layer is the wider one."""
-
-OF_2019 = {
-    "data": ["/private/old/ende", "/private/finetune/nc"], "task": "translation", "adam_betas": "(0.9, 0.98)",
-    "clip_norm": 0.0, "ddp_backend": "c10d", "device_id": 0, "fp16": True, "lr": [0.0007], "update_freq": [1],
-    "left_pad_source": "True", "left_pad_target": "False", "upsample_primary": 1, "encoder_embed_path": None,
-}  # fmt: skip
-"""Settings of training that stand beside them."""
 
 
 def save_archive(archive: Path, languages: tuple[str, str], text: Mapping[str, Sequence[str]]) -> None:
@@ -70,31 +59,7 @@ def _checkpoint(pieces: list[str], languages: tuple[str, str]) -> bytes:
     shape = {name: value for name, value in SMALL_BIG.items() if name != "arch"}
     model, args = toy.build_model(shape, pieces, pieces)
     args.arch, args.source_lang, args.target_lang = SMALL_BIG["arch"], *languages
-    vars(args).update(OF_2019)
-    optimizer = torch.optim.Adam(model.parameters())
-    sum(parameter.sum() for parameter in model.parameters()).backward()
-    optimizer.step()
-    with _meters() as meter:
-        state = {
-            "args": args,
-            "model": {name: weight.half() for name, weight in model.state_dict().items()},
-            "optimizer_history": [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "num_updates": 10_000}],
-            "extra_state": {"epoch": 3, "train_meters": {"loss": meter, "wall": meter}, "val_loss": 1.9},
-            "last_optimizer_state": optimizer.state_dict(),
-        }
-        stream = io.BytesIO()
-        torch.save(state, stream, _use_new_zipfile_serialization=False, pickle_protocol=2, pickle_module=pickle)
+    state = {"args": args, "model": {name: weight.half() for name, weight in model.state_dict().items()}}
+    stream = io.BytesIO()
+    torch.save(state, stream, _use_new_zipfile_serialization=False, pickle_protocol=2, pickle_module=pickle)
     return stream.getvalue()
-
-
-@contextmanager
-def _meters() -> Iterator[Any]:
-    """A meter of the module where fairseq had them in 2019."""
-    module = ModuleType("fairseq.meters")
-    meter = type("AverageMeter", (), {"__module__": module.__name__})
-    module.AverageMeter = meter  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
-    try:
-        yield meter()
-    finally:
-        del sys.modules[module.__name__]

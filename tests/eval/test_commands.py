@@ -245,9 +245,9 @@ def test_benchmark_peers_resumes(data: Path, command: Command, monkeypatch: pyte
     begin = "python eval/run.py benchmark-peers -s gold.de -t gold.en; "
     (row,) = made(command, f"{common} --systems eflomal --rounds 1", "benchmark_peers", begin)
     assert float(row["rate"]) == pytest.approx(20 / float(row["runs"]), rel=0.01)
-    more = f"{common} --systems eflomal one-float32 --resume --rounds 2"
+    more = f"{common} --systems eflomal one-float32 --resume --rounds 1"
     rows = made(command, more, "benchmark_peers", begin)
-    assert [(row["system"], len(row["runs"].split())) for row in rows] == [("eflomal", 2), ("one-float32", 2)]
+    assert [(row["system"], len(row["runs"].split())) for row in rows] == [("eflomal", 1), ("one-float32", 1)]
     assert rows[0]["runs"].split()[0] == row["runs"]
     assert Path("results", "benchmark_peers.png").stat().st_size > 1000
     assert command(*more.split()).err == ""  # nothing is left to do

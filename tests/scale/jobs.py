@@ -6,8 +6,11 @@ import multiprocessing
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from align.cli import main as program
 from tests import toy
@@ -33,6 +36,11 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
 def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
     """Pairs as lines of text."""
     return "".join(f"{source}{between}{target}\n" for source, target in pairs).encode()
+
+
+def strings(data: Sequence[bytes | None]) -> Any:
+    """A column of what a file calls strings, whatever is in it."""
+    return pa.Array.from_buffers(pa.string(), len(data), pa.array(data, pa.binary()).buffers())
 
 
 def tree(folder: str | Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Result
-from tests.scale.jobs import lines, sentences, tree
+from tests.scale.jobs import lines, sentences, strings, tree
 
 GOOD = lines(sentences(400, 1))
 NAMED = ("--columns", "de,en")
@@ -31,12 +31,6 @@ def table(**columns: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
     return bytes(sink.getvalue())
-
-
-def strings(data: list[bytes | None]) -> Any:
-    """A column of what a file calls strings, whatever is in it."""
-    binary = pa.array(data, pa.binary())
-    return pa.Array.from_buffers(pa.string(), len(data), binary.buffers())
 
 
 NONE = pa.array([], pa.string())

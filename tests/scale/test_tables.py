@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from align import Aligner, Alignment, DataError, align_table, load, two_way
 from align.jobs import tables
 from tests import toy
+from tests.scale.jobs import strings
 
 pa = pytest.importorskip("pyarrow")
 
@@ -131,14 +132,9 @@ def test_links_do_not_depend_on_the_table_that_a_row_is_in(one: Aligner) -> None
     assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
 
 
-def bytes_as_strings(values: list[bytes]) -> Any:
-    """What a file calls strings, and is not UTF-8."""
-    return pa.StringArray.from_buffers(len(values), *pa.array(values, pa.binary()).buffers()[1:])
-
-
 def test_what_is_not_utf8_has_a_status(one: Aligner) -> None:
-    strings = bytes_as_strings([b"das haus", b"das \xff", b"\xed\xa0\x80", b"das haus"])
-    for column in (strings, strings.dictionary_encode()):
+    text = strings([b"das haus", b"das \xff", b"\xed\xa0\x80", b"das haus"])
+    for column in (text, text.dictionary_encode()):
         table = pa.table({"source": column, "target": ["the house", "the house", "\u00e4", None]})
         found = align_table(table, one, links="pharaoh")
         assert found.column("status").to_pylist() == ["", "not UTF-8", "not UTF-8", "null"]

@@ -245,7 +245,6 @@ def test_who_has_no_token_keeps_nobody_out() -> None:
 # Hostile bodies
 
 DEEP = b"[" * 200_000
-PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
 
 
 @pytest.mark.parametrize(
@@ -254,12 +253,10 @@ PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
         (b"", 422, "the body is no JSON object, or its content-type is not application/json"),
         (b"{", 422, "the body is no JSON: Expecting property name"),
         (DEEP, 400, "There was an error parsing the body"),
-        (PAIR % b'"\xff"', 400, "There was an error parsing the body"),
         (rb'{"pairs": [], "\ud800": 1}', 422, ""),
         (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, "xxx"),
-        (b'{"pairs": {}}', 422, "pairs: Input should be a valid list"),
     ],
-    ids=range(7),
+    ids=range(5),
 )
 def test_hostile_bodies(body: bytes, code: int, error: str) -> None:
     answer = post("/align", body)
@@ -276,7 +273,6 @@ LONG = "a" * (MAX_CHARACTERS + 1)
     ("pair", "error"),
     [
         (b'{"source": "a"}', "target: Field required"),
-        (b'["a", "b"]', "Input should be a valid dictionary or instance of SentencePair"),
         (b'{"source": "a", "target": "b", "id": NaN}', "id.str: Input should be a valid string"),
         (
             rb'{"source": "\ud800", "target": "b"}',
@@ -285,7 +281,7 @@ LONG = "a" * (MAX_CHARACTERS + 1)
         (rb'{"source": "a\nb", "target": "b"}', r"source: String should match pattern '^[^\n]*$'"),
         (b'{"source": "a", "target": "%s"}' % LONG.encode(), "target: String should have at most 5000 characters"),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_a_bad_pair_is_its_own_error(pair: bytes, error: str) -> None:
     good = b'{"source": "a", "target": "A", "id": %s}'

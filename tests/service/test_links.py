@@ -21,6 +21,8 @@ from tests.cli.conftest import run_main as run_main
 from tests.conftest import example_pairs
 from tests.service.asked import asking, pairs, run
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SIDES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs()]
 TAGGED = [
     ("Das <b>Haus</b> ist <i>alt</i>.", "The house is old."),
@@ -33,7 +35,6 @@ def work() -> Work:
     return work_of(load("de-en", device="cpu", too_long="blank").fixed(), "signature")
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_many_at_once_have_the_links_of_the_program(
     work: Work, run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,22 +52,16 @@ def test_many_at_once_have_the_links_of_the_program(
     assert [line for (line,) in single] == forward == backward[::-1] == lines
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[..., Result]) -> None:
     async def ask() -> Any:
         async with asking(work) as client:
             return (await client.post("/transfer", json=pairs(*TAGGED))).json()["pairs"]
 
     text = "".join(f"{source} ||| {target}\n" for source, target in TAGGED)
-    lines = (
-        run_main(transfer.main, "-q", "-m", "de-en", "--tags", "xml", "--device", "cpu", stdin=text)
-        .out.decode()
-        .splitlines()
-    )
-    assert [one["target"] for one in run(ask)] == lines
+    result = run_main(transfer.main, "-q", "-m", "de-en", "--tags", "xml", "--device", "cpu", stdin=text)
+    assert [one["target"] for one in run(ask)] == result.out.decode().splitlines()
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("tags", [None, "xml"])
 def test_translations_are_those_of_the_program(work: Work, run_main: Callable[..., Result], tags: str | None) -> None:
     sources = [source for source, _ in TAGGED] if tags else [source for source, _ in SIDES[:3]]
@@ -86,16 +81,11 @@ def aligned(session: Session, pairs: Sequence[Pair]) -> list[Alignment]:
     return [alignment for _, (alignment,) in session.results(pairs, lambda pair: [pair])]
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")  # the same model for both directions
 @pytest.mark.parametrize("method", ["soft", "grow-diag-final-and"])
 def test_two_models(recorder: Any, method: str) -> None:
-    settings = Settings(threshold=None)
-    forward, reverse = (
-        Aligner(Direction(recorder, settings), too_long="blank"),
-        Aligner(Direction(recorder, settings), too_long="blank"),
-    )
-    both = two_way(forward, reverse, method).fixed()
+    aligner = Aligner(Direction(recorder, Settings(threshold=None)), too_long="blank")
+    both = two_way(aligner, aligner, method).fixed()
     found = work_of(both, "signature")
     given = example_pairs()[:3]
     assert [str(one) for one in aligned(found.links, given)] == [str(one) for one in both(given)]
