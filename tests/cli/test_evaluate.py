@@ -167,10 +167,8 @@ def test_swapped_sides_are_warned_about(run: Run, write: Write) -> None:
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"one": ONE.replace("0-0
-", "", 1)}, ("one has 2 sentence pairs, gold 3", "check for a missing")),
-        ({"one": ONE + "
-"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end")),
+        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold 3", "check for a missing")),
+        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end")),
     ],
 )
 def test_files_that_do_not_fit(run: Run, write: Write, files: dict[str, bytes | str], parts: tuple[str, ...]) -> None:
