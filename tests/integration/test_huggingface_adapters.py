@@ -55,6 +55,14 @@ def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) 
     return weights
 
 
+@pytest.fixture
+def adapter(base: Path, tmp_path: Path) -> Path:
+    """An adapter, and its model next to it."""
+    shutil.copytree(base, tmp_path / base.name)
+    write_adapter(tmp_path / "adapter", base)
+    return tmp_path / "adapter"
+
+
 def attention(folder: Path) -> list[torch.Tensor]:
     recorder = load(folder, options=OPTIONS).forward.recorder
     recorded = recorder.record(collate([recorder.encode(PAIR)], recorder.pad), (1, 2, 3))
@@ -91,19 +99,17 @@ def test_the_model_is_in_the_same_folder_or_on_the_hub(base: Path, tmp_path: Pat
     assert all(map(torch.equal, attention(tmp_path / "adapter"), attention(base)))
 
 
-def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Path, tmp_path: Path) -> None:
-    shutil.copytree(base, tmp_path / base.name)
-    write_adapter(tmp_path / "adapter", base)
-    path = tmp_path / "adapter" / "adapter_model.safetensors"
+def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Path, adapter: Path) -> None:
+    path = adapter / "adapter_model.safetensors"
     table = load_file(base / "model.safetensors")["model.shared.weight"]
     larger = torch.cat((table, torch.ones(10, table.shape[1])))
     more = {"base_model.model.model.shared.weight": larger, "base_model.model.lm_head.weight": larger.clone()}
     save_file({**load_file(path), **more}, path)
     for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
-        shutil.copyfile(base / name, tmp_path / "adapter" / name)
-    (tmp_path / "adapter" / "added_tokens.json").write_text(json.dumps({"tyv_Cyrl": len(table) + 3}))
+        shutil.copyfile(base / name, adapter / name)
+    (adapter / "added_tokens.json").write_text(json.dumps({"tyv_Cyrl": len(table) + 3}))
     options = ModelOptions(source_lang="tyv_Cyrl", target_lang="eng_Latn")
-    recorder: Any = load(tmp_path / "adapter", options=options).forward.recorder
+    recorder: Any = load(adapter, options=options).forward.recorder
     assert recorder.encode(PAIR).source[0] == len(table) + 3
     assert len(recorder.transformer.encoder.embedding.pieces) == len(larger)
 
@@ -117,20 +123,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_wrong_with_an_adapter_is_said(
-    base: Path, tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
-    shutil.copytree(base, tmp_path / base.name)
-    write_adapter(tmp_path / "adapter", base)
-    change(tmp_path / "adapter", "adapter_config.json", **settings)
+def test_what_is_wrong_with_an_adapter_is_said(adapter: Path, settings: dict[str, Any], message: str) -> None:
+    change(adapter, "adapter_config.json", **settings)
     with pytest.raises(ModelError, match=message):
-        load(tmp_path / "adapter", options=OPTIONS)
+        load(adapter, options=OPTIONS)
 
 
-def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
-    shutil.copytree(base, tmp_path / base.name)
-    write_adapter(tmp_path / "adapter", base)
-    path = tmp_path / "adapter" / "adapter_model.safetensors"
+def test_weights_that_do_not_fit(adapter: Path) -> None:
+    path = adapter / "adapter_model.safetensors"
     good = load_file(path)
     q = f"base_model.model.{TARGETS[0]}"
     for bad, message in (
@@ -141,7 +141,7 @@ def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
     ):
         save_file({name: weight for name, weight in {**good, **bad}.items() if weight is not None}, path)
         with pytest.raises(ModelError, match=message):
-            load(tmp_path / "adapter", options=OPTIONS)
+            load(adapter, options=OPTIONS)
     path.rename(path.with_name("adapter_model.bin"))
     with pytest.raises(ModelError, match=r"an adapter without adapter_model\.safetensors; .*: merge it"):
-        load(tmp_path / "adapter", options=OPTIONS)
+        load(adapter, options=OPTIONS)

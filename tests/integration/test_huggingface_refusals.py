@@ -56,17 +56,6 @@ def test_quantised_weights(marian: Path) -> None:
     assert message in refusal(marian)
 
 
-def test_a_tokenizer_of_another_class(tmp_path: Path) -> None:
-    """As in ai4bharat/IndicBART, an mBART whose sentencepiece model is numbered as ALBERT's is."""
-    write_model(find_model("facebook/mbart-large-50-many-to-many-mmt").with_pieces(1200), tmp_path)
-    if (tmp_path / "sentencepiece.bpe.model").exists():
-        (tmp_path / "sentencepiece.bpe.model").rename(tmp_path / "spiece.model")
-    (tmp_path / "tokenizer.json").unlink(missing_ok=True)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AlbertTokenizer"}))
-    message = "its tokenizer is AlbertTokenizer; with a model of type mbart, only MBartTokenizer or MBart50Tokenizer is"
-    assert message in refusal(tmp_path, source_lang="de", target_lang="en")
-
-
 def test_a_tokenizer_json_that_surrounds_a_source_differently(tmp_path: Path) -> None:
     """Another class is read where its file says that text looks as the model's does, and refused where it does not."""
     model = find_model("google/mt5-small").with_pieces(1200)
