@@ -1,4 +1,4 @@
-"""Maps made by hand and a model that gives them; texts with keyphrases, some words of each sentence being in one."""
+"""Maps made by hand, and a model that gives them; texts with keyphrases."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def loss_of(logits: Tensor) -> Tensor:
 
 
 def test_gate_gradients_are_finite_differences(tmp_path: Path) -> None:
-    """A T5's softmax is in float32, whatever its weights are in; `importance` is held against those of a Marian."""
+    """Of a T5, whose softmax is in float32 whatever its weights are in; `importance` is that of a Marian."""
     model, step = hugging.save_model("t5", tmp_path).double().requires_grad_(False), 1e-3
     blocks = attention_blocks(model)
     found = gate_gradients(blocks, lambda: loss_of(hugging_output(model)))

@@ -204,7 +204,7 @@ def test_translations_are_those_of_greedy_search_in_transformers(tmp_path: Path,
 
 
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
-    (lambda folder: change(folder, "config.json", num_key_value_heads=4), "config.json: 6 heads of width 4 with 4"),
+    (lambda folder: change(folder, "config.json", num_key_value_heads=4), "6 heads of width 4 with 4"),
     (
         lambda folder: change(folder, "config.json", rope_parameters={"rope_type": "yarn"}),
         "its positions are scaled by yarn",

@@ -30,7 +30,7 @@ def distilled() -> Aligner:
     return two_way(load("de-en-fast", device="cpu"), load("en-de-fast", device="cpu"))
 
 
-def test_calls_of_training_pipelines(tmp_path: Path, both_models: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_pipelines(tmp_path: Path, both_models: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As mozilla/translations aligns a corpus, and OpusFilter scores one."""
     monkeypatch.chdir(tmp_path)
     source, target = ([f"{line[n]}\n" for line in LINES] for n in (0, 1))

@@ -58,7 +58,7 @@ def in_files(lines: Sequence[Line], *sizes: int) -> Iterable[list[Line]]:
 
 @pytest.fixture(scope="module")
 def lines() -> list[Line]:
-    """Real sentences of the examples, and their first quarters and halves: enough to choose layer and head by."""
+    """Real sentences of the examples, and their first quarters and halves: enough to choose by."""
     parts = [
         Pair(pair.source[: -(-len(pair.source) // part)], pair.target[: -(-len(pair.target) // part)], 1)
         for pair in example_pairs()

@@ -83,8 +83,8 @@ def test_another_model_in_the_same_place_is_refused(toy_model: Path) -> None:
 
 
 def test_the_example_of_processes_prints_the_links_of_one() -> None:
-    text = (ROOT / "examples" / "spawn.py").read_text(encoding="utf-8")
-    values = {ast.unparse(node.targets[0]): node.value for node in ast.parse(text).body if isinstance(node, ast.Assign)}
+    tree = ast.parse((ROOT / "examples" / "spawn.py").read_text(encoding="utf-8"))
+    values = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
     pairs = zip(*(ast.literal_eval(values[side]) for side in ("SOURCES", "TARGETS")), strict=True)
     command = [sys.executable, "examples/spawn.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

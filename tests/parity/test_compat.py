@@ -44,7 +44,7 @@ def test_what_real_checkpoints_hold_beside_tensors_is_read(
     assert type(counts) is Inert
 
 
-def test_stock_programs_preprocess_train_validate_and_generate(tmp_path: Path, fairseq_programs: Path) -> None:
+def test_stock_programs_from_text_to_translations(tmp_path: Path, fairseq_programs: Path) -> None:
     """A model trained by fairseq itself, from the examples to links."""
     for name, side in (("de", "source"), ("en", "target")):
         sentences = [" ".join(getattr(pair, side)) for pair in example_pairs() if not pair.blank]
