@@ -127,3 +127,14 @@ def test_all_that_is_blank_is_read_where_the_model_says(run: Callable[..., Resul
     Path("toy/model.toml").write_text('source = "de"\ntarget = "en"\n')  # without layer and head
     result = run(*JOB)
     assert (result.code, tree("out")) == (0, {"a.tsv": b"\n\n\n"})
+
+
+def test_a_damaged_record_is_named(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    for record in ("run.json", "a.tsv.json"):
+        path = Path("out/_run", record)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:20])
+        result = run(*JOB)
+        assert (result.code, f"error: out/_run/{record}: " in result.err) == (1, True), result.err
+        path.write_bytes(whole)
+    assert tree("out") == done
