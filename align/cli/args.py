@@ -283,9 +283,7 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
         parser.error(f"--columns takes {'one number with --translate' if one_side else 'two numbers: source,target'}")
     if len(set(text.columns)) < len(text.columns):
         parser.error("--columns takes two columns: source and target cannot be the same")
-    files = tuple(text.input) or ("-",)
-    if text.source is not None:
-        files = (text.source, text.target) if text.target is not None else (text.source,)
+    files = tuple(filter(None, (text.source, text.target))) or tuple(text.input) or ("-",)
     return Input(files, parallel, one_side, text.columns, text.bad_lines == "blank")
 
 

@@ -27,7 +27,7 @@ from align.transfer.tags import (
     parse_xml,
     same_arguments,
 )
-from align.transfer.tree import partners
+from align.transfer.tree import partners, text_of
 
 DEEPEST = 8  # limit of ICU messages within each other
 
@@ -127,7 +127,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     if damaged := _find_damaged(tokens, parts, matches, target):
         parts = _merge(parts, damaged, target)
         matches = _match(tokens, [part.token for part in parts])
-    source_text = "".join(token.text for token in tokens if token.kind == "text")
+    source_text = text_of(tokens)
     plain, numbers = unescape(source_text), frozenset(_NUMBER.findall(source_text))
     kinds = {_kind(token.text) for token in tokens if token.name == PLACEHOLDER}
     edits: list[_Edit] = []
