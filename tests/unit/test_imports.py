@@ -14,10 +14,10 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 2_569, 34_730
+CORE_LINES, LINES = 2_569, 34_728
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
-CLOSURES = {"align.cli.combine": 3_983, "align.cli.evaluate": 5_666, "align.cli.extract": 10_902}
+CLOSURES = {"align.cli.combine": 3_981, "align.cli.evaluate": 5_664, "align.cli.extract": 10_900}
 """Lines of the modules that a command imports, lazily or not; what `import_module` names is not followed."""
 
 
