@@ -11,16 +11,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
-if sys.version_info >= (3, 14):
-    from compression import zstd as zstd
-else:
-    from backports import zstd as zstd
+
+def import_zstd() -> Any:
+    """Return the module of Zstandard: of Python, or before 3.14 its backport. It is imported where it is needed."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 BLOCK = 1 << 16
 """Bytes of a compressed file that are read at a time."""
 
-DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstd.ZstdError)
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 """Errors of damaged compressed data."""
 
 
@@ -55,17 +59,41 @@ class _XzStreams(io.RawIOBase):
                 return len(unpacked)
 
 
+class _ZstFrames(io.RawIOBase):
+    """Decompresses consecutive `.zst` frames, with the errors of `DAMAGED`."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        zstd = import_zstd()
+        self._file, self._error = zstd.open(raw), zstd.ZstdError
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; return 0 at the end of the file."""
+        try:
+            return int(self._file.readinto1(buffer))
+        except self._error as error:
+            raise zlib.error(str(error)) from None
+
+
 OPENERS: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".xz": lambda raw: io.BufferedReader(_XzStreams(raw)),
-    ".zst": zstd.open,
+    ".zst": lambda raw: io.BufferedReader(_ZstFrames(raw)),
 }
 """What decompresses an open file, by the end of its name."""
+
+
+def _pack_zst(raw: BinaryIO) -> Any:
+    zstd = import_zstd()
+    return zstd.open(raw, "wb", options={zstd.CompressionParameter.checksum_flag: 1})
+
 
 PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
     ".xz": partial(lzma.open, mode="wb"),
-    ".zst": partial(zstd.open, mode="wb", options={zstd.CompressionParameter.checksum_flag: 1}),
+    ".zst": _pack_zst,
 }
 """What compresses into an open file, by the end of its name."""
 
