@@ -144,7 +144,7 @@ def test_where_it_cannot_listen(tmp_path: Path, run_main: Callable[..., Result])
             options = ("--host", host, "--port", port, "--token-file", tmp_path / "token")
             result = run_main(program.main, "serve", *options)
             failed(result, message)
-            assert ("take another --port" in result.err) == (host == "127.0.0.1")
+            assert ("use another --port" in result.err) == (host == "127.0.0.1")
 
 
 def test_origins_are_as_browsers_write_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -97,5 +98,6 @@ def test_text_links_and_pictures_do_without_torch() -> None:
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_the_program_describes_itself_without_any_library(option: str) -> None:
     command = [sys.executable, "-S", "-m", "align", option]  # -S: without installed packages
-    result = subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
