@@ -20,7 +20,7 @@ from align._version import __version__ as __version__
 
 _NAMES = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 _HOMES = {node.names[0].name: str(node.module) for node in _NAMES.body if isinstance(node, ast.ImportFrom)}
-"""Public names, and the modules in which the stub beside this file finds them."""
+"""Public names, and the modules in which the stub next to this file finds them."""
 
 __all__ = [*_HOMES]
 

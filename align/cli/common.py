@@ -162,7 +162,7 @@ def direction(source: str, target: str) -> str:
 
 
 class Progress:
-    """What is being done: a bar on a terminal, a line every so many seconds elsewhere, nothing if quiet.
+    """Show progress: a bar on a terminal, a line at intervals elsewhere, nothing if quiet.
 
     Args:
         expected: returns how many lines there will be in all; None as long as that is not known.

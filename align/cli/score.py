@@ -14,8 +14,8 @@ PROGRAM = "extract-align score"
 
 EXAMPLES = """examples:
   extract-align score bitext.tsv > scores   two numbers from 0 to 1 for each line
-  extract-align score --reverse-model en-de bitext.tsv > scores   by two models: slower and surer
-  extract-align score bitext.tsv | paste - bitext.tsv | awk -F'\\t' '$1 > 0.2 && $2 > 0.2' | cut -f 3-   what is good
+  extract-align score --reverse-model en-de bitext.tsv > scores   by two models: slower, more reliable
+  extract-align score bitext.tsv | paste - bitext.tsv | awk -F'\\t' '$1 > 0.2 && $2 > 0.2' | cut -f 3-   keep good pairs
 """
 
 SHORT_HELP = ("source", "target", "model", "reverse_model", "output")

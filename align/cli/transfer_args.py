@@ -126,5 +126,5 @@ class Options:
 
     @property
     def one_side(self) -> bool:
-        """Whether there is no target to read."""
+        """Return whether there is no target to read."""
         return self.tags.strip or self.request.search is not None

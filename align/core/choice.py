@@ -64,11 +64,11 @@ def choose(
     allowed = _open(reader.recorder, settings, stored or {})
     pairs = [item for item in encoded if item.pieces][:CHOOSING_PAIRS]
     if len(pairs) < MIN_PAIRS:
-        layers, wanted = reader.recorder.layers, max(1, round(reader.recorder.layers / 3))
+        layers, default_layer = reader.recorder.layers, max(1, round(reader.recorder.layers / 3))
         default: dict[Position, Cell] = {}
         for position, cells in allowed.items():
-            default[position] = next((cell for cell in cells if cell.layer == wanted), cells[0])
-            wanted = min(default[position].layer + 1, layers)  # the output position is read a layer above
+            default[position] = next((cell for cell in cells if cell.layer == default_layer), cells[0])
+            default_layer = min(default[position].layer + 1, layers)  # the output position is read a layer above
         return Choice(Place(**default), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")
     _log.info("choosing layer and head of %s on %s", reader.recorder.name, plural(len(pairs), "pair"))
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
@@ -81,15 +81,15 @@ def choose(
 
 def known_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
     """Return the choice that depends on no text: as asked, or as the model stores it; or else None."""
-    asked, allowed = candidates(recorder, settings), _open(recorder, settings, stored)
-    is_stored = any(stored.get((settings.score, position)) in cells for position, cells in asked.items())
+    candidate_cells, allowed = candidates(recorder, settings), _open(recorder, settings, stored)
+    is_stored = any(stored.get((settings.score, position)) in cells for position, cells in candidate_cells.items())
     if (settings.position == "auto" and not is_stored) or any(len(cells) > 1 for cells in allowed.values()):
         return None
     place = Place(**{position: cell for position, (cell,) in allowed.items()})
-    given = [position for position, cells in asked.items() if len(cells) == 1]
-    if len(given) == len(asked) and settings.position != "auto":
+    fixed = [position for position, cells in candidate_cells.items() if len(cells) == 1]
+    if len(fixed) == len(candidate_cells) and settings.position != "auto":
         return Choice(place, "as asked")
-    reason = f"the {given[0]} position as asked, otherwise " if given else ""
+    reason = f"the {fixed[0]} position as asked, otherwise " if fixed else ""
     return Choice(place, f"{reason}the model's own calibration")
 
 

@@ -107,14 +107,14 @@ def locked(path: str, shown: str, wait: float = 0.0) -> Iterator[None]:
         raise DataError("another run is already writing this", file=shown) from None
     except OSError:
         pass
-    if not lock.is_locked:  # if nothing can be written there, the file that is written next says so
+    if not lock.is_locked:  # if nothing can be written there, writing the next file fails
         yield
         return
     unfinished.add(path)
     try:
         yield
     finally:
-        with suppress(OSError):  # while it is locked: whoever waits for it makes a new one
+        with suppress(OSError):  # while it is locked: a run that waits for it makes a new one
             os.unlink(path)
         unfinished.discard(path)
         lock.release()

@@ -68,7 +68,7 @@ class Job:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether no model is on a GPU."""
+        """Return whether no model is on a GPU."""
         return all(direction.recorder.device == "cpu" for direction in self.aligner.directions)
 
 

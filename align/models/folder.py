@@ -178,12 +178,12 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         languages = stored.source_lang, stored.target_lang
         if None not in languages and all(map(same_language, map(str, languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
-    pair, given = (stored.source_lang, stored.target_lang), (options.source_lang, options.target_lang)
+    pair, requested = (stored.source_lang, stored.target_lang), (options.source_lang, options.target_lang)
     if root.parent == BUNDLED and any(
-        two and not same_language(str(one), two) for one, two in zip(pair, given, strict=True)
+        other and not same_language(str(code), other) for code, other in zip(pair, requested, strict=True)
     ):
-        asked = f"{given[0] or pair[0]} to {given[1] or pair[1]}"
-        raise ModelError(f"the model translates {pair[0]} to {pair[1]}, not {asked}", file=model)
+        direction = f"{requested[0] or pair[0]} to {requested[1] or pair[1]}"
+        raise ModelError(f"the model translates {pair[0]} to {pair[1]}, not {direction}", file=model)
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
 
 
