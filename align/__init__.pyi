@@ -33,6 +33,7 @@ from align.jobs.table_aligner import TableAligner as TableAligner
 from align.jobs.tables import align_table as align_table
 from align.models.ids import words_of_offsets as words_of_offsets
 from align.models.ids import words_of_pieces as words_of_pieces
+from align.models.load import ensemble as ensemble
 from align.models.load import load as load
 from align.models.load import two_way as two_way
 from align.models.model_toml import ModelOptions as ModelOptions

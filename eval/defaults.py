@@ -18,8 +18,8 @@ from torch import Tensor
 from align import Aligner, Pair, Settings, two_way
 from align.core.scores import best_words, links_above, shares, sharpen, soft_scores
 from align.core.stream import encode
+from align.core.symmetrize import mean_links
 from align.core.types import FLOOR, THRESHOLD, Links, PositionChoice, Score
-from align.evaluation.ensemble import mean_links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature

@@ -14,8 +14,9 @@ from itertools import combinations
 from pathlib import Path
 
 from align import Aligner, two_way
+from align.core.symmetrize import MeanScores, mean_links
 from align.core.types import FLOOR, THRESHOLD, Settings
-from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
+from align.evaluation.ensemble import share_of_directions
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature

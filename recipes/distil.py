@@ -36,8 +36,8 @@ from align.core.consistency import CHOOSING_PAIRS
 from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, merge_sources, merge_targets
 from align.core.scores import _powers as powers
 from align.core.stream import BUFFER, batches, encode
+from align.core.symmetrize import mean_links
 from align.core.types import Batch, Cell
-from align.evaluation.ensemble import mean_links
 from align.evaluation.link_formats import parse_scored
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids

@@ -24,7 +24,8 @@ from align import Aligner, Pair, Settings, two_way
 from align.baselines.tools import align_with, lower_case
 from align.core.backend import Recorder
 from align.core.formats import format_pharaoh
-from align.evaluation.ensemble import MeanScores, mean_links, share_of_directions
+from align.core.symmetrize import MeanScores, mean_links
+from align.evaluation.ensemble import share_of_directions
 from align.evaluation.link_formats import parse_scored
 from eval.common import find_experiment, letters, load_directions, read_config, read_text, read_train
 

@@ -12,7 +12,7 @@ from align.cli.args import ModelArgs
 from align.cli.common import open_output, run, say
 from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
-from align.core.backend import Recorder
+from align.core.backend import Recorder, StateRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
@@ -104,8 +104,11 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     forward = load(args.model, options=options).forward
     recorder, null = forward.recorder, forward.settings.null
     calibration: Cells = {}
-    heads = ""
+    heads, is_encoder = "", isinstance(recorder, StateRecorder)
+    if is_encoder and args.heads:
+        raise ModelError("--heads needs a model with attention to a source, not an encoder", file=args.model)
     if args.source and args.target:
+        from align.core.choice import choose
         from align.core.stream import encode
         from align.evaluation.heads import alignment_heads, calibrate
         from align.models.divide import in_units
@@ -114,15 +117,23 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
         if len(encoded) < MIN_PAIRS:
             raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}")
-        calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
+        if is_encoder:
+            chosen = choose(forward.reader, encoded, forward.settings).place
+            calibration = {("norm", position): cell for position, cell in chosen.cells().items()}
+        else:
+            calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
         if (args.heads or "").endswith(".json"):
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
             heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
     source, target = recorder.languages
+    read = {"attention": f"{recorder.layers} decoder layers of {recorder.heads} heads"}
+    if is_encoder:
+        stored = {**forward.calibration, **calibration}.get(("norm", "input"))
+        read = {"states": f"{recorder.layers} layers" + (f", of which {stored.layer} is read" if stored else "")}
     rows = {
         "model": recorder.name,
         "languages": f"{source} to {target}",
-        "attention": f"{recorder.layers} decoder layers of {recorder.heads} heads",
+        **read,
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
@@ -143,7 +154,7 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
     """
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
-    if root.is_relative_to(BUNDLED):
+    if root.is_relative_to(BUNDLED) or folder.backend == "encoder":
         raise ModelError("the description of a bundled model is fixed", file=model)
     given = options.source_lang, options.target_lang
     if any(given) and not all(given) and folder.backend == "huggingface":

@@ -6,13 +6,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
+from align.cli.args import STATISTICAL
+from align.core.symmetrize import MeanScores, mean_links
 from align.core.types import Alignment, Pair, Pieces
-from align.evaluation.ensemble import MeanScores, check_range, mean_links, read_scored, share_of_directions
+from align.evaluation.ensemble import check_range, read_scored, share_of_directions
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
-
-TOOLS = ("giza", "eflomal", "fast_align")
-"""Statistical aligners that can be run on the text, by their names in `align.baselines.tools`."""
 
 
 @contextmanager
@@ -23,7 +22,7 @@ def open_partners(
     with ExitStack() as stack:
         partners: list[tuple[str, Iterator[MeanScores]]] = []
         for name in names:
-            if name in TOOLS:
+            if name in STATISTICAL:
                 from align.baselines.tools import open_run
 
                 pairs = stack.enter_context(open_text(text))
@@ -40,9 +39,14 @@ def join(
     name: str,
     partners: Sequence[tuple[str, Iterator[MeanScores]]],
     threshold: float,
+    weight: int = 1,
 ) -> Generator[Alignment, None, None]:
-    """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are."""
+    """Yield alignments with mean scores above a threshold; lines that are blank or skipped stay as they are.
+
+    Scores of the alignments may be means themselves, of as many aligners as their weight.
+    """
     names = [name, *(partner for partner, _ in partners)]
+    weights = [float(weight), *(1.0 for _ in partners)]
     with closing(alignments):
         in_all = in_step([alignments, *(lines for _, lines in partners)], names)
         for number, (alignment, *scores) in enumerate(in_all, 1):
@@ -51,11 +55,11 @@ def join(
                 continue
             for partner, links in zip(names[1:], scores, strict=True):
                 check_range(links, alignment.pair, partner, number)
-            yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold))
+            yield replace(alignment, scores=mean_links([alignment.scores, *scores], threshold, weights))
 
 
 def describe(names: Sequence[str]) -> list[str]:
     """Return a name of each partner for signatures: that of a tool with its version, or "links" for a file."""
     from align.baselines.tools import describe_tool
 
-    return [describe_tool(name) if name in TOOLS else "links" for name in names]
+    return [describe_tool(name) if name in STATISTICAL else "links" for name in names]

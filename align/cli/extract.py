@@ -11,11 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
+    ENSEMBLE_HELP,
+    STATISTICAL,
+    EnsembleArgs,
     MethodArgs,
     ModelArgs,
     OutputArgs,
@@ -28,13 +31,12 @@ from align.cli.args import (
     with_lines,
 )
 from align.cli.common import Progress, open_output, run, say, write_links
-from align.cli.ensemble import TOOLS, describe, join, open_partners
+from align.cli.ensemble import describe, join, open_partners
 from align.cli.loading import Request, begin_session, load_aligner, read_request, settings_of
-from align.cli.options import add_group, new_parser, option, read_group
+from align.cli.options import add_group, new_parser, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.formats import FORMATS, WITH_WORDS
-from align.core.symmetrize import SOFT
 from align.core.types import FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
 from align.io.output import parts_of, record_of
@@ -60,23 +62,6 @@ EXAMPLES = """examples:
 """
 
 
-@dataclass(frozen=True)
-class EnsembleArgs:
-    """Other aligners' links."""
-
-    TITLE: ClassVar = "ensemble"
-
-    ensemble: Sequence[str] = option(
-        default=(),
-        action="append",
-        reads=True,
-        metavar="WITH",
-        help=f"link words whose mean of the soft score and a partner's is above --threshold. WITH is a statistical "
-        f"aligner that is run on this text ({', '.join(TOOLS)}; on the model's pieces, in both directions), or a file "
-        "of links with or without scores; may be repeated",
-    )
-
-
 SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output", "format")
 
 
@@ -88,7 +73,11 @@ def build_parser() -> Parser:
     add_group(parser, OutputArgs)
     add_group(parser, ModelArgs, model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs)
-    add_group(parser, EnsembleArgs)
+    statistical = (
+        f"; or a statistical aligner that is run on this text ({', '.join(STATISTICAL)}; on the model's pieces, in "
+        "both directions), or a file of links with or without scores; may be repeated"
+    )
+    add_group(parser, EnsembleArgs, ensemble={"help": ENSEMBLE_HELP + statistical})
     add_group(parser, TranslateArgs)
     add_group(parser, RunArgs, workers={"default": None})
     return parser
@@ -109,21 +98,18 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
     if search and output.format not in ("pharaoh", "talp", *WITH_WORDS):
         formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
         parser.error(f"-f {output.format} has no room for translations: take {formats}")
-    request = read_request(parser, args, args.bad_lines, whole=bool(format))
+    request = read_request(parser, args, args.bad_lines, whole=bool(format), partners=True)
     if format:  # of scores, which were measured without a link scorer
         request = replace(request, method=replace(request.method, scorer="none"))
     if keyboard:  # also where there is no --buffer
         request = replace(request, run=replace(request.run, buffer=args.buffer))
-    ensemble, method = tuple(read_group(EnsembleArgs, args).ensemble), request.method
+    ensemble, method = tuple(read_group(EnsembleArgs, args).others), request.method
     if not ensemble:
         return Extraction(parser.prog, text, output, request, keyboard)
     if search or output.resume:
-        parser.error("--ensemble cannot be combined with --translate or --resume")
-    if method.threshold is None:
-        parser.error("--threshold none has no effect with --ensemble, which needs one")
-    if request.model.reverse_model and method.symmetrize != SOFT:
-        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
-    if (tools := [name for name in ensemble if name in TOOLS]) and "-" in text.files:
+        parser.error(f"--ensemble {ensemble[0]} cannot be combined with --translate or --resume")
+    assert method.threshold is not None  # as `read_request` has checked
+    if (tools := [name for name in ensemble if name in STATISTICAL]) and "-" in text.files:
         parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
     if tools and output.words != "spaces":
         parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
@@ -225,7 +211,13 @@ class Extraction:
         if ensemble:
             encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
             partners = stack.enter_context(open_partners(ensemble, self.input, encode, threads))
-            resumed["join"] = partial(join, name=text.name, partners=partners, threshold=self.mean_threshold)
+            resumed["join"] = partial(
+                join,
+                name=text.name,
+                partners=partners,
+                threshold=self.mean_threshold,
+                weight=1 + bool(aligner.partner),
+            )
         session = begin_session(
             self.request, aligner, progress, words, before=before, shown=not self.keyboard, **resumed
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
+from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, EnsembleArgs, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import FAILED, Progress, message_of, run, say_error
 from align.cli.loading import Request, describe_choices, first_step, load_aligner, read_request, settings_of
 from align.cli.options import add_group, argument, new_parser, option, parse_number, read_group
@@ -117,6 +117,7 @@ def build_parser() -> Parser:
     add_group(parser, FileArgs)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs, only=("position", "threshold", "symmetrize"))
+    add_group(parser, EnsembleArgs)
     add_group(parser, RunArgs, without=("buffer",), workers={"default": None, "help": workers})
     return parser
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from align.cli.args import MethodArgs, ModelArgs, RunArgs, TranslateArgs
+from align.cli.args import EnsembleArgs, MethodArgs, ModelArgs, RunArgs, TranslateArgs
 from align.cli.common import DESCRIBING, Progress, direction, lacks_memory, say, show_log
 from align.cli.options import MAX_THREADS, read_group
 from align.cli.parser import Parser
@@ -42,6 +42,7 @@ class Request:
     too_long: TooLong = "blank"  # policy for sentences that are longer than the model takes
     default: str = DEFAULT_MODEL  # the model where none is named
     reason: str = ""  # what requires that default; empty for aligning alone
+    encoder: str | None = None  # whose soft scores are averaged with those of the models
 
     @property
     def joined(self) -> bool:
@@ -78,10 +79,13 @@ def read_at(method: MethodArgs) -> dict[str, Any]:
     return {"score": method.score, "position": method.position, "null": method.null, **cells}
 
 
-def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False) -> Request:
+def read_request(
+    parser: Parser, args: argparse.Namespace, too_long: TooLong, whole: bool = False, partners: bool = False
+) -> Request:
     """Return what the options of model, method, translation and running request; conflicting ones exit with code 2.
 
-    With `whole` the program needs a translation model, also without `--translate`.
+    With `whole` the program needs a translation model, also without `--translate`. With `partners` it can average with
+    more than an encoder.
     """
     model, method = read_group(ModelArgs, args), read_group(MethodArgs, args)
     run, search = read_group(RunArgs, args), read_group(TranslateArgs, args).search
@@ -91,6 +95,18 @@ def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, wh
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     if len(method.layer) + len(method.head) > 2 and method.position not in (None, "both"):
         parser.error(f"two layers or heads require --position both, not {method.position}")
+    ensemble = read_group(EnsembleArgs, args)
+    for name in ensemble.ensemble:
+        if name in ensemble.others and not partners:
+            parser.error(f"--ensemble {name} requires the whole text: only extract-align itself has it")
+        if method.threshold is None:
+            parser.error("--threshold none has no effect with --ensemble, which needs one")
+        if model.reverse_model and method.symmetrize != SOFT:
+            parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
+        if name not in ensemble.others and getattr(args, "words", "spaces") != "spaces":
+            parser.error(f"--ensemble {name} reads text with its spaces: leave out --words")
+    if len(ensemble.encoders) > 1:
+        parser.error(f"--ensemble averages with one encoder, not with {' and '.join(ensemble.encoders)}")
     forward, reason = forward_for(model.reverse_model), ""
     if search:
         reason = "--translate"
@@ -101,7 +117,8 @@ def read_request(parser: Parser, args: argparse.Namespace, too_long: TooLong, wh
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
     if forward and not (whole or search):
         default = forward
-    return Request(model, method, run, search, too_long, default, reason)
+    encoder = next(iter(ensemble.encoders), None)
+    return Request(model, method, run, search, too_long, default, reason, encoder)
 
 
 def load_models(program: str, request: Request) -> list[Aligner]:
@@ -163,19 +180,24 @@ def _load(
 
 def load_aligner(program: str, request: Request) -> Aligner:
     """Load the model or both models with the requested settings."""
-    forward, *reverse = load_models(program, request)
-    if not reverse:
-        return forward
-    from align.models.load import two_way
+    aligner, *reverse = load_models(program, request)
+    from align.models.load import ensemble, two_way
 
     method = request.method
-    threshold = THRESHOLD if method.threshold is None or not request.joined else method.threshold
-    return two_way(forward, reverse[0], method.symmetrize, threshold=threshold)
+    threshold = THRESHOLD if method.threshold is None else method.threshold
+    if reverse:
+        joined = threshold if request.joined else THRESHOLD
+        aligner = two_way(aligner, reverse[0], method.symmetrize, threshold=joined)
+    if request.encoder:
+        encoder = _load(program, request, request.encoder, ModelOptions(), {"threshold": threshold})
+        aligner = ensemble(aligner, encoder, threshold=threshold)
+    return aligner
 
 
 def names_of(aligner: Aligner) -> Sequence[str]:
     """Return the prefix of messages about each model."""
-    return ("forward: ", "reverse: ") if aligner.reverse else ("",)
+    models = ("forward: ", "reverse: ") if aligner.reverse else ("",)
+    return (*models, "encoder: ") if aligner.partner else models
 
 
 def first_step(aligner: Aligner) -> str:

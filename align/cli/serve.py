@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, MethodArgs, ModelArgs, RunArgs, model_help
+from align.cli.args import ALIGNING_DEFAULT, BATCH_ADVICE, EnsembleArgs, MethodArgs, ModelArgs, RunArgs, model_help
 from align.cli.common import run, say
 from align.cli.loading import Request, describe_choices, load_aligner, read_request
 from align.cli.options import add_group, new_parser, option, read_group, whole_number
@@ -96,6 +96,7 @@ def build_parser() -> Parser:
     add_group(parser, ServiceArgs)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs, only=("threshold", "symmetrize"))
+    add_group(parser, EnsembleArgs)
     add_group(parser, RunArgs, without=("buffer", "workers"))
     return parser
 

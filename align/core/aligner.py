@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.core.backend import Recorder
+from align.core.backend import Recorder, StateRecorder
 from align.core.choice import Calibration, candidates, choose, known_choice
 from align.core.errors import ModelError, PairError
 from align.core.scores import AttentionReader, Scorer, soft_links
+from align.core.similarity import SimilarityReader
 from align.core.stream import (
     BATCH_TOKENS,
     BUFFER,
@@ -39,9 +40,10 @@ from align.core.stream import (
     in_order,
     tell,
 )
-from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT, mean_links
 from align.core.text import IdPair, PairLike, number_pairs
 from align.core.types import (
+    FLOOR,
     THRESHOLD,
     Agreement,
     Alignment,
@@ -91,8 +93,10 @@ class Direction:
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
 
     @cached_property
-    def reader(self) -> AttentionReader:
-        """Reads scores and links from the model's attention, as the settings say."""
+    def reader(self) -> AttentionReader | SimilarityReader:
+        """Reads scores and links from the model's attention, or an encoder's states, as the settings say."""
+        if isinstance(self.recorder, StateRecorder):
+            return SimilarityReader(self.recorder, self.settings.threshold, self.scorer)
         return AttentionReader(
             self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer
         )
@@ -129,7 +133,7 @@ class TextCheck(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Aligner:
-    """Word alignments from the attention of one translation model, or of two that translate in opposite directions.
+    """Word alignments from a translation model, or from two that translate in opposite directions, or an encoder.
 
     Where the settings leave layer, head or position on "auto", the model's stored calibration decides, for every text.
     Without one each call chooses for its own text, by lexical consistency: up to 1,000 pairs of the first buffer
@@ -145,7 +149,9 @@ class Aligner:
         method: how links of two directions are combined: "soft" links words whose `align.core.scores.soft_scores`
             exceed `threshold`; a key of `align.core.symmetrize.METHODS` combines the links of both directions, each
             with the threshold of its settings; "forward" and "reverse" keep the links of one direction.
-        threshold: of the method "soft", from 0 to 1.
+        threshold: of the method "soft", from 0 to 1; with a partner, of the mean score.
+        partner: an encoder, whose soft scores are averaged with those of the models; their settings have the threshold
+            FLOOR. None for no such mean. See `align.models.load.ensemble`.
         buffer: pairs to read ahead, to sort them by length; one buffer is in memory, or with several processes a few.
         batch_tokens: pieces in a batch, padding included.
         too_long: policy for pairs that exceed the positions of a model: "stop" raises, "blank" leaves them without
@@ -163,6 +169,7 @@ class Aligner:
     method: str = SOFT
     _: KW_ONLY
     threshold: float = THRESHOLD
+    partner: Direction | None = None
     buffer: int = BUFFER
     batch_tokens: int = BATCH_TOKENS
     too_long: TooLong = "stop"
@@ -178,13 +185,15 @@ class Aligner:
         known = (SOFT, *METHODS, *DIRECTIONS)
         if self.method not in known:
             raise ValueError(f"the method must be one of {', '.join(known)}; got {self.method!r}")
+        if self.partner and self.method != SOFT:
+            raise ValueError(f"an ensemble averages soft scores, which the method {self.method} does not have")
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"the threshold must be a number from 0 to 1; got {self.threshold}")
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The forward direction and, if there is one, the reverse direction."""
-        return (self.forward, self.reverse) if self.reverse else (self.forward,)
+        """The forward direction, then the reverse direction and the partner, if there are such."""
+        return tuple(filter(None, (self.forward, self.reverse, self.partner)))
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -334,10 +343,14 @@ class Aligner:
         """
         if len(choices) != len(self.directions):
             raise ValueError(f"layer and head of {len(choices)} models, and there are {len(self.directions)}")
-        forward, *reverse = (
+        return self.with_directions(
             replace(direction, choice=choice) for direction, choice in zip(self.directions, choices, strict=True)
         )
-        return replace(self, forward=forward, reverse=reverse[0] if reverse else None)
+
+    def with_directions(self, directions: Iterable[Direction], **changes: Any) -> Aligner:
+        """Return the same aligner with other directions, as many as it has, and other changes."""
+        names = [name for name in ("forward", "reverse", "partner") if getattr(self, name)]
+        return replace(self, **changes | dict(zip(names, directions, strict=True)))
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """Return the forward model's word scores `[J][I+1]` of a pair by itself; the last column is `</s>`.
@@ -360,28 +373,30 @@ class Aligner:
     @cached_property
     def _names(self) -> tuple[SideNames, ...]:
         """Names of the models and their sides in messages; the sides are those of the forward direction."""
-        if self.reverse is None:
-            return (SideNames(),)
-        return (
-            SideNames(f"the forward model ({self.forward.recorder.name})", "source", "target"),
-            SideNames(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
-        )
+        names = [SideNames()]
+        if self.reverse:
+            names = [
+                SideNames(f"the forward model ({self.forward.recorder.name})"),
+                SideNames(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
+            ]
+        return (*names, *([SideNames(f"the encoder ({self.partner.recorder.name})")] if self.partner else ()))
 
     def encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
         swapped = (
             pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id, origin=pair.origin)
         )
-        if self.reverse and not swapped:
+        if (self.reverse and not swapped) or (self.partner and isinstance(pair, IdPair)):
             raise TypeError("ids are those of one model: align them with one model, or their text with two")
-        forward = encode(self.forward.recorder, pair, self.too_long, self._names[0])
-        if self.reverse is None or swapped is None:
-            return (forward,)
-        reverse = encode(self.reverse.recorder, swapped, self.too_long, self._names[1])
-        if forward.pieces and reverse.pieces:
-            return forward, reverse
-        skipped = forward.skipped or reverse.skipped
-        return Encoded(pair, None, skipped), Encoded(swapped, None, skipped)
+        read = [pair if direction is not self.reverse else swapped or pair for direction in self.directions]
+        encoded = tuple(
+            encode(direction.recorder, one, self.too_long, names)
+            for direction, one, names in zip(self.directions, read, self._names, strict=True)
+        )
+        if all(item.pieces for item in encoded):
+            return encoded
+        item = next((item for item in encoded if item.skipped), encoded[0])
+        return tuple(Encoded(one, None, item.skipped) for one in read)
 
     def _choices(self, encoded: Sequence[tuple[Encoded, ...]]) -> tuple[Choice, ...]:
         return tuple(
@@ -391,7 +406,7 @@ class Aligner:
 
     def choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> tuple[tuple[Choice, ...], list[str]]:
         """Return layers and heads for a text by its first pairs, empty if none has pieces, and warnings."""
-        if not any(forward.pieces for forward, *_ in encoded):
+        if not any(of_pair[0].pieces for of_pair in encoded):
             return (), []
         choices = self._choices(encoded)
         doubts: list[str] = []
@@ -419,6 +434,13 @@ class Aligner:
                 links |= combine(tell(group, on_batch), tell(back, on_batch), places)
         elif places:
             links = _links(self.forward.reader, forward, places[0], self.batch_tokens, on_batch)
+        if places and self.partner:
+            of_partner = [directions[-1] for directions in encoded]
+            others = _links(self.partner.reader, of_partner, places[-1], self.batch_tokens, on_batch)
+            links = {
+                n: (mean_links([scores, others[n][0]], self.threshold), agreement)
+                for n, (scores, agreement) in links.items()
+            }
         of_pairs = zip(forward, (links.get(n, ({}, None)) for n in range(len(forward))), strict=True)
         aligned = ((scores, item.skipped, agreement) for item, (scores, agreement) in of_pairs)
         return [item if isinstance(item, PairError) else next(aligned) for item in tried]
@@ -427,6 +449,7 @@ class Aligner:
         self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]
     ) -> dict[int, LinkResult]:
         """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
+        threshold = FLOOR if self.partner else self.threshold
         rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
         for numbers, batch in forward:
             shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
@@ -440,7 +463,7 @@ class Aligner:
                 of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
             swapped = [replace(pieces, words=pieces.words[::-1]) for pieces in batch]
             both = torch.from_numpy(of_forward).to(of_reverse), of_reverse
-            of_pairs = soft_links(*both, self.threshold, swapped, self.forward.scorer)
+            of_pairs = soft_links(*both, threshold, swapped, self.forward.scorer)
             links |= zip(numbers, of_pairs, strict=True)
         return links
 
@@ -467,7 +490,7 @@ class Aligner:
 
 
 def align_encoded(
-    reader: AttentionReader,
+    reader: AttentionReader | SimilarityReader,
     encoded: Sequence[Encoded],
     place: Place,
     batch_tokens: int = BATCH_TOKENS,
@@ -481,7 +504,11 @@ def align_encoded(
 
 
 def _links(
-    reader: AttentionReader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
+    reader: AttentionReader | SimilarityReader,
+    encoded: Sequence[Encoded],
+    place: Place,
+    batch_tokens: int,
+    on_batch: OnBatch | None,
 ) -> dict[int, LinkResult]:
     links: dict[int, LinkResult] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):

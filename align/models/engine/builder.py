@@ -58,7 +58,7 @@ class Architecture:
     """The shape of a model."""
 
     encoder: Side
-    decoder: Side
+    decoder: Side | None  # None for an encoder alone
     activation: Activation  # of the feed-forward networks
     scaled: bool  # whether the vectors of pieces are multiplied by the root of D
     epsilon: float = 1e-5  # added to the variance in layer norms
@@ -68,7 +68,15 @@ def build_transformer(
     architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
     """Return the Transformer of a shape."""
-    sides = {"encoder": architecture.encoder, "decoder": architecture.decoder}
+    encoder, decoder = build_stacks(architecture, weights, device, dtype)
+    return Transformer(encoder, decoder)
+
+
+def build_stacks(
+    architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
+) -> list[Stack]:
+    """Return the encoder of a shape, and its decoder if there is one."""
+    sides = {"encoder": architecture.encoder, **({"decoder": architecture.decoder} if architecture.decoder else {})}
     if not 0 <= architecture.epsilon < 1:
         raise ValueError(f"it adds {architecture.epsilon:g} to the variance in layer norms")
     for name, side in sides.items():
@@ -150,7 +158,7 @@ def build_transformer(
         return SimpleRecurrence(both, side.heads), Identity(side.width)
 
     names = [f"decoder.layers.{n}.encoder_attn" for n in range(weights.layers("decoder"))]
-    cross_heads = {name: kept_heads(name, architecture.decoder) for name in names}
+    cross_heads = {name: kept_heads(name, sides["decoder"]) for name in names}
 
     def cross(layer: str, side: Side) -> tuple[CrossAttention, Block]:
         """Return a decoder layer's attention to the encoder's output.
@@ -209,4 +217,4 @@ def build_transformer(
         last_norm = norm(f"{name}.layer_norm", side.width) if side.last_norm else None
         stacks.append(Stack(embedding(name, side), layers, last_norm, tabled=dtype == "float32"))
     weights.check_all_taken()
-    return Transformer(*stacks)
+    return stacks

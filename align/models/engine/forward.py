@@ -409,6 +409,14 @@ class Stack:
     norm: Norm | RootNorm | None
     tabled: bool = False
 
+    def outputs(self, ids: Tensor, layout: Layout) -> Iterator[Tensor]:
+        """Yield an encoder's vectors of ids `[N]` before its first layer, then after each layer `[N, D]`."""
+        x, projected = self.begin(ids, layout)
+        yield x
+        for number, layer in enumerate(self.layers):
+            x = layer.feed(layer.attend(x, layout, None if number else projected))
+            yield x
+
     def begin(self, ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor | None]:
         """Return vectors `[N, D]` for ids `[N]`, and the first layer's queries, keys and values `[N, 3 D]` by table."""
         x = self.embedding(ids, layout)
@@ -470,9 +478,7 @@ class Transformer:
     @torch.inference_mode()
     def encode(self, ids: Tensor, layout: Layout) -> Tensor:
         """Return the encoder's output `[N, D]` for source ids `[N]`."""
-        x, projected = self.encoder.begin(ids, layout)
-        for number, layer in enumerate(self.encoder.layers):
-            x = layer.feed(layer.attend(x, layout, None if number else projected))
+        *_, x = self.encoder.outputs(ids, layout)
         return self.encoder.norm(x) if self.encoder.norm else x
 
     @torch.inference_mode()

@@ -15,6 +15,8 @@ from align.core.types import Dtype, TextWarning
 from align.models.assemble import assemble, fitting
 from align.models.causal.families import KINDS as CAUSAL_KINDS
 from align.models.causal.model import CausalRecorder, load_causal
+from align.models.encoder.model import KINDS as ENCODER_KINDS
+from align.models.encoder.model import EncoderRecorder, load_encoder
 from align.models.engine.linear import make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
@@ -55,7 +57,7 @@ NOT_FOLLOWED = {
 
 def load_huggingface(
     folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32"
-) -> ModelRecorder | CausalRecorder:
+) -> ModelRecorder | CausalRecorder | EncoderRecorder:
     """Load a model that transformers saved, with its vocabularies.
 
     Two models of the same files, such as a multilingual one in both directions, share their weights.
@@ -63,6 +65,8 @@ def load_huggingface(
     config = read_config(folder.root / "config.json")
     if config.kind in CAUSAL_KINDS:
         return load_causal(folder, device, dtype)
+    if config.kind in ENCODER_KINDS:
+        return load_encoder(folder, device, dtype)
     family, vocabulary = _family(folder, config)
     (source, target), named_by, swapped = _languages(folder, vocabulary)
     known = (source or "source", target or "target")

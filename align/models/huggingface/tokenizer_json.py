@@ -9,18 +9,22 @@ from typing import Any, TypeVar
 
 from align.core.errors import ModelError, one_line
 from align.models.detokenize import JOINS
+from align.models.preprocess import Segment
 from align.models.settings import importing, read_json
 
 T = TypeVar("T")
 
 
 class JsonTokenizer:
-    """A tokenizer.json: an object of the library tokenizers, the id of every piece, and pieces that are no words."""
+    """A tokenizer.json: an object of the library tokenizers, the id of every piece, and pieces that are no words.
 
-    def __init__(self, path: Path) -> None:
+    An object may be given, for a `path` of another kind.
+    """
+
+    def __init__(self, path: Path, tokenizer: Any = None) -> None:
         with importing():
             from tokenizers import Tokenizer
-        content = read_json(path)
+        content = read_json(path) if tokenizer is None else {}
         model = content["model"] if isinstance(content.get("model"), dict) else {}
         if (prefix := model.get("continuing_subword_prefix")) and isinstance(model.get("merges"), list):
             merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
@@ -29,7 +33,7 @@ class JsonTokenizer:
                 message = "its merges do not have its continuing_subword_prefix in their second part"
                 raise ModelError(message, file=str(path))
         try:  # by the content that was checked, since the file may repeat keys
-            self.tokenizer: Any = call_library(lambda: Tokenizer.from_str(json.dumps(content)))
+            self.tokenizer: Any = tokenizer or call_library(lambda: Tokenizer.from_str(json.dumps(content)))
             self.tokenizer.no_padding()
             self.tokenizer.no_truncation()
             if getattr(self.tokenizer.model, "dropout", None):  # BPE-dropout, for training
@@ -56,6 +60,15 @@ class JsonTokenizer:
             return list(call_library(self.tokenizer.encode, text, None, False, False).tokens)
         except ValueError:
             return ["<unk>"]
+
+    @property
+    def segment(self) -> Segment:
+        """What cuts a word into pieces, as they are within a sentence."""
+        lead = next((lead for lead in ("", " ") if self._follows(lead)), "")
+        return lambda word, first: self.pieces(word if first else lead + word)
+
+    def _follows(self, lead: str) -> bool:
+        return self.pieces("b a")[len(self.pieces("b")) :] == self.pieces(f"{lead}a")
 
     def join(self, pieces: Sequence[str]) -> str:
         """Join pieces into text; pieces on which the library fails are `<unk>`."""

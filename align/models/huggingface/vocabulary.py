@@ -265,9 +265,7 @@ def _read_bytes(root: Path) -> Vocabulary:
 
 def _read_tokenizer_json(path: Path, family: Family) -> Vocabulary:
     tokenizer = JsonTokenizer(path)
-    pieces = tokenizer.pieces
-    lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
-    side = Side(lambda token, first: pieces(token if first else lead + token), tokenizer.ids, path)
+    side = Side(tokenizer.segment, tokenizer.ids, path)
     codes = language_codes(family, tokenizer.ids, tokenizer.special)
     special = frozenset({*SPECIAL, *tokenizer.special, *codes.values()})
     return Vocabulary((side, side), special, codes, tokenizer.join, tokenizer.surroundings)

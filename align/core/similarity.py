@@ -1,0 +1,105 @@
+"""Scores of words from the states of an encoder, which reads both sides by themselves, and links from these scores.
+
+Two words are as similar as the cosine of their mean states. Shares of words and links follow as they do from attention,
+but in both directions from one model. Letters: B batch, S and T pieces of source and target, D model size, I source
+words, J target words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from align.core.backend import StateRecorder
+from align.core.consistency import LinkedWords
+from align.core.scores import Scorer, agreements, best_links, collate, merge_targets, sharpen, soft_links
+from align.core.stream import BATCH_TOKENS, Encoded, cut
+from align.core.types import Agreement, Batch, Cell, LinkScores, Pieces, Place
+
+TEMPERATURE = 0.1
+"""Difference of cosines that multiplies a score by e, before `sharpen` adapts the scores to each pair."""
+
+
+def word_scores(states: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
+    """Return `exp((cos - 1) / TEMPERATURE)` of the mean states of words, from 0 to 1 `[B, J, I]`.
+
+    A word without pieces has 0. Taking the mean before the cosine beats the largest cosine of two pieces, and the
+    first piece, on German, French and Japanese (eval/results/encoder.pooling.tsv).
+    """
+    source, target = (
+        functional.normalize(merge_targets(of_pieces[:, None], words.to(of_pieces.device), count)[:, 0], dim=-1)
+        for of_pieces, words, count in zip(states, (batch.source_words, batch.target_words), batch.words, strict=True)
+    )
+    real = target.any(-1)[:, :, None] & source.any(-1)[:, None]
+    return (target @ source.mT).sub_(1).div_(TEMPERATURE).exp_().mul_(real)
+
+
+def _without_null(scores: Tensor) -> Tensor:
+    """Add a last column, NULL, which is never the best."""
+    return functional.pad(scores, (0, 1))
+
+
+@dataclass(frozen=True)
+class SimilarityReader:
+    """Reads word scores and links from the states of an encoder; see `align.core.scores.AttentionReader`."""
+
+    recorder: StateRecorder
+    threshold: float | None = None
+    scorer: Scorer | None = None
+
+    def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
+        """Return the word scores of B pairs `[B, J, I+1]`; the last column is 0."""
+        ((_, scores),) = self._of_layers(batch, [cell.layer for cell in place.cells().values()])
+        return _without_null(scores)
+
+    def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
+        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
+        return sharpen(self.scores(batch, place), "mask")
+
+    def links(self, batch: Sequence[Pieces], place: Place) -> list[tuple[LinkScores, Agreement | None]]:
+        """Return the links of each pair of a batch, and the agreement of both directions if they are soft."""
+        scores = self.scores(batch, place)
+        if self.threshold is None:
+            return best_links(scores, "mask")
+        return soft_links(*_both(scores[..., :-1]), self.threshold, batch, self.scorer)
+
+    def qualities(
+        self, pairs: Sequence[Encoded], cells: Sequence[Cell], batch_tokens: int = BATCH_TOKENS
+    ) -> NDArray[np.float64]:
+        """Return for each layer the lexical consistency of mutually best words, times the mean agreement.
+
+        The order of layers is similar to that of their error rates (eval/results/encoder.layers.tsv).
+        """
+        layers = sorted({cell.layer for cell in cells})
+        linked, total = LinkedWords((len(layers),)), np.zeros(len(layers))
+        for numbers, batch in cut(pairs, batch_tokens):
+            mutual = []
+            for n, (_, scores) in enumerate(self._of_layers(batch, layers)):
+                total[n] += sum(sqrt(a * b) for a, b in agreements(*_both(scores), batch))
+                best, back = scores.max(2), scores.argmax(1)  # [B, J], [B, I]
+                targets = torch.arange(scores.shape[1], device=scores.device)
+                kept = (back.gather(1, best.indices) == targets) & (best.values > 0)
+                mutual.append(best.indices.masked_fill(~kept, -1).cpu().numpy())
+            for number, of_pair in zip(numbers, np.stack(mutual, 1), strict=True):
+                linked.add(pairs[number].pair, of_pair)
+        values = linked.consistency() * total / max(1, len(pairs))
+        return values[[layers.index(cell.layer) for cell in cells]]
+
+    def _of_layers(self, batch: Sequence[Pieces], layers: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        collated = collate(batch, self.recorder.pad)
+        for layer, states in zip(layers, self.recorder.states(collated, layers), strict=True):
+            with torch.inference_mode():
+                scores = word_scores(states, collated)
+            yield layer, scores
+
+
+def _both(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sharpened shares of both directions, `[B, J, I]` and `[B, I, J]`, for scores `[B, J, I]`."""
+    return sharpen(_without_null(scores), "mask"), sharpen(_without_null(scores.mT), "mask")

