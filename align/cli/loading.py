@@ -103,8 +103,6 @@ def read_request(
             parser.error("--threshold none has no effect with --ensemble, which needs one")
         if model.reverse_model and method.symmetrize != SOFT:
             parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
-        if name not in ensemble.others and getattr(args, "words", "spaces") != "spaces":
-            parser.error(f"--ensemble {name} reads text with its spaces: leave out --words")
     if len(ensemble.encoders) > 1:
         parser.error(f"--ensemble averages with one encoder, not with {' and '.join(ensemble.encoders)}")
     forward, reason = forward_for(model.reverse_model), ""

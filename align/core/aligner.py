@@ -196,6 +196,11 @@ class Aligner:
         return tuple(filter(None, (self.forward, self.reverse, self.partner)))
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Of each direction 1, or -1 if it reads the sides of a pair in reverse order."""
+        return (1, *([-1] if self.reverse else []), *([1] if self.partner else []))
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """Layer and head of each direction; empty where they are chosen for each text."""
         return tuple(direction.choice for direction in self.directions if direction.choice)
@@ -383,12 +388,12 @@ class Aligner:
 
     def encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
-        swapped = (
-            pair.reverse if isinstance(pair, IdPair) else Pair(pair.target, pair.source, pair.id, origin=pair.origin)
-        )
-        if (self.reverse and not swapped) or (self.partner and isinstance(pair, IdPair)):
+        swapped = Pair(pair.target, pair.source, pair.id, origin=pair.origin)
+        read = [pair if step == 1 else swapped for step in self.steps]
+        if isinstance(pair, IdPair):
+            read = [pair, *pair.others]
+        if len(read) < len(self.directions):
             raise TypeError("ids are those of one model: align them with one model, or their text with two")
-        read = [pair if direction is not self.reverse else swapped or pair for direction in self.directions]
         encoded = tuple(
             encode(direction.recorder, one, self.too_long, names)
             for direction, one, names in zip(self.directions, read, self._names, strict=True)

@@ -167,14 +167,14 @@ class IdPair(Pair):
         target_ids: as `generate` returns them, or without the special pieces around the translation.
         source_words: word of each source id; None where each id is a separate word.
         target_words: word of each target id, or None.
-        reverse: the same words as ids of a reverse model, which reads the target; None for one model.
+        others: the same words as ids of the further models of an aligner, in its order; of a reverse model swapped.
     """
 
     source_ids: tuple[int, ...]
     target_ids: tuple[int, ...]
     source_words: WordOf | None
     target_words: WordOf | None
-    reverse: IdPair | None = None
+    others: tuple[IdPair, ...] = ()
 
     @classmethod
     def of(

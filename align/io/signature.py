@@ -144,9 +144,10 @@ def sign(
         more |= describe_reverse(reverse.recorder.name, reverse.settings, known[1], method)
     if partner:
         layer = _where(partner.settings, known[-1])[0]["layer"]
-        others = (after or {}).get("ensemble", ())
+        given = after or {}
+        others = given.get("ensemble", ())
         names = [f"{partner.recorder.name}/{layer}", *(others if isinstance(others, Sequence) else ())]
-        after = {"mean": f"{aligner.threshold:g}", **(after or {}), "ensemble": names}
+        after = {**given, "ensemble": names, "mean": given.get("mean", f"{aligner.threshold:g}")}
     if isinstance(recorder, StateRecorder):
         return signature(describe_encoder(recorder.name, settings, known[0], recorder.dtype, more), after=after)
     return signature(describe(recorder.name, settings, known[0], recorder.dtype, more), after=after)

@@ -173,10 +173,9 @@ def align_unspaced(
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words must be one of {', '.join(CUTS[1:])}; got {words!r}")
-    if aligner.partner:
-        raise ValueError(f"an ensemble with an encoder reads text with its spaces; got words {words!r}")
     recorders = [direction.recorder for direction in aligner.directions]
-    with closing(aligner((_divide(recorders, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
+    readers = list(zip(recorders, aligner.steps, strict=True))
+    with closing(aligner((_divide(readers, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
         yield from aligner.checked(_in_words(alignment) for alignment in aligned)
 
 
@@ -198,29 +197,32 @@ def in_units(recorder: Recorder, pairs: Sequence[Pair]) -> Sequence[Pair]:
     lengths = [length for length in unspaced if length]
     if not lengths or sum(lengths) / len(lengths) < 5:  # words have 2 or 3 characters, sentences 10 to 50
         return pairs
-    return [_divide([recorder], pair, "pieces") for pair in pairs]
+    return [_divide([(recorder, 1)], pair, "pieces") for pair in pairs]
 
 
-def _divide(recorders: Sequence[Recorder], pair: Pair, words: str) -> Pair:
-    """Return a pair as the models' input, which carries the pair in its new words and the units of both sides."""
+def _divide(readers: Sequence[tuple[Recorder, int]], pair: Pair, words: str) -> Pair:
+    """Return a pair as the models' input, which carries the pair in its new words and the units of both sides.
+
+    Each model reads the sides in order with a step of 1, swapped with -1.
+    """
     given: tuple[list[list[Span]], list[list[Span]]] = [], []
     parts = pair.source, pair.target
     if words == "segmented":
         (source_parts, source_spans), (target_parts, target_spans) = map(join, parts)
         parts, given = (source_parts, target_parts), (source_spans, target_spans)
-    read = [Pair(*sides, pair.id) for sides in (parts, parts[::-1])[: len(recorders)]]
-    pieces = [recorder.encode(one) for recorder, one in zip(recorders, read, strict=True)]
-    spelt = [recorder.spell(one)[::step] for recorder, one, step in zip(recorders, read, (1, -1), strict=False)]
+    read = [(recorder, step, Pair(parts[::step][0], parts[::step][1], pair.id)) for recorder, step in readers]
+    pieces = [recorder.encode(one) for recorder, _, one in read]
+    spelt = [recorder.spell(one)[::step] for recorder, step, one in read]
     source, target = (divide(parts[n], [sides[n] for sides in spelt], words, given[n]) for n in (0, 1))
     new, divided = replace(pair, source=source.words, target=target.words), (source, target)
     origin = replace(pair.origin, item=(new, divided))
     if new.blank:
         return Pair((), (), pair.id, origin=origin)
-    forward, *reverse = (
+    first, *others = (
         _as_ids(recorder, found, divided[::step], n, pair.id)
-        for n, (recorder, found, step) in enumerate(zip(recorders, pieces, (1, -1), strict=False))
+        for n, ((recorder, step), found) in enumerate(zip(readers, pieces, strict=True))
     )
-    return replace(forward, reverse=next(iter(reverse), None), origin=origin)
+    return replace(first, others=tuple(others), origin=origin)
 
 
 def _as_ids(recorder: Recorder, pieces: Pieces, sides: Sequence[Division], model: int, id: int) -> IdPair:
