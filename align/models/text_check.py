@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from align.core.aligner import Direction
-from align.core.backend import Recorder
+from align.core.backend import Recorder, StateRecorder
 from align.core.choice import consistency_of, known_choice
 from align.core.stream import Encoded, SideNames, encode
 from align.core.text import IdPair
@@ -125,6 +125,7 @@ class ModelCheck:
         texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
         pairs = [(item.pair, item.pieces) for item in texts if item.pieces][:200]  # segmented again
         warnings += [*_swapped(recorder, terms, pairs), *_punctuation(recorder, terms, pairs)]
+        warnings += [*_spaced(recorder, terms, pairs)]
         if choice is None or known_choice(recorder, direction.settings, {}):
             return warnings  # as asked, however it reads the text
         if (choice.consistency or 0) < SURE_CONSISTENCY:
@@ -222,6 +223,17 @@ def _punctuation(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[P
         yield (
             f"punctuation is apart from words (`house ,`), as in tokenised text, but {terms.model} reads text as it is "
             "written: use a version of the text that is not tokenised"
+        )
+
+
+def _spaced(recorder: Recorder, terms: SideNames, encoded: Sequence[tuple[Pair, Pieces]]) -> Iterator[str]:
+    """Yield a warning where an encoder reads words of scripts without spaces as if they had some."""
+    lines = [" ".join(side) for pair, _ in encoded for side in (pair.source, pair.target)]
+    spaced = sum(bool(_BETWEEN_UNSPACED.search(line)) for line in lines)
+    if isinstance(recorder, StateRecorder) and spaced > len(lines) / 4:  # half is one of the two sides
+        yield (
+            f"words of Chinese, Japanese or Thai stand between spaces, which {terms.model} was not trained on: "
+            "links are better with `--words segmented`, which hides them from it"
         )
 
 
