@@ -25,7 +25,7 @@ from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
 from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
 from align.io.reader import Input
-from align.models.defaults import AUTO, DEFAULT_MODEL, ENCODER
+from align.models.defaults import AUTO, DEFAULT_MODEL, ENCODER, could_be_hub_name
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
 """What helps where memory runs out once a model is loaded."""
@@ -129,8 +129,6 @@ class EnsembleArgs:
 
 
 def _is_encoder(name: str) -> bool:
-    from align.models.folder import could_be_hub_name  # with all that finds models
-
     known = name in ("encoder", ENCODER) or os.path.isdir(name)
     return known or (not os.path.exists(name) and could_be_hub_name(name))
 

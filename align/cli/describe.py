@@ -19,7 +19,8 @@ from align.core.formats import to_json
 from align.core.types import Place
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
-from align.models.folder import BUNDLED, ModelFolder, could_be_hub_name, find_model, hub_toml, override
+from align.models.defaults import could_be_hub_name
+from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
 from align.models.model_toml import BETWEEN, Cells, ModelOptions, format_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 

@@ -1,8 +1,10 @@
-"""The bundled models that are loaded where none is named."""
+"""The models that are loaded where none is named, and names of others."""
 
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 from typing import Any
 
 DEFAULT_MODEL = "de-en"
@@ -36,3 +38,9 @@ def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
     if reverse in (None, ALIGNING_REVERSE):
         return None
     return OPPOSITE.get(os.fspath(reverse or ""), DEFAULT_MODEL)
+
+
+def could_be_hub_name(model: str) -> bool:
+    """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
+    owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
+    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")

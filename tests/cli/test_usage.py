@@ -46,7 +46,7 @@ def split_command(line: str) -> tuple[str, list[str]]:
         ),
         ("extract-align a --target-lang a/b", "argument --target-lang: 'a/b' is not a language code such as 'de'"),
         ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
-        ("extract-align a --ensemble b --translate", "--ensemble cannot be combined with --translate or --resume"),
+        ("extract-align a --ensemble b --translate", "--ensemble b cannot be combined with --translate or --resume"),
         ("extract-align sweep a -g b --per-sentence", "--per-sentence requires -o and -g"),
         ("extract-align models describe de-en --heads a", "--heads requires -s and -t"),
         ("extract-align eval --without-gold a", "--without-gold needs the text: -s and -t"),

@@ -65,8 +65,8 @@ def test_eflomal_takes_the_same_arguments() -> None:
 
 
 def test_methods_of_simalign(distilled: Aligner) -> None:
-    with pytest.warns(UserWarning, match="simalign's option model has no effect"):
-        aligner = SentenceAligner(model="xlmr", token_type="bpe", matching_methods="maifr")
+    with pytest.warns(UserWarning, match="simalign's option layer has no effect"):
+        aligner = SentenceAligner(layer=6, token_type="bpe", matching_methods="maifr")
     fixed = distilled.fixed()
     for source, target in LINES:
         links = aligner.get_word_aligns(source.split(), target)

