@@ -45,8 +45,8 @@ training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for th
 MIN_PIECES = 100
 """Below this number of pieces shares are not reliable."""
 
-SURE_CONSISTENCY = 2.0
-"""Lexical consistency above which unrelated sentences are not compared."""
+SURE_CONSISTENCY, SURE_QUALITY = 2.0, 0.25
+"""Lexical consistency above which unrelated sentences are not compared, and the same times agreement for encoders."""
 
 MIN_PAIRS, MAX_PAIRS = 100, 200
 """As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
@@ -128,7 +128,7 @@ class ModelCheck:
         warnings += [*_spaced(recorder, terms, pairs)]
         if choice is None or known_choice(recorder, direction.settings, {}):
             return warnings  # as asked, however it reads the text
-        if (choice.consistency or 0) < SURE_CONSISTENCY:
+        if (choice.consistency or 0) < _sure(recorder):
             warnings += _inconsistent(direction, choice.place, texts, terms)
         return warnings
 
@@ -243,6 +243,10 @@ def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for pair in parts for part in pair)
 
 
+def _sure(recorder: Recorder) -> float:
+    return SURE_QUALITY if isinstance(recorder, StateRecorder) else SURE_CONSISTENCY
+
+
 def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: SideNames) -> Iterator[str]:
     """Yield a warning if links are not more consistent than those of unrelated or neighbouring sentences.
 
@@ -266,7 +270,7 @@ def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], 
         return float(consistency_of(direction.reader, readable, {position: [cell]})[position].max())
 
     in_step = consistency(0)
-    if in_step >= SURE_CONSISTENCY:
+    if in_step >= _sure(direction.recorder):
         return
     later, earlier = consistency(1), consistency(-1)
     if max(later, earlier) > RELATED * in_step:
