@@ -171,7 +171,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     root = path if path.is_dir() else path.parent
     weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
-    stored, calibrations = read_model_toml(ENCODER_TOML if model == ENCODER else root / "model.toml")
+    stored, calibrations = read_model_toml(ENCODER_TOML if model in (ENCODER, ENCODER_ON_HUB) else root / "model.toml")
     if fetched:
         own, own_calibrations = read_model_toml(hub_toml(model))
         stored, calibrations = override(stored, own), calibrations | own_calibrations
