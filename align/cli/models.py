@@ -9,7 +9,9 @@ from align.cli import describe
 from align.cli.common import direction, open_output, run
 from align.cli.options import new_parser
 from align.cli.parser import Parser
-from align.models.folder import bundled_models, find_model
+from align.core.errors import ModelError
+from align.models.defaults import ENCODER
+from align.models.folder import bundled_models, find_model, find_package
 from align.models.model_toml import ModelOptions
 
 PROGRAM = "extract-align models"
@@ -27,7 +29,7 @@ def build_parser() -> Parser:
 
 
 def list_models() -> None:
-    """Print a paragraph for each bundled model: name, direction, rows of its card, and folder."""
+    """Print a paragraph for each bundled model, with rows of its card, and one for the encoder that a package has."""
     paragraphs = []
     for name in bundled_models():
         folder = find_model(name, ModelOptions())
@@ -35,6 +37,11 @@ def list_models() -> None:
         card = (folder.root / "README.md").read_text(encoding="utf-8")
         lines += [f"  {row}: {text}" for row, text in _CARD_ROW.findall(card)]
         paragraphs.append("\n".join((*lines, f"  {folder.root}", "")))
+    try:
+        place = str(find_package())
+    except ModelError as error:
+        place = f"not installed: {error.hint}"
+    paragraphs.append(f"{ENCODER}  any language pair\n  use: aligns by an encoder of sentences\n  {place}\n")
     with open_output(None) as out:
         out.write("\n".join(paragraphs).encode())
 
