@@ -184,6 +184,13 @@ def test_padding_that_config_json_leaves_out_is_that_of_transformers(tmp_path: P
     assert "tokenizer.json: 1,000,001 pieces, but" in refusal(tmp_path)
 
 
+def test_positions_that_leave_no_room_are_refused(folders: Callable[[str], Path]) -> None:
+    with pytest.raises(ModelError, match="its 40 positions leave no room for words between special pieces and prefix"):
+        recorder_of(folders("bert"), "a " * 38)
+    recorder = recorder_of(folders("bert"), "a " * 37)
+    assert recorder.max_positions == (40, 2)
+
+
 TEXT = st.lists(
     st.sampled_from(WORDS) | st.text("abhsu.,'Ä€日本0\u0301", min_size=1, max_size=7), min_size=1, max_size=8
 )

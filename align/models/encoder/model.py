@@ -189,6 +189,9 @@ class EncoderRecorder(FolderRecorder):
         assert stack.embedding.positions
         longest = len(stack.embedding.positions(0))
         self.max_positions = longest, longest - len(self.before) - len(self.after) + 1
+        if self.max_positions[1] < 2:
+            message = f"its {longest:,} positions leave no room for words between special pieces and prefix"
+            raise ModelError(message, file=str(origin[0].root))
         self.raw = self.prompted = False
         self.multilingual = True
         super().__init__(load_encoder, name, origin)
