@@ -186,10 +186,10 @@ def test_words_without_pieces_are_not_linked(threshold: float | None) -> None:
 @given(st.lists(pieces(), max_size=5), st.sampled_from([1, 20, 10_000]), st.integers(0, 20))
 def test_qualities(batch: list[Pieces], tokens: int, seed: int) -> None:
     toy, alphabet = Toy(seed), "abcd"
-    pairs = [
-        Encoded(Pair(*(tuple(alphabet[k % 4] for k in range(count)) for count in of.words), n), of)  # type: ignore[arg-type]
-        for n, of in enumerate(batch, 1)
-    ]
+    pairs = []
+    for n, of in enumerate(batch, 1):
+        source, target = (tuple(alphabet[k % 4] for k in range(count)) for count in of.words)
+        pairs.append(Encoded(Pair(source, target, n), of))
     pairs.append(Encoded(Pair(("a",), (), 99), None))
     cells = [Cell(layer, "all") for layer in (3, 1, 2)]
     found = reader_of(toy).qualities(pairs, cells, tokens)
