@@ -91,7 +91,11 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     prefix = split_words(folder.options.source_prefix or "")
     of_words = {piece: n for piece, n in tokenizer.ids.items() if piece not in tokenizer.special}
     preprocess = preprocessor(
-        TextRules("text"), of_words, unk, tokenizer.segment, lambda word: word.translate(replaced)
+        TextRules("text"),
+        of_words,
+        unk,
+        tokenizer.segment,
+        lambda word: " ".join(filter(None, word.translate(replaced).split(" "))),
     )
     name = f"encoder:{label}@{fingerprint((), repr((prefix, [file_digest(path) for path in files])))}"
     return EncoderRecorder(
