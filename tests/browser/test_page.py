@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from align.core.types import Cell
+from align.core.types import Cell, Pair
 from align.view.page import Attention, make_page
-from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers
+from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, system
 
 
 @pytest.fixture
@@ -136,3 +136,35 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     assert page.inner_text("#about") == "3 sentence pairs · attention of toy, output position"
     page.uncheck("#attention")
     assert page.locator(".attention").count() == 0
+
+
+RIGHT_TO_LEFT = [
+    ("NATO تعلن عن 3 قرارات .", "NATO announces 3 decisions ."),
+    ("وصل 12 سائحا ( من Berlin ) أمس", "12 tourists ( from Berlin ) came yesterday"),
+    ("דני קנה 3 ספרים ב- Amazon !", "Dani bought 3 books at Amazon !"),
+]
+LEFT_TO_RIGHT = [
+    ("The word سلام means peace", "Das Wort سلام bedeutet Frieden"),
+    ("मारिया 2010 से बर्लिन में रहती है ।", "มาเรีย อาศัย อยู่ ใน เบอร์ลิน"),
+    ("玛丽亚 住 在 柏林 。", "( 1 , 2 )"),
+]
+
+
+def test_words_are_in_the_order_of_their_sentence_in_every_script(visit: Visit) -> None:
+    sides = [*RIGHT_TO_LEFT, *LEFT_TO_RIGHT]
+    text = [Pair(tuple(source.split()), tuple(target.split()), n) for n, (source, target) in enumerate(sides, 1)]
+    page = visit(make_page(text, [system("one", *["0-0"] * len(text))]), height=2500)
+    left = "nodes => nodes.map(node => node.getBoundingClientRect().left)"
+    for pair in text:
+        for side, given in (("source", pair.source), ("target", pair.target)):
+            words = page.locator(f"#pair-{pair.id} .sentence.{side} .word")
+            assert tuple(words.all_text_contents()) == given
+            places = words.evaluate_all(left)
+            is_right_to_left = side == "source" and pair.id <= len(RIGHT_TO_LEFT)
+            assert places == sorted(places, reverse=is_right_to_left)
+    look = "nodes => nodes.map(getComputedStyle).map(({ direction, unicodeBidi }) => `${direction} ${unicodeBidi}`)"
+    styles = page.locator("#pair-2 .sentence.source .word").evaluate_all(look)
+    assert [styles[n] for n in (3, 6)] == ["rtl isolate"] * 2  # mirrored brackets
+    assert styles[5] == "rtl plaintext"  # Berlin, in its own direction
+    line, word = (page.locator(f"#pair-2 {part}").first.bounding_box() for part in (".curve", ".word"))
+    assert line["x"] + line["width"] == pytest.approx(word["x"] + word["width"] / 2, abs=6)  # half a letter

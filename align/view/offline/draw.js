@@ -46,9 +46,13 @@ function shownWord(word) {
   return visible(shorten(word, LONGEST));
 }
 
-// A word, isolated from its neighbours' direction by its style: what is in a <bdi> would not count for the sentence's.
+const LETTER = /\p{L}/u;
+const OF_RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+// A word, isolated by its style from its neighbours: in its own direction, without letters in the sentence's.
 function wordElement(word, side, n) {
-  const made = element("span", { className: "word", tabIndex: -1 }, shownWord(word));
+  const className = LETTER.test(word) ? "word" : "word without-letters";
+  const made = element("span", { className, tabIndex: -1 }, shownWord(word));
   made.setAttribute("role", "button");
   made.setAttribute("aria-pressed", "false");
   made.dataset.word = `${side}${n}`;
@@ -56,9 +60,11 @@ function wordElement(word, side, n) {
   return made;
 }
 
-// A sentence in the direction of its own first letter, its words between spaces as in the text.
+// A sentence in the direction of most of its words, which may begin with a foreign name; between spaces as in the text.
 function sentence(words, side) {
-  const made = element("p", { className: `sentence ${side === "s" ? "source" : "target"}`, dir: "auto" });
+  const directed = words.filter((word) => LETTER.test(word));
+  const dir = 2 * directed.filter((word) => OF_RIGHT_TO_LEFT.test(word)).length > directed.length ? "rtl" : "ltr";
+  const made = element("p", { className: `sentence ${side === "s" ? "source" : "target"}`, dir });
   words.forEach((word, n) => made.append(wordElement(word, side, n), " "));
   if (!words.length) made.append(element("span", { className: "blank" }, "no words"));
   return made;
