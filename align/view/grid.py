@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from unicodedata import bidirectional
 
-from wcwidth import wcswidth, wcwidth
+from wcwidth import iter_graphemes, wcswidth
 
 from align.core.errors import printable
 from align.core.types import Alignment, Gold, Links, Pair
@@ -104,18 +105,18 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     lines = []
     for k in range(height):
         letters = [column[k - height + len(column)] if k >= height - len(column) else " " for column in top]
-        lines.append(" " * margin + "".join(" " * (2 - wcswidth(letter)) + letter for letter in letters))
+        lines.append(" " * margin + "".join(" " * (2 - wcswidth(letter)) + _in_place(letter) for letter in letters))
     for word, row in zip(left, cells, strict=True):
         lines.append(" " * (margin - sum(map(wcswidth, word))) + "".join(word) + " " + " ".join(row))
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _in_place(letter: str) -> str:
+    """Return a letter of the right-to-left kind with a mark (LRM) that keeps it from changing places with the next."""
+    return f"{letter}\u200e" if bidirectional(letter[0]) in ("R", "AL") else letter
+
+
 def _letters(word: str) -> list[str]:
     """Split a word into letters for cells of the terminal, with combining marks; shorten a long one."""
-    letters: list[str] = []
-    for character in printable(word):
-        if letters and wcwidth(character) == 0:
-            letters[-1] += character
-        else:
-            letters.append(character)
+    letters = list(iter_graphemes(printable(word)))
     return letters if len(letters) <= MAX_LETTERS else [*letters[: MAX_LETTERS - 1], "…"]

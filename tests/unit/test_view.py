@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import wcswidth
 
 from align import grid, heat_grid
 from align.core.types import Alignment, Pair
@@ -39,6 +40,23 @@ def test_words_cannot_act_on_the_terminal_and_long_ones_are_cut() -> None:
 def test_wide_and_combining_characters_keep_the_columns() -> None:
     pair = Pair(("漢字", "o\u0308l"), ("漢", "e\u0301", "x"), 1)
     assert grid(Alignment(pair, {(0, 0): 1.0})) == "\n".join(["    漢 e\u0301 x", "漢字 ■ · ·", "  o\u0308l · · ·"])
+
+
+@pytest.mark.parametrize("word", ["हिन्दी", "เบอร์ลิน", "北京", "パ\u309a", "مَرْحَبًا", "שָׁלוֹם", "🇩🇪", "क्षत्रिय"])
+def test_columns_are_in_step_in_every_script(word: str) -> None:
+    """Columns of a terminal: of each row before its first cell, and of each letter on top."""
+    pair = Pair((word, "x"), (word, "y"), 1)
+    *top, row, last = grid(Alignment(pair, {(0, 0): 1.0, (1, 1): 1.0})).split("\n")
+    margin = wcswidth(row.partition(" ■")[0])
+    assert margin == wcswidth(word) == wcswidth(last.partition("x")[0] + "x")
+    assert [wcswidth(line.rpartition(" y")[0] if " y" in line else line) for line in top] == [margin + 2] * len(top)
+    assert "".join(line.strip(" y\u200e") for line in top) == word
+
+
+def test_letters_of_right_to_left_words_keep_their_columns() -> None:
+    """A terminal that reorders text would show the first column last; marks are between the letters, and only there."""
+    drawn = grid(Alignment(Pair(("a", "דג"), ("דג", "של", "b"), 1), {}))
+    assert drawn.split("\n") == ["   ד\u200e ש\u200e", "   ג\u200e ל\u200e b", " a · · ·", "דג · · ·"]
 
 
 def test_error_grid_has_a_sign_for_each_kind_of_link() -> None:
