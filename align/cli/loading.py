@@ -98,7 +98,8 @@ def read_request(
     ensemble = read_group(EnsembleArgs, args)
     for name in ensemble.ensemble:
         if name in ensemble.others and not partners:
-            parser.error(f"--ensemble {name} requires the whole text: only extract-align itself has it")
+            where = "only extract-align itself averages with statistical aligners and files of links"
+            parser.error(f"expected --ensemble encoder, or an encoder's folder or hub name; got {name}: {where}")
         if method.threshold is None:
             parser.error("--threshold none has no effect with --ensemble, which needs one")
         if model.reverse_model and method.symmetrize != SOFT:

@@ -46,7 +46,8 @@ def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position
 def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> list[Cell]:
     for name, value, limit in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
         if isinstance(value, int) and value > limit:
-            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {plural(limit, name)}")
+            had = plural(limit, name) if limit else f"no {name}s to choose"
+            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {had}")
     return [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
 
 

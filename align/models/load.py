@@ -211,9 +211,10 @@ def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD
         ValueError: the first model is an encoder, too, or the other is none; another method than "soft"; a threshold
             outside 0 to 1.
     """
-    if isinstance(aligner.forward.recorder, StateRecorder) or not isinstance(encoder.forward.recorder, StateRecorder):
-        names = f"{aligner.forward.recorder.name} and {encoder.forward.recorder.name}"
-        raise ValueError(f"an ensemble has a translation model and an encoder of sentences; got {names}")
+    for role, one in (("model", aligner), ("encoder", encoder)):
+        if isinstance(recorder := one.forward.recorder, StateRecorder) != (role == "encoder"):
+            expected = "an ensemble averages a translation model with an encoder"
+            raise ValueError(f"{expected}; got {recorder.name} as the {role}")
     forward, partner = (
         replace(direction, settings=replace(direction.settings, threshold=FLOOR))
         for direction in (aligner.forward, encoder.forward)

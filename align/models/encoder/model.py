@@ -261,4 +261,4 @@ class EncoderRecorder(FolderRecorder):
 
     def _refuse(self, what: str) -> NoReturn:
         hint = "name a translation model with ‹model›"
-        raise ModelError(f"an encoder of sentences {what}", file=str(self.origin[0].root), hint=hint)
+        raise ModelError(f"an encoder of sentences {what}", file=self.name, hint=hint)
