@@ -149,10 +149,14 @@ def encoder_is_read_once() -> Iterator[None]:
 
     @wraps(read)
     def read_once(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> Any:
-        key = str(folder.checkpoint), repr(folder.options), device, dtype
+        key = str(folder.checkpoint), folder.options.source_prefix or "", device, dtype
         if key not in kept:
             kept[key] = read(folder, device, dtype)
-        return kept[key]
+        if folder.options.languages == (None, None):
+            return kept[key]
+        named = object.__new__(type(kept[key]))  # the same in all but languages, which only messages tell
+        vars(named).update(vars(kept[key]) | {"languages": folder.options.languages})
+        return named
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoders, "load_encoder", read_once)

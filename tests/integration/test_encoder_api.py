@@ -61,9 +61,8 @@ def test_pickled_is_the_path(encoder: Aligner, both: Aligner) -> None:
         pickled = pickle.dumps(aligner)
         assert len(pickled) < 3000
         for same in (pickle.loads(pickled), copy.deepcopy(aligner)):
-            assert [direction.recorder for direction in same.directions] == [
-                direction.recorder for direction in aligner.directions
-            ]
+            names = [[one.recorder.name for one in each.directions] for each in (same, aligner)]
+            assert names[0] == names[1]
             assert same.align(*SPANISH) == aligner.align(*SPANISH)
 
 
