@@ -139,9 +139,10 @@ def load(
             warnings.warn(message, TextWarning, stacklevel=2)
     for cell in calibration.values():
         if cell not in all_cells(recorder):
+            heads = f" of {plural(recorder.heads, 'head')}" if recorder.heads else ""  # of which an encoder has none
             raise ModelError(
                 f"layer {cell.layer}, head {cell.head} is out of range: "
-                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
+                f"the model has {plural(recorder.layers, 'layer')}{heads}",
                 file=str(folder.root / "model.toml"),
             )
     if batch_tokens is None:

