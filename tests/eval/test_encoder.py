@@ -1,0 +1,150 @@
+"""`eval/run.py encoder` on a tiny encoder: its tables agree with aligners, and its variants with plain definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import cosine_similarity
+
+from align import aer, count_all, load, read_gold, read_text
+from align.core.scores import PAD
+from align.core.types import Batch
+from tests.conftest import needs_int8
+from tests.eval.conftest import CONFIG, Result, read_table
+from tests.hugging_encoders import save_encoder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+Command = Callable[..., Result]
+
+LANGUAGES = """
+[encoder.first]
+gold = ["toy", "more"]
+train = "toy"
+models = ["models/one"]
+reverse_models = ["models/back"]
+
+[encoder.second]
+gold = ["third"]
+"""
+"""Two languages; all gold is the same."""
+
+
+@pytest.fixture
+def tables(data: Path, command: Command) -> Callable[..., dict[str, list[dict[str, str]]]]:
+    """Writes some tables of an encoder whose pieces are words and letters, and returns their rows."""
+    pytest.importorskip("transformers")
+    save_encoder(data / "models" / "bert")
+    with (data / "experiments.toml").open("a", encoding="utf-8") as config:
+        about = CONFIG[CONFIG.index("[gold.toy]") : CONFIG.index("[train.toy]")]
+        config.write(LANGUAGES + "".join(about.replace("toy", name, 1) for name in ("more", "third")))
+
+    def write(*names: str) -> dict[str, list[dict[str, str]]]:
+        options = "--data . --config experiments.toml -m models/bert --unlabelled 60"
+        result = command("encoder", *names, *options.split())
+        assert result.code == 0, result.err
+        found = {}
+        for path in Path("results").glob("encoder.*.tsv"):
+            sign, found[path.name.split(".")[1]] = read_table(path)
+            assert sign.startswith("# encoder|encoder:bert@")
+        return found
+
+    return write
+
+
+def test_layers_are_those_of_aligners(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
+    found = tables("layers")
+    texts = ["first, gold", "second, gold", "first, training text"]
+    assert [row["text"] for row in found["layers"]] == [text for text in texts for _ in range(3)]
+    pairs = read_text("gold.de", "gold.en")
+    gold = read_gold(Path("gold.talp"), format="talp", base=1, text=pairs).pairs
+    for n, row in enumerate(found["layers"][3:6], 1):
+        links = [alignment.links for alignment in load("models/bert", layer=n)(pairs)]
+        assert float(row["aer"]) == pytest.approx(100 * aer(count_all(links, gold).sum(0)), abs=0.01)
+        product = float(row["consistency"]) * float(row["agreement"])
+        assert float(row["product"]) == pytest.approx(product, abs=2e-4)
+    assert {row["aer"] for row in found["layers"][6:]} == {"n/a"}
+    by_product = [[float(row["product"]) for row in found["layers"] if row["text"] == text] for text in texts]
+    rates = [float(row["aer"]) for row in found["layers"][3:6]]
+    choices = {row["text"]: row for row in found["choice"]}
+    assert [int(choices[text]["chosen"]) for text in texts] == [of.index(max(of)) + 1 for of in by_product]
+    assert int(choices["second, gold"]["best"]) == rates.index(min(rates)) + 1
+    assert -1 <= float(choices["second, gold"]["rho"]) <= 1
+    assert len(choices) == len(found["choice"]) == 5
+
+
+@needs_int8
+def test_ways_and_systems(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
+    pytest.importorskip("eflomal")
+    found = tables("pooling", "temperature", "variants", "systems")
+    sets = ("aer_toy", "aer_more", "aer_first", "aer_third")
+    for rows in found.values():
+        assert [rows[0][f"p_{name}"] for name in ("first", "second")] == ["n/a", "n/a"]
+        assert len({rows[0][key] for key in sets}) == 1
+    assert [row["pooling"].partition(",")[0] for row in found["pooling"][:3]] == ["mean", "maximum", "first piece"]
+    as_read = {tuple(found[name][0][key] for key in sets) for name in found}
+    assert len(as_read) == 1  # each table begins with what an aligner does
+    systems = [row["system"].partition(":")[0] for row in found["systems"]]
+    kinds = ["models/bert, float32", "models/bert, bfloat16", "models/bert, int8"]
+    assert list(dict.fromkeys(systems)) == [*kinds, "eflomal on these pairs", "eflomal on more text"]
+    assert found["systems"][-1]["aer_third"] == "n/a"  # which has no more text
+
+
+def test_ensembles(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
+    rows = tables("ensembles")["ensembles"]
+    expected = [(model, voices) for model in ("one", "one and back") for voices in ("nothing", "encoder")]
+    assert [(row["model"], row["with"]) for row in rows] == expected  # GIZA++ is not installed
+    assert [row["p"] == "n/a" for row in rows] == [True, False, True, False]
+
+
+def test_speed(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("eflomal")
+    save_encoder(data / "models" / "bert")
+    encoder, programs = import_module("eval.encoder"), import_module("eval.programs")
+    monkeypatch.setattr(encoder, "run_statistical", lambda tool, text: programs.Timed(0, 2.0, 0))
+    monkeypatch.setattr(encoder, "run_ours", lambda options, text: programs.Timed(0, 5.0, 0))
+    options = "encoder speed --data . -s gold.de -t gold.en -m models/bert --lines 20 --rounds 2"
+    result = command(*options.split())
+    assert result.code == 0, result.err
+    sign, rows = read_table(Path("results", "encoder.speed.tsv"))
+    assert sign.startswith("# python eval/run.py encoder speed -s gold.de -t gold.en --lines 20 --rounds 2; ")
+    assert [(row["system"], row["rate"], row["ratio"]) for row in rows] == [
+        ("eflomal", "10", "1.0"),
+        *((f"models/bert, {dtype}", "4", "2.5") for dtype in ("float32", "bfloat16", "int8")),
+    ]
+    script = "import time; memory = bytearray(b'1') * 200_000_000; time.sleep(1)"
+    run = encoder.measure(lambda: programs.run_python(["-c", script]))
+    assert 200 < run.peak < 300
+    assert "tables are layers, " in command(*options.replace("speed", "magic").split()).err
+
+
+def test_variants_are_as_defined() -> None:
+    """Word scores of two pairs, one with padding, against loops over words."""
+    torch.manual_seed(1)
+    both = torch.randn(2, 6, 4), torch.randn(2, 4, 4)
+    source_words = torch.tensor([[-1, 0, 0, 1, 2, -1], [-1, 0, 1, 1, -1, PAD]])
+    target_words = torch.tensor([[0, 1, 1, 2], [0, 0, 1, PAD]])
+    batch = Batch(source_words, source_words, target_words, target_words, (3, 3))
+    states = import_module("eval.encoder").States(both, batch)
+    found = {name: getattr(states, name)() for name in ("mean", "maximum", "first", "centred")}
+    found["half"] = states.centred(0.5, together=True)
+    for b, (sources, targets) in enumerate(((3, 3), (2, 2))):
+        x, y = both[0][b], both[1][b]
+        centre = [side[words[b] >= 0].mean(0) for side, words in ((x, source_words), (y, target_words))]
+        half = (centre[0] + centre[1]) / 4
+        for i in range(sources):
+            for j in range(targets):
+                of_source, of_target = x[source_words[b] == i], y[target_words[b] == j]
+                expected = {
+                    "mean": cosine_similarity(of_source.mean(0), of_target.mean(0), 0),
+                    "maximum": cosine_similarity(of_source[:, None], of_target[None], 2).max(),
+                    "first": cosine_similarity(of_source[0], of_target[0], 0),
+                    "half": cosine_similarity(of_source.mean(0) - half, of_target.mean(0) - half, 0),
+                    "centred": cosine_similarity(of_source.mean(0) - centre[0], of_target.mean(0) - centre[1], 0),
+                }
+                for name, cosine in expected.items():
+                    assert found[name][b, j, i] == pytest.approx(float(torch.exp((cosine - 1) / 0.1)), rel=1e-4), name
