@@ -389,7 +389,7 @@ class Encoder:
                 means = (mean_links(each, THRESHOLD) for each in zip(soft, *(voices[v] for v in group), strict=True))
                 counts = count_links(means, language.text.gold)
                 scored = score_row(counts, language.text, alone)
-                rows.append({"model": name, "with": "; ".join(group) or "nothing", **scored})
+                rows.append({"model": name, "with": " and ".join(group) or "nothing", **scored})
                 alone = counts if alone is None else alone
             names |= dict.fromkeys(direction.recorder.name for direction in aligner.directions)
         columns = [Column("model", "model"), Column("with", "mean with"), *score_columns(language.text)]
