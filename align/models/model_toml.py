@@ -40,7 +40,7 @@ class ModelOptions:
         subwords: a key of `align.models.preprocess.SUBWORDS`.
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
         source_prefix: text that a Hugging Face model reads before each source, such as T5's
-            "translate English to German: "; "" for none. Its words count as NULL.
+            "translate English to German: ", or an encoder before both sides; "" for none. Its words count as NULL.
         template: prompt of a decoder-only model: a key of `align.models.causal.template.PRESETS`, or a text with
             {source}; see `read_template` there.
         reverse_of: (source, target) languages of the forward model, if this is the reverse model. A multilingual model
