@@ -23,6 +23,7 @@ from align.core.stream import Encoded, SideNames, encode
 from align.core.text import IdPair
 from align.core.types import Choice, Pair, Pieces, Place
 from align.models.causal.template import NAMES
+from align.models.defaults import ENCODER
 from align.models.languages import base_language, is_group, same_language
 from align.models.preprocess import UNSPACED
 
@@ -171,7 +172,7 @@ class ModelCheck:
         if swapped:
             return f"{problem}: swap the two sides"
         if (source or read) != (target or written) and all(own):
-            return f"{problem}: use a model for {source or read} to {target or written}"
+            return f"{problem}: use a model for {source or read} to {target or written}, or {ENCODER}"
         return problem
 
 

