@@ -78,11 +78,16 @@ def naive_scores(toy: Toy, layer: int, of: Pieces) -> Rows:
     def states(ids: Sequence[int], words: Sequence[int], count: int) -> list[Rows]:
         return [[table[n] for n, word in zip(ids, words, strict=True) if word == k] for k in range(count)]
 
-    sources = states(of.source, of.source_words, of.words[0])
-    targets = states(of.target, of.target_words, of.words[1])
+    sides = states(of.source, of.source_words, of.words[0]), states(of.target, of.target_words, of.words[1])
+    words = [mean(pieces) for side in sides for pieces in side if pieces]
+    middle = mean(words) if words else []
+
+    def vector(pieces: Rows) -> list[float]:
+        return [x - 0.5 * m for x, m in zip(mean(pieces), middle, strict=True)]
+
     return [
-        [exp((cosine(mean(target), mean(source)) - 1) / 0.1) if source and target else 0.0 for source in sources]
-        for target in targets
+        [exp((cosine(vector(target), vector(source)) - 1) / 0.1) if source and target else 0.0 for source in sides[0]]
+        for target in sides[1]
     ]
 
 
