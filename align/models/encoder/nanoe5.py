@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from align.core.errors import ModelError, one_line, shorten
@@ -119,38 +118,37 @@ def _read(content: memoryview) -> Content:
         stored_by_all += stored
         if begin + stored > len(content) or stored_by_all > len(content):
             raise ValueError(f"{shorten(name)} is outside the file, or its bytes are another's, too")
-        values = _numbers(content[begin : begin + stored], kind, np.float16 if name == "emb.word" else np.float32)
+        values = _numbers(content[begin : begin + stored], kind, torch.float16 if name == "emb.word" else torch.float32)
         match = NAME.fullmatch(name)
         shape = shapes.get(match[2], ()) if match and match[3] != ".b" else ()
         if not match or match[2] not in NAMES or len(values) != math.prod(shape or values.shape):
             raise ValueError(f"{shorten(name)} is not a part of an encoder, or not as large as its shape")
         where = f"encoder.layer.{match[1]}." if match[1] else ""
         ending = {".w": ".weight", ".b": ".bias", None: ""}[match[3]]
-        weights[f"{where}{NAMES[match[2]]}{ending}"] = torch.from_numpy(values).view(shape or values.shape)
+        weights[f"{where}{NAMES[match[2]]}{ending}"] = values.view(shape or values.shape)
     settings = {"model_type": "bert", "num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": width}
     settings |= {"layer_norm_eps": epsilon, "max_position_embeddings": positions, "pad_token_id": special[2]}
     return Content(settings, weights, pieces, scores, special, replaced)
 
 
-def _numbers(stored: memoryview, kind: int, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+def _numbers(stored: memoryview, kind: int, dtype: torch.dtype) -> Tensor:
     """Return the weights of a tensor: float32 as they are, or from blocks of a float16 scale and 32 times four bits.
 
     The low four bits of a block's 16 bytes are its first 16 weights, the high ones the others; 8 stands for 0.
     """
     if kind == 0:
-        return np.frombuffer(stored, "<f4").astype(np.float32)
+        return torch.from_numpy(np.frombuffer(stored, "<f4").astype(np.float32))
     if kind != 1:
         raise ValueError(f"it has numbers of type {kind}")
     blocks = np.frombuffer(stored, np.uint8).reshape(-1, 2 + BLOCK // 2)
     scales = blocks[:, :2].copy().view("<f2").astype(np.float32)
     if not np.isfinite(scales).all():
         raise ValueError("a scale is not finite")
-    values, part = np.empty((len(blocks), BLOCK), dtype), np.zeros((PART, BLOCK), np.float32)
+    values, part = torch.empty((len(blocks), BLOCK), dtype=dtype), np.zeros((PART, BLOCK), np.float32)
     for begin in range(0, len(blocks), PART):
         some = blocks[begin : begin + PART, 2:]
         part[: len(some), : BLOCK // 2] = some & 15
         part[: len(some), BLOCK // 2 :] = some >> 4
         part -= 8
-        with np.errstate(over="ignore"):  # what is not finite is refused later
-            values[begin : begin + PART] = part[: len(some)] * scales[begin : begin + PART]
-    return values.reshape(-1)
+        values[begin : begin + PART] = torch.from_numpy(part[: len(some)] * scales[begin : begin + PART])
+    return values.view(-1)
