@@ -45,6 +45,7 @@ from align.evaluation.ensemble import share_of_directions
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
+from align.models.divide import split
 from align.models.encoder.model import EncoderRecorder
 from align.models.model_toml import ModelOptions
 from eval.baselines import Baselines
@@ -72,7 +73,7 @@ class Language:
         name: of the language beside English.
         text: pairs and gold.
         train: what experiments.toml says of the training text; None where it is not in words.
-        unlabelled: the first pairs of the training text, or those of the gold.
+        unlabelled: the first pairs of a training text.
         models: translation models, each with its reverse one.
     """
 
@@ -88,12 +89,22 @@ class Language:
         about = config["encoder"][name]
         text = read_text(config, about["gold"], data)
         train = config["train"][about["train"]] if "train" in about else None
-        first = islice(read_train(train, data, tokenize=False), lines) if train else text.pairs
+        unlabelled = config["train"][about.get("unspaced", about.get("train"))]
+        first = list(islice(read_train(unlabelled, data, tokenize=False), lines))
+        if "unspaced" in about:
+            first = list(map(_by_icu, first))
         models = [
             (_path(model, data), _path(reverse, data))
             for model, reverse in zip(about.get("models", ()), about.get("reverse_models", ()), strict=True)
         ]
-        return cls(name, text, train, list(first), models)
+        return cls(name, text, train, first, models)
+
+
+def _by_icu(pair: Pair) -> Pair:
+    """Return a pair with the words that ICU's dictionaries find."""
+    sides = (" ".join(words) for words in (pair.source, pair.target))
+    source, target = (tuple(side[begin:end] for begin, end in split(side, "icu")) for side in sides)
+    return Pair(source, target, pair.id)
 
 
 def _path(model: str, data: Path) -> str:
@@ -264,13 +275,12 @@ class Encoder:
     def layers(self) -> None:
         """Write what chooses a layer beside error rates, and what it chooses."""
         with_gold = {of.name: self._layers_of(of, of.text.pairs, of.text.gold) for of in self.languages}
-        without = {of.name: self._layers_of(of, of.unlabelled) if of.train else () for of in self.languages}
+        without = {of.name: self._layers_of(of, of.unlabelled) for of in self.languages}
         rows = [row for of_kind in (with_gold, without) for of_text in of_kind.values() for row in of_text]
         choices = [_choice(some[0]["text"], some) for some in with_gold.values()]
-        choices.append(_choice("all with gold", *with_gold.values()))
-        choices += [_choice(some[0]["text"], some) for some in without.values() if some]
-        used = [some or with_gold[name] for name, some in without.items()]
-        choices.append(_choice("all, with gold's text where there is no other", *used))
+        choices.append(_choice("all gold", *with_gold.values()))
+        choices += [_choice(some[0]["text"], some) for some in without.values()]
+        choices.append(_choice("all training text", *without.values()))
         columns = [Column("text", "text"), Column("pairs", "pairs"), Column("layer", "layer")]
         columns += [Column(key, key, 4) for key in ("consistency", "agreement", "product")]
         columns += [Column("aer", "AER", 2), Column("interval", "95 % CI", 1)]
