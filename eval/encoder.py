@@ -37,7 +37,7 @@ from torch.nn import functional
 from align import Aligner, Pair, load, two_way
 from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.scores import PAD, TINY, collate, sharpen, soft_links
-from align.core.similarity import TEMPERATURE, SimilarityReader, word_scores
+from align.core.similarity import CENTRED, TEMPERATURE, SimilarityReader, word_scores
 from align.core.stream import BATCH_TOKENS, Encoded, cut, encode
 from align.core.symmetrize import MeanScores, mean_links
 from align.core.types import DTYPES, FLOOR, THRESHOLD, Agreement, Batch, Cell, Gold, Links, LinkScores
@@ -154,29 +154,15 @@ class States(NamedTuple):
             ),
         )
 
-    def mean(self) -> Tensor:
-        """Return the word scores as an aligner has them."""
-        return word_scores(self.both, self.batch)
-
-    def centred(self, share: float = 1, *, together: bool = False) -> Tensor:
-        """Return the word scores less a share of the mean state of each side, or of both sides' mean states."""
-        words = self.batch.source_words, self.batch.target_words
-        centres = [_mean(states, of_side) for states, of_side in zip(self.both, words, strict=True)]
-        if together:
-            centres = [(centres[0] + centres[1]) / 2] * 2
-        source, target = (states - share * centre for states, centre in zip(self.both, centres, strict=True))
-        return word_scores((source, target), self.batch)
+    def mean(self, centred: float = CENTRED) -> Tensor:
+        """Return the word scores as an aligner has them, with a part of the pair's mean taken off."""
+        return word_scores(self.both, self.batch, centred)
 
 
 def _firsts(words: Tensor) -> Tensor:
     """Return the words of pieces, with only the first piece of each word left."""
     same = functional.pad(words[:, 1:] == words[:, :-1], (1, 0))
     return words.masked_fill(same, PAD)
-
-
-def _mean(states: Tensor, words: Tensor) -> Tensor:
-    real = (words >= 0)[..., None].float()
-    return (states * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
 
 
 class Way(NamedTuple):
@@ -311,8 +297,13 @@ class Encoder:
 
     def pooling(self) -> None:
         """Write error rates of other ways to make one vector of the pieces of a word."""
-        names = {"mean": States.mean, "maximum": States.maximum, "first piece": States.first}
-        layers = (self.layer, min(self.layer + 1, self.recorder.layers))
+        names = {
+            "mean": States.mean,
+            "mean, not centred": partial(States.mean, centred=0),
+            "maximum": States.maximum,
+            "first piece": States.first,
+        }
+        layers = (self.layer, max(1, self.layer - 1))
         ways = {
             f"{name}, layer {n}": Way((n,), scores) for n in dict.fromkeys(layers) for name, scores in names.items()
         }
@@ -326,17 +317,14 @@ class Encoder:
 
     def variants(self) -> None:
         """Write error rates of other ideas."""
-        layer, after = layers = self.layer, min(self.layer + 1, self.recorder.layers)
-        of_pair = partial(States.centred, together=True)
+        before, layer = layers = max(1, self.layer - 1), self.layer
         ways = {
             "as it is": Way((layer,)),
-            f"layer {after}": Way((after,)),
-            f"mean of layers {layer} and {after}": Way(layers),
-            "less the mean state of each side": Way((layer,), States.centred),
-            "less half the mean state of each side": Way((layer,), partial(States.centred, share=0.5)),
-            "less the mean state of the pair": Way((layer,), of_pair),
-            f"less the mean state of the pair, layer {after}": Way((after,), of_pair),
-            f"less the mean state of the pair, layers {layer} and {after}": Way(layers, of_pair),
+            f"layer {before}": Way((before,)),
+            f"mean of layers {before} and {layer}": Way(layers),
+            "not centred": Way((layer,), partial(States.mean, centred=0)),
+            f"not centred, layer {before}": Way((before,), partial(States.mean, centred=0)),
+            "less all of the mean state": Way((layer,), partial(States.mean, centred=1)),
         }
         counts = self.counts(ways)
         bare = load(self.model, device="cpu", too_long="blank", options=ModelOptions(source_prefix=""))

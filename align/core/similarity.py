@@ -31,7 +31,7 @@ CENTRED = 0.5
 """Part of the mean of a pair's words that is taken off each; all of it is worse for pairs of a few words."""
 
 
-def word_scores(states: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
+def word_scores(states: tuple[Tensor, Tensor], batch: Batch, centred: float = CENTRED) -> Tensor:
     """Return `exp((cos - 1) / TEMPERATURE)` of the mean states of words, from 0 to 1 `[B, J, I]`.
 
     A word's pieces are averaged before the cosine: that beats the largest cosine of two pieces, and the first piece
@@ -42,7 +42,7 @@ def word_scores(states: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
     vectors = torch.cat([merge_targets(x[:, None], words.to(x.device), count)[:, 0] for x, words, count in sides], 1)
     real = vectors.any(-1)  # [B, I+J]
     mean = vectors.sum(1) / real.sum(1, keepdim=True).clamp(min=1)  # [B, D]
-    unit = functional.normalize(vectors - CENTRED * mean[:, None], dim=-1)
+    unit = functional.normalize(vectors - centred * mean[:, None], dim=-1)
     count = batch.words[0]
     scores = (unit[:, count:] @ unit[:, :count].mT).sub_(1).div_(TEMPERATURE).exp_()
     return scores.mul_(real[:, count:, None] & real[:, None, :count])
