@@ -297,7 +297,7 @@ class Encoder:
 
     def pooling(self) -> None:
         """Write error rates of other ways to make one vector of the pieces of a word."""
-        names = {
+        names: dict[str, Callable[[States], Tensor]] = {
             "mean": States.mean,
             "mean, not centred": partial(States.mean, centred=0),
             "maximum": States.maximum,
