@@ -39,9 +39,8 @@ from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.scores import PAD, TINY, collate, sharpen, soft_links
 from align.core.similarity import CENTRED, TEMPERATURE, SimilarityReader, word_scores
 from align.core.stream import BATCH_TOKENS, Encoded, cut, encode
-from align.core.symmetrize import MeanScores, mean_links
+from align.core.symmetrize import mean_links, share_of_directions
 from align.core.types import DTYPES, FLOOR, THRESHOLD, Agreement, Batch, Cell, Gold, Links, LinkScores
-from align.evaluation.ensemble import share_of_directions
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
@@ -424,7 +423,7 @@ def _models(models: Sequence[tuple[str, str]]) -> Iterator[tuple[Aligner, str]]:
         yield two_way(one, load(reverse, device="cpu", too_long="blank")), f"{name} and {back}"
 
 
-def _soft_scores(aligner: Aligner, pairs: Sequence[Pair]) -> list[MeanScores]:
+def _soft_scores(aligner: Aligner, pairs: Sequence[Pair]) -> list[LinkScores]:
     """Return the soft scores of each pair."""
     settings = replace(aligner.forward.settings, threshold=FLOOR)
     reading = replace(aligner, forward=replace(aligner.forward, settings=settings), threshold=FLOOR)

@@ -14,9 +14,8 @@ from itertools import combinations
 from pathlib import Path
 
 from align import Aligner, two_way
-from align.core.symmetrize import MeanScores, mean_links
-from align.core.types import FLOOR, THRESHOLD, Settings
-from align.evaluation.ensemble import share_of_directions
+from align.core.symmetrize import mean_links, share_of_directions
+from align.core.types import FLOOR, THRESHOLD, LinkScores, Settings
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
@@ -32,11 +31,11 @@ from eval.common import (
     write_table,
 )
 
-Partners = Mapping[str, Sequence[MeanScores]]
+Partners = Mapping[str, Sequence[LinkScores]]
 """Scores of the links of each pair, by the name of who linked them."""
 
 
-def soft_scores_of(forward: Aligner, reverse: Aligner, text: Text) -> dict[str, list[MeanScores]]:
+def soft_scores_of(forward: Aligner, reverse: Aligner, text: Text) -> dict[str, list[LinkScores]]:
     """Return the soft scores of one model, and of both, where these choose to be read."""
     readings = [
         replace(model, forward=replace(model.forward, settings=Settings(threshold=FLOOR)))
@@ -53,7 +52,7 @@ def partners_of(
     tools: Sequence[str], about: dict[str, object], text: Text, forward: Aligner, baselines: Baselines
 ) -> tuple[Partners, list[str]]:
     """Return the links of each tool on words and on pieces, and the names of the tools with their versions."""
-    partners: dict[str, Sequence[MeanScores]] = {}
+    partners: dict[str, Sequence[LinkScores]] = {}
     versions: list[str] = []
     for tool in tools:
         for unit, recorder in (("words", None), ("pieces", forward.forward.recorder)):

@@ -24,8 +24,8 @@ from align import Aligner, Pair, Settings, two_way
 from align.baselines.tools import align_with, lower_case
 from align.core.backend import Recorder
 from align.core.formats import format_pharaoh
-from align.core.symmetrize import MeanScores, mean_links
-from align.evaluation.ensemble import share_of_directions
+from align.core.symmetrize import mean_links, share_of_directions
+from align.core.types import LinkScores
 from align.evaluation.link_formats import parse_scored
 from eval.common import find_experiment, letters, load_directions, read_config, read_text, read_train
 
@@ -96,7 +96,7 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
     part.replace(path)
 
 
-def labels_of(folder: Path, count: int) -> Iterator[MeanScores]:
+def labels_of(folder: Path, count: int) -> Iterator[LinkScores]:
     """Yield the mean of the labels for each of the first pairs."""
     lines = [line for path in sorted((folder / "labels").glob("[0-9]*.txt")) for line in path.read_text().splitlines()]
     partner = folder / "giza.txt"
@@ -105,7 +105,7 @@ def labels_of(folder: Path, count: int) -> Iterator[MeanScores]:
         yield mean_links([parse_scored(line) for line in of_pair], 0)
 
 
-def write_text(folder: Path, pairs: Sequence[Pair], labels: Sequence[MeanScores]) -> None:
+def write_text(folder: Path, pairs: Sequence[Pair], labels: Sequence[LinkScores]) -> None:
     """Write pairs and labels as `extract-align train scorer` takes them."""
     write_lines(folder / "text.source", [" ".join(pair.source) for pair in pairs])
     write_lines(folder / "text.target", [" ".join(pair.target) for pair in pairs])

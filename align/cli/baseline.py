@@ -16,10 +16,9 @@ from align.cli.loading import Request, load_models
 from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.formats import WITH_WORDS
-from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
+from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS, MEAN, share_of_directions
 from align.core.types import Alignment, Links, Pair
 from align.evaluation.dialects import ALL_METHODS, symmetrize
-from align.evaluation.ensemble import MEAN, share_of_directions
 from align.io.checks import open_text
 from align.io.reader import Input
 from align.io.signature import signature

@@ -15,11 +15,10 @@ from align.cli.common import Progress, open_output, run, write_alignments
 from align.cli.options import add_group, argument, new_parser, number_up_to, option, read_group
 from align.cli.parser import Parser
 from align.core.errors import show_value
-from align.core.symmetrize import DEFAULT_METHOD, mean_links
+from align.core.symmetrize import DEFAULT_METHOD, MEAN, mean_links
 from align.core.types import THRESHOLD, Alignment, Links, Pair, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
-from align.evaluation.ensemble import MEAN, read_scored
-from align.evaluation.link_formats import OTHER_READINGS, at_line, parse_links, renumber
+from align.evaluation.link_formats import OTHER_READINGS, at_line, parse_links, read_scored, renumber
 from align.io.reader import in_step, name_shown, open_lines, read_lines
 from align.io.signature import signature
 

@@ -131,8 +131,8 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     source, target = recorder.languages
     read = {"attention": f"{recorder.layers} decoder layers of {recorder.heads} heads"}
     if is_encoder:
-        stored = {**forward.calibration, **calibration}.get(("norm", "input"))
-        read = {"states": f"{recorder.layers} layers" + (f", of which {stored.layer} is read" if stored else "")}
+        stored = [cell.layer for cell in (calibration or forward.calibration).values()]
+        read = {"states": f"{recorder.layers} layers, of which {stored[0] if stored else 'one'} is read"}
     rows = {
         "model": recorder.name,
         "languages": f"{source} to {target}",

@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 from align.cli.args import STATISTICAL
-from align.core.symmetrize import MeanScores, mean_links
-from align.core.types import Alignment, Pair, Pieces
-from align.evaluation.ensemble import check_range, read_scored, share_of_directions
+from align.core.symmetrize import mean_links, share_of_directions
+from align.core.types import Alignment, LinkScores, Pair, Pieces
+from align.evaluation.link_formats import check_range, read_scored
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
 
@@ -17,10 +17,10 @@ from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
 @contextmanager
 def open_partners(
     names: Sequence[str], text: Input, cut: Callable[[Pair], Pieces], threads: int
-) -> Iterator[list[tuple[str, Iterator[MeanScores]]]]:
+) -> Iterator[list[tuple[str, Iterator[LinkScores]]]]:
     """Open the scores of partners' links, with names for messages; `cut` splits a pair for a tool."""
     with ExitStack() as stack:
-        partners: list[tuple[str, Iterator[MeanScores]]] = []
+        partners: list[tuple[str, Iterator[LinkScores]]] = []
         for name in names:
             if name in STATISTICAL:
                 from align.baselines.tools import open_run
@@ -37,7 +37,7 @@ def open_partners(
 def join(
     alignments: Generator[Alignment, None, None],
     name: str,
-    partners: Sequence[tuple[str, Iterator[MeanScores]]],
+    partners: Sequence[tuple[str, Iterator[LinkScores]]],
     threshold: float,
     weight: int = 1,
 ) -> Generator[Alignment, None, None]:

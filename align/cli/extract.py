@@ -44,6 +44,7 @@ from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
 from align.io.shards import BUFFERS, Shards, stamp
 from align.io.signature import sign
+from align.models.defaults import is_encoder
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -104,7 +105,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
         request = replace(request, method=replace(request.method, scorer="none"))
     if keyboard:  # also where there is no --buffer
         request = replace(request, run=replace(request.run, buffer=args.buffer))
-    ensemble, method = tuple(read_group(EnsembleArgs, args).others), request.method
+    method = request.method
+    ensemble = tuple(name for name in read_group(EnsembleArgs, args).ensemble if not is_encoder(name))
     if not ensemble:
         return Extraction(parser.prog, text, output, request, keyboard)
     if search or output.resume:

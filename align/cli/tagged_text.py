@@ -15,8 +15,7 @@ from align.cli.transfer_args import Options
 from align.core.errors import DataError, LineError, LinksError, plural
 from align.core.text import LinePair, split_words
 from align.core.types import THRESHOLD, Pair
-from align.evaluation.ensemble import check_range
-from align.evaluation.link_formats import parse_scored
+from align.evaluation.link_formats import check_range, parse_scored
 from align.io.reader import BadLines, in_step, name_shown, open_lines, read_bitext, read_lines, refuse_numbers
 from align.models.divide import split_words_at
 from align.transfer.columns import COLUMNS, LabelledLine, pair_sentences, read_labelled

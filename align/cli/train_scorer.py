@@ -15,7 +15,7 @@ from align.cli.options import add_group, new_parser, option, read_group, whole_n
 from align.cli.parser import Parser
 from align.core.errors import ModelError, plural
 from align.core.types import Pair
-from align.evaluation.ensemble import check_range, read_scored
+from align.evaluation.link_formats import check_range, read_scored
 from align.io.checks import open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
 from align.models.folder import BUNDLED, SCORER_FILE

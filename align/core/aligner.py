@@ -96,7 +96,7 @@ class Direction:
     def reader(self) -> AttentionReader | SimilarityReader:
         """Reads scores and links from the model's attention, or an encoder's states, as the settings say."""
         if isinstance(self.recorder, StateRecorder):
-            return SimilarityReader(self.recorder, self.settings.threshold, self.scorer)
+            return SimilarityReader(self.recorder, self.settings.threshold)
         return AttentionReader(
             self.recorder, self.settings.score, self.settings.null, self.settings.threshold, self.scorer
         )

@@ -19,13 +19,12 @@ from torch.nn import functional
 
 from align.core.backend import StateRecorder
 from align.core.consistency import LinkedWords
-from align.core.scores import Scorer, agreements, best_links, collate, merge_targets, sharpen, soft_links
+from align.core.scores import agreements, best_links, collate, merge_targets, sharpen, soft_links
 from align.core.stream import BATCH_TOKENS, Encoded, cut
 from align.core.types import Agreement, Batch, Cell, LinkScores, Pieces, Place
 
 TEMPERATURE = 0.1
 """Difference of cosines that multiplies a score by e, before `sharpen` adapts the scores to each pair."""
-
 
 CENTRED = 0.5
 """Part of the mean of a pair's words that is taken off each; all of it is worse for pairs of a few words."""
@@ -48,23 +47,17 @@ def word_scores(states: tuple[Tensor, Tensor], batch: Batch, centred: float = CE
     return scores.mul_(real[:, count:, None] & real[:, None, :count])
 
 
-def _without_null(scores: Tensor) -> Tensor:
-    """Add a last column, NULL, which is never the best."""
-    return functional.pad(scores, (0, 1))
-
-
 @dataclass(frozen=True)
 class SimilarityReader:
-    """Reads word scores and links from the states of an encoder; see `align.core.scores.AttentionReader`."""
+    """Reads word scores and links from the states of an encoder, as `AttentionReader` does from attention."""
 
     recorder: StateRecorder
     threshold: float | None = None
-    scorer: Scorer | None = None
 
     def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """Return the word scores of B pairs `[B, J, I+1]`; the last column is 0."""
-        ((_, scores),) = self._of_layers(batch, [cell.layer for cell in place.cells().values()])
-        return _without_null(scores)
+        (scores,) = self._of_layers(batch, [cell.layer for cell in place.cells().values()])
+        return functional.pad(scores, (0, 1))
 
     def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
@@ -75,7 +68,7 @@ class SimilarityReader:
         scores = self.scores(batch, place)
         if self.threshold is None:
             return best_links(scores, "mask")
-        return soft_links(*_both(scores[..., :-1]), self.threshold, batch, self.scorer)
+        return soft_links(*shares_both_ways(scores[..., :-1]), self.threshold, batch, None)
 
     def qualities(
         self, pairs: Sequence[Encoded], cells: Sequence[Cell], batch_tokens: int = BATCH_TOKENS
@@ -88,8 +81,8 @@ class SimilarityReader:
         linked, total = LinkedWords((len(layers),)), np.zeros(len(layers))
         for numbers, batch in cut(pairs, batch_tokens):
             mutual = []
-            for n, (_, scores) in enumerate(self._of_layers(batch, layers)):
-                total[n] += sum(sqrt(a * b) for a, b in agreements(*_both(scores), batch))
+            for n, scores in enumerate(self._of_layers(batch, layers)):
+                total[n] += sum(sqrt(a * b) for a, b in agreements(*shares_both_ways(scores), batch))
                 best, back = scores.max(2), scores.argmax(1)  # [B, J], [B, I]
                 targets = torch.arange(scores.shape[1], device=scores.device)
                 kept = (back.gather(1, best.indices) == targets) & (best.values > 0)
@@ -99,14 +92,15 @@ class SimilarityReader:
         values = linked.consistency() * total / max(1, len(pairs))
         return values[[layers.index(cell.layer) for cell in cells]]
 
-    def _of_layers(self, batch: Sequence[Pieces], layers: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    def _of_layers(self, batch: Sequence[Pieces], layers: Sequence[int]) -> Iterator[Tensor]:
         collated = collate(batch, self.recorder.pad)
-        for layer, states in zip(layers, self.recorder.states(collated, layers), strict=True):
+        for states in self.recorder.states(collated, layers):
             with torch.inference_mode():
                 scores = word_scores(states, collated)
-            yield layer, scores
+            yield scores
 
 
-def _both(scores: Tensor) -> tuple[Tensor, Tensor]:
+def shares_both_ways(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sharpened shares of both directions, `[B, J, I]` and `[B, I, J]`, for scores `[B, J, I]`."""
-    return sharpen(_without_null(scores), "mask"), sharpen(_without_null(scores.mT), "mask")
+    forward, reverse = (sharpen(functional.pad(rows, (0, 1)), "mask") for rows in (scores, scores.mT))
+    return forward, reverse

@@ -8,10 +8,10 @@ programs. `intersection ⊆ every method ⊆ union`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 
-from align.core.types import Links
+from align.core.types import Links, LinkScores
 
 _NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
 
@@ -102,16 +102,14 @@ SOFT = "soft"
 DIRECTIONS = ("forward", "reverse")
 """Not heuristics: they keep the links of one direction."""
 
-MeanScores = dict[tuple[int, int], float]
-"""Scores of links (source word, target word)."""
+MEAN = "mean"
+"""The mean of scores, among the methods that combine files of links."""
 
 
 def mean_links(
-    scores: Sequence[Mapping[tuple[int, int], float]], threshold: float, weights: Sequence[float] = ()
-) -> MeanScores:
+    scores: Sequence[LinkScores], threshold: float, weights: Sequence[float] = ()
+) -> dict[tuple[int, int], float]:
     """Return the links whose mean score over several aligners exceeds a threshold from 0 to 1.
-
-    Aligners that make different errors are better together.
 
     A link that an aligner does not have scores 0; an aligner without any link in a pair, which it may not have read,
     does not count. Without weights all are equal.
@@ -125,3 +123,11 @@ def mean_links(
             sums[link] += weight * score
     means = {link: value / total for link, value in sums.items()} if total else {}
     return {link: mean for link, mean in sorted(means.items()) if mean > threshold}
+
+
+def share_of_directions(
+    forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], float]:
+    """Return 1 for each link of both directions, and 0.5 for each of one."""
+    first, second = frozenset(forward), frozenset(reverse)
+    return {link: 1.0 if link in first and link in second else 0.5 for link in sorted(first | second)}

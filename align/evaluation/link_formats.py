@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from align.core.errors import LinksError, shorten, show_value
 from align.core.text import split_words
-from align.core.types import Gold, Links
+from align.core.types import Gold, Links, Pair
 
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
 
@@ -197,3 +197,24 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
     if (word, len(split_words(target))) != lengths or any(not 1 <= j <= lengths[1] for _, j in links):
         raise ValueError(f"pair {head[1]} does not have the lengths that it states, or has positions beyond them")
     return int(head[1]), frozenset(links)
+
+
+def check_range(links: Iterable[tuple[int, int]], pair: Pair, name: str, line: int, of_text: str = "") -> None:
+    """Check that links are to words of a pair."""
+    sizes = len(pair.source), len(pair.target)
+    for i, j in links:
+        if i >= sizes[0] or j >= sizes[1]:
+            what = f"link {i}-{j}, and there are {sizes[0]:,} and {sizes[1]:,} words{of_text}"
+            raise LinksError(what, file=name, line=line, hint="links count from 0, source first")
+
+
+def read_scored(lines: Iterable[str], name: str) -> Iterator[dict[tuple[int, int], float]]:
+    """Read the scores of links of each line, from 0 to 1; see `parse_scored`."""
+
+    def parse(line: str) -> dict[tuple[int, int], float]:
+        scores = parse_scored(line)
+        if any(score > 1 for score in scores.values()):
+            raise ValueError("a score above 1")
+        return scores
+
+    return (at_line(name, number, parse, line) for number, line in enumerate(lines, 1))

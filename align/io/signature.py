@@ -52,21 +52,6 @@ def describe(
     return parts
 
 
-def describe_encoder(
-    name: str, settings: Settings, choice: Choice | None, dtype: str, more: Mapping[str, str]
-) -> dict[str, str]:
-    """Return everything that the links of an encoder depend on; see `describe`."""
-    threshold = {} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}
-    return {
-        "model": name,
-        "layer": _where(settings, choice)[0]["layer"],
-        "merge": "mean",
-        **threshold,
-        **more,
-        "dtype": dtype,
-    }
-
-
 def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
     """Return the settings of a second model that aligns in the reverse direction, for `more` of `describe`.
 
@@ -148,9 +133,11 @@ def sign(
         others = given.get("ensemble", ())
         names = [f"{partner.recorder.name}/{layer}", *(others if isinstance(others, Sequence) else ())]
         after = {**given, "ensemble": names, "mean": given.get("mean", f"{aligner.threshold:g}")}
+    parts = describe(recorder.name, settings, known[0], recorder.dtype, more)
     if isinstance(recorder, StateRecorder):
-        return signature(describe_encoder(recorder.name, settings, known[0], recorder.dtype, more), after=after)
-    return signature(describe(recorder.name, settings, known[0], recorder.dtype, more), after=after)
+        parts = {key: value for key, value in parts.items() if key not in ("score", "head", "position", "null")}
+        parts["merge"] = "mean"
+    return signature(parts, after=after)
 
 
 def scorers_of(aligner: Aligner) -> list[str]:

@@ -82,8 +82,8 @@ class TableAligner:
                 if reverse is not None:
                     rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
                     back = load(reverse, **{**options, "options": rules})
-                    joined = threshold if method == SOFT else THRESHOLD
-                    aligner = two_way(aligner, back, method, threshold=joined)
+                    of_both = threshold if method == SOFT else THRESHOLD
+                    aligner = two_way(aligner, back, method, threshold=of_both)
                 if encoder is not None:
                     where: dict[str, Any] = {name: options[name] for name in ("device", "dtype") if name in options}
                     aligner = ensemble(aligner, load(encoder, **where), threshold=threshold)

@@ -40,6 +40,12 @@ def forward_for(reverse: str | os.PathLike[str] | None) -> str | None:
     return OPPOSITE.get(os.fspath(reverse or ""), DEFAULT_MODEL)
 
 
+def is_encoder(name: str) -> bool:
+    """Tell whether the partner of an ensemble is an encoder: `encoder`, a folder, or a name of the hub."""
+    known = name in ("encoder", ENCODER) or os.path.isdir(name)
+    return known or (not os.path.exists(name) and could_be_hub_name(name))
+
+
 def could_be_hub_name(model: str) -> bool:
     """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
     owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()

@@ -139,10 +139,9 @@ def load(
             warnings.warn(message, TextWarning, stacklevel=2)
     for cell in calibration.values():
         if cell not in all_cells(recorder):
-            heads = f" of {plural(recorder.heads, 'head')}" if recorder.heads else ""  # of which an encoder has none
             raise ModelError(
                 f"layer {cell.layer}, head {cell.head} is out of range: "
-                f"the model has {plural(recorder.layers, 'layer')}{heads}",
+                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
                 file=str(folder.root / "model.toml"),
             )
     if batch_tokens is None:

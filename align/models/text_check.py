@@ -129,7 +129,7 @@ class ModelCheck:
         warnings += [*_spaced(recorder, terms, pairs)]
         if choice is None or known_choice(recorder, direction.settings, {}):
             return warnings  # as asked, however it reads the text
-        if (choice.consistency or 0) < _sure(recorder):
+        if (choice.consistency or 0) < (SURE_QUALITY if isinstance(recorder, StateRecorder) else SURE_CONSISTENCY):
             warnings += _inconsistent(direction, choice.place, texts, terms)
         return warnings
 
@@ -244,10 +244,6 @@ def _marks_apart(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for pair in parts for part in pair)
 
 
-def _sure(recorder: Recorder) -> float:
-    return SURE_QUALITY if isinstance(recorder, StateRecorder) else SURE_CONSISTENCY
-
-
 def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], terms: SideNames) -> Iterator[str]:
     """Yield a warning if links are not more consistent than those of unrelated or neighbouring sentences.
 
@@ -271,7 +267,7 @@ def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], 
         return float(consistency_of(direction.reader, readable, {position: [cell]})[position].max())
 
     in_step = consistency(0)
-    if in_step >= _sure(direction.recorder):
+    if in_step >= (SURE_QUALITY if isinstance(direction.recorder, StateRecorder) else SURE_CONSISTENCY):
         return
     later, earlier = consistency(1), consistency(-1)
     if max(later, earlier) > RELATED * in_step:

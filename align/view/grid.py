@@ -105,15 +105,12 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     lines = []
     for k in range(height):
         letters = [column[k - height + len(column)] if k >= height - len(column) else " " for column in top]
-        lines.append(" " * margin + "".join(" " * (2 - wcswidth(letter)) + _in_place(letter) for letter in letters))
+        # a mark (LRM) after right-to-left letters keeps each in its column
+        marked = (letter + "\u200e" * (bidirectional(letter[0]) in ("R", "AL")) for letter in letters)
+        lines.append(" " * margin + "".join(" " * (2 - wcswidth(letter)) + letter for letter in marked))
     for word, row in zip(left, cells, strict=True):
         lines.append(" " * (margin - sum(map(wcswidth, word))) + "".join(word) + " " + " ".join(row))
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _in_place(letter: str) -> str:
-    """Return a letter of the right-to-left kind with a mark (LRM) that keeps it from changing places with the next."""
-    return f"{letter}\u200e" if bidirectional(letter[0]) in ("R", "AL") else letter
 
 
 def _letters(word: str) -> list[str]:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.symmetrize import mean_links
-from align.evaluation.ensemble import share_of_directions
+from align.core.symmetrize import mean_links, share_of_directions
 
 SCORES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 

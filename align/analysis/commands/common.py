@@ -230,14 +230,11 @@ def set_threads(request: Request) -> int:
 
 def load_aligner(request: Request, whole: bool = True) -> Aligner:
     """Load a translation model, and report its name; unless `whole`, heads may have been pruned from it."""
-    from align.analysis.models.encoder import is_encoder
     from align.models.engine.builder import KEPT
     from align.models.fairseq.checkpoint import load_checkpoint
     from align.models.recorder import ModelRecorder
 
     keep_freed_memory()
-    if is_encoder(Path(request.name)):
-        raise ModelError("an encoder alone: this command needs a translation model", file=request.name)
     (aligner,) = load_models(PROGRAM, request)
     recorder = aligner.forward.recorder
     if not isinstance(recorder, ModelRecorder):

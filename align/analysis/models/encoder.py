@@ -23,6 +23,7 @@ from align.core.scores import head_products
 from align.core.types import Pair, Part
 from align.models.huggingface.files import read_weights, weight_files
 from align.models.huggingface.tokenizer_json import JsonTokenizer, call_library
+from align.models.recognise import find_checkpoint
 from align.models.recorder import fingerprint
 from align.models.settings import read_config
 
@@ -62,17 +63,9 @@ def is_encoder(folder: Path) -> bool:
         return False
 
 
-def weights_file(folder: Path) -> Path:
-    """Return the file of the weights, or the index of their files."""
-    for name in ("model.safetensors", "model.safetensors.index.json"):
-        if (folder / name).is_file():
-            return folder / name
-    raise ModelError("no model.safetensors in this folder", file=str(folder), hint=SAVE_AGAIN)
-
-
 def load_model(folder: Path) -> tuple[Any, int]:
     """Load the module of a folder; return it with its maximum number of pieces, special ones included."""
-    config, checkpoint = read_config(folder / "config.json"), weights_file(folder)
+    config, checkpoint = read_config(folder / "config.json"), find_checkpoint(folder)[1]
     kind, weights = KINDS[config.kind], read_weights(checkpoint)
     longest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
     positions = config.size("max_position_embeddings", 512, most=longest)
@@ -189,6 +182,6 @@ def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
     model, max_pieces = load_model(folder)
     tokenizer = load_tokenizer(folder, model.config.vocab_size)
     kind = model.config.model_type
-    files = [folder / "config.json", folder / "tokenizer.json", *weight_files(weights_file(folder))]
+    files = [folder / "config.json", folder / "tokenizer.json", *weight_files(find_checkpoint(folder)[1])]
     name = f"huggingface:{kind}@{fingerprint(files, '')}"
     return EncoderModel(model.requires_grad_(False).to(device), tokenizer, kind, max_pieces, name)

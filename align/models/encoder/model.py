@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from align.core.backend import Translator
 from align.core.errors import ModelError
@@ -26,7 +27,7 @@ from align.models.huggingface.files import read_weights, weight_files
 from align.models.huggingface.t5 import MAX_LAYERS
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.ids import pieces_of
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import TextRules
 from align.models.recorder import FolderRecorder, file_digest, fingerprint
 from align.models.settings import Config, importing, read_config
 
@@ -89,27 +90,8 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     if max(ids) >= rows:
         raise ModelError(f"{max(ids) + 1:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(path))
     prefix = split_words(folder.options.source_prefix or "")
-    of_words = {piece: n for piece, n in tokenizer.ids.items() if piece not in tokenizer.special}
-    preprocess = preprocessor(
-        TextRules("text"),
-        of_words,
-        unk,
-        tokenizer.segment,
-        lambda word: " ".join(filter(None, word.translate(replaced).split(" "))),
-    )
     name = f"encoder:{label}@{fingerprint((), repr((prefix, [file_digest(path) for path in files])))}"
-    return EncoderRecorder(
-        stack,
-        preprocess,
-        tokenizer.surroundings,
-        prefix,
-        special={tokenizer.ids[piece]: piece for piece in tokenizer.special},
-        pad=pad,
-        unk=unk,
-        languages=folder.options.languages,
-        name=name,
-        origin=(folder.absolute(), device, dtype),
-    )
+    return EncoderRecorder(stack, tokenizer, prefix, replaced, (pad, unk), name, (folder.absolute(), device, dtype))
 
 
 def _unigram(content: Content) -> Any:
@@ -140,10 +122,12 @@ def build_encoder(config: Config, weights: dict[str, Tensor], device: str, dtype
     )
     activation = ACTIVATIONS[config.one_of("activation" if distil else "hidden_act", ACTIVATIONS, "gelu")]
     shape = Architecture(side, None, activation, scaled=False, epsilon=config.positive("layer_norm_eps", 1e-12))
-    renamed = {_renamed(name): weights[name] for name in weights}
-    if len(renamed) < len(weights):
-        raise ValueError("several of its weights are the same part of an encoder")
-    weights.clear()
+    renamed = {}
+    for name in list(weights):
+        new = name
+        for pattern, replacement in NAMES.items():
+            new = re.sub(pattern, replacement, new)
+        renamed[new] = weights.pop(name)
     if not distil:  # every piece gets the vector of type 0, so it may as well be part of its position's
         tables = Weights({name: renamed.pop(name) for name in (TYPES, POSITIONS) if name in renamed})
         of_types, of_positions = (tables.take(name, tables.shape(name)[0], side.width) for name in (TYPES, POSITIONS))
@@ -151,22 +135,13 @@ def build_encoder(config: Config, weights: dict[str, Tensor], device: str, dtype
     given = Weights(renamed, UNUSED)
     if (norm := "encoder.layernorm_embedding.weight") not in given:
         raise ValueError(f"it has no {norm}")
-    if given.layers("encoder") > side.layers:
-        raise ValueError(f"it has {given.layers('encoder')} layers, but its settings give {side.layers}")
     (stack,) = build_stacks(shape, given, device, dtype)
     return stack
 
 
 def _pad(config: Config) -> int:
     """Return the id of padding, by default that of transformers."""
-    pad = config.id("pad_token_id")
-    return int(config.kind in AFTER_PAD) if pad is None else pad
-
-
-def _renamed(name: str) -> str:
-    for pattern, replacement in NAMES.items():
-        name = re.sub(pattern, replacement, name)
-    return name
+    return config.size("pad_token_id", int(config.kind in AFTER_PAD), least=0)
 
 
 class EncoderRecorder(FolderRecorder):
@@ -178,31 +153,32 @@ class EncoderRecorder(FolderRecorder):
     def __init__(
         self,
         stack: Stack,
-        preprocess: Preprocessor,
-        surroundings: tuple[Sequence[int], Sequence[int]],
+        tokenizer: JsonTokenizer,
         prefix: Sequence[str],
-        *,
-        special: dict[int, str],
-        pad: int,
-        unk: int,
-        languages: tuple[str | None, str | None],
+        replaced: Mapping[int, str],
+        special: tuple[int, int],
         name: str,
         origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
-        self.stack, self.preprocess, self._prefix, self._special = stack, preprocess, tuple(prefix), special
-        self.before, self.after = [*surroundings[0], *preprocess(self._prefix)[0]], [*surroundings[1]]
-        self.pad, self.unk, self.device = pad, unk, str(stack.embedding.pieces.device)
-        self.layers, self.heads = len(stack.layers), 0
-        self.languages = languages[0] or "source", languages[1] or "target"
+        def normalize(word: str) -> str:
+            return " ".join(filter(None, word.translate(replaced).split(" ")))
+
+        (self.pad, self.unk), self.stack, self._prefix = special, stack, tuple(prefix)
+        of_words = {piece: n for piece, n in tokenizer.ids.items() if piece not in tokenizer.special}
+        self.preprocess = preprocessor(TextRules("text"), of_words, self.unk, tokenizer.segment, normalize)
+        self._special = {tokenizer.ids[piece]: piece for piece in tokenizer.special}
+        before, after = tokenizer.surroundings or ((), ())
+        self.before, self.after = [*before, *self.preprocess(self._prefix)[0]], [*after]
+        self.device, self.layers, self.heads = str(stack.embedding.pieces.device), len(stack.layers), 0
+        source, target = origin[0].options.languages
+        self.languages = source or "source", target or "target"
         self.text = "any language" + (f", after {' '.join(prefix)!r}" if prefix else "")
         assert stack.embedding.positions
         longest = len(stack.embedding.positions(0))
         self.max_positions = longest, longest - len(self.before) - len(self.after) + 1
         if self.max_positions[1] < 2:
-            message = f"its {longest:,} positions leave no room for words between special pieces and prefix"
-            raise ModelError(message, file=str(origin[0].root))
-        self.raw = self.prompted = False
-        self.multilingual = True
+            raise ModelError(f"its {longest:,} positions leave no room for words", file=str(origin[0].root))
+        self.raw = self.prompted = self.multilingual = False  # one layer is best for all languages
         super().__init__(load_encoder, name, origin)
 
     def encode(self, pair: Pair) -> Pieces:
@@ -211,9 +187,9 @@ class EncoderRecorder(FolderRecorder):
             rows = len(self.stack.embedding.pieces)
             return pieces_of(pair, (self._special, self._special), self.pad, self.before, (rows, rows))
         (source, source_words), (target, target_words) = map(self._pieces, (pair.source, pair.target))
-        words = [*(NULL for _ in self.before), *source_words, *(NULL for _ in self.after)]
-        sizes = len(pair.source), len(pair.target)
-        return Pieces([*self.before, *source, *self.after], words, target, target_words, sizes)
+        source_words = [*(NULL for _ in self.before), *source_words, *(NULL for _ in self.after)]
+        source = [*self.before, *source, *self.after]
+        return Pieces(source, source_words, target, target_words, (len(pair.source), len(pair.target)))
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the ids of a sentence's pieces after the prefix, and the word of each."""
@@ -223,28 +199,21 @@ class EncoderRecorder(FolderRecorder):
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """Return the written form of the pieces of each word."""
-        sides = (
-            self.preprocess.spell((*self._prefix, *side))[len(self._prefix) :] for side in (pair.source, pair.target)
-        )
-        source, target = sides
+        count = len(self._prefix)
+        source, target = (self.preprocess.spell((*self._prefix, *side))[count:] for side in (pair.source, pair.target))
         return source, target
 
     @torch.inference_mode()
     def states(self, batch: Batch, layers: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the states after some layers; see `StateRecorder.states`. All sentences pass through at once."""
-        count, (first, last) = len(batch.source), (len(self.before), len(self.after))
-        length = max(batch.source.shape[1], first + batch.target.shape[1] + last)
-        ids = torch.full((2 * count, length), self.pad)
-        ends = torch.cat([(words != PAD).sum(1) for words in (batch.source_words, batch.target_words)])
-        ids[:count, : batch.source.shape[1]] = batch.source
-        ids[count:, :first] = torch.tensor(self.before)
-        ids[count:, first : first + batch.target.shape[1]] = batch.target
-        ends[count:] += first
-        for n, piece in enumerate(self.after):
-            ids[torch.arange(count, 2 * count), ends[count:] + n] = piece
-        ends[count:] += last
-        ids, kept = ids.to(self.device), (torch.arange(length) < ends[:, None]).to(self.device)
-        layout = Layout.of(kept)
+        before, after = torch.tensor(self.before), torch.tensor(self.after)
+        count, first = len(batch.source), len(before)
+        rows = [ids[words != PAD] for ids, words in zip(batch.source, batch.source_words, strict=True)]
+        targets = zip(batch.target, batch.target_words != PAD, strict=True)
+        rows += [torch.cat((before, ids[real], after)) for ids, real in targets]
+        ids = pad_sequence(rows, True, self.pad).to(self.device)
+        kept = torch.arange(ids.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
+        layout = Layout.of(kept.to(self.device))
         outputs = self.stack.outputs(layout.flatten(ids[..., None])[:, 0], layout)
         for number, x in enumerate(islice(outputs, max(layers) + 1)):
             if number in layers:

@@ -68,8 +68,7 @@ def build_transformer(
     architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
     """Return the Transformer of a shape."""
-    encoder, decoder = build_stacks(architecture, weights, device, dtype)
-    return Transformer(encoder, decoder)
+    return Transformer(*build_stacks(architecture, weights, device, dtype))
 
 
 def build_stacks(

@@ -64,11 +64,9 @@ class JsonTokenizer:
     @property
     def segment(self) -> Segment:
         """What cuts a word into pieces, as they are within a sentence."""
-        lead = next((lead for lead in ("", " ") if self._follows(lead)), "")
+        second = self.pieces("b a")[len(self.pieces("b")) :]
+        lead = next((lead for lead in ("", " ") if self.pieces(f"{lead}a") == second), "")
         return lambda word, first: self.pieces(word if first else lead + word)
-
-    def _follows(self, lead: str) -> bool:
-        return self.pieces("b a")[len(self.pieces("b")) :] == self.pieces(f"{lead}a")
 
     def join(self, pieces: Sequence[str]) -> str:
         """Join pieces into text; pieces on which the library fails are `<unk>`."""
