@@ -104,7 +104,6 @@ def test_layers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("model.toml").write_text('[calibration.input]\nnorm = { layer = 20, head = "all" }\n')
     monkeypatch.setattr(folders, "ENCODER_TOML", Path("model.toml"))
     failed(run("text"), "model.toml: layer 20, head all is out of range: the model has 12 layers")
-    assert " heads" not in run("text").err
 
 
 @pytest.mark.parametrize(

