@@ -50,7 +50,7 @@ SURE_CONSISTENCY, SURE_QUALITY = 2.0, 0.25
 """Lexical consistency above which unrelated sentences are not compared, and the same times agreement for encoders."""
 
 MIN_PAIRS, MAX_PAIRS = 100, 200
-"""As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
+"""As many pairs are needed, and are taken (no more in encoders), to compare with unrelated sentences."""
 
 RELATED = 2.0
 """Sentences that belong together have at least this multiple of the consistency of others
@@ -251,7 +251,7 @@ def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], 
     for text with one side shifted by a line. The first position of the place is judged.
     """
     different = {(item.pair.source, item.pair.target): item.pair for item in texts if item.pieces}
-    pairs = list(different.values())[:MAX_PAIRS]
+    pairs = list(different.values())[: MIN_PAIRS if isinstance(direction.recorder, StateRecorder) else MAX_PAIRS]
     if len(pairs) < MIN_PAIRS:
         return
     position, cell = next(iter(place.cells().items()))
