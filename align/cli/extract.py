@@ -214,13 +214,8 @@ class Extraction:
         if ensemble:
             encode, threads = aligner.forward.recorder.encode, run.threads or os.cpu_count() or 1
             partners = stack.enter_context(open_partners(ensemble, self.input, encode, threads))
-            resumed["join"] = partial(
-                join,
-                name=text.name,
-                partners=partners,
-                threshold=self.mean_threshold,
-                weight=1 + bool(aligner.partner),
-            )
+            threshold, weight = self.mean_threshold, 1 + bool(aligner.partner)
+            resumed["join"] = partial(join, name=text.name, partners=partners, threshold=threshold, weight=weight)
         session = begin_session(
             self.request, aligner, progress, words, before=before, shown=not self.keyboard, **resumed
         )

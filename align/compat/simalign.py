@@ -59,6 +59,8 @@ class SentenceAligner:
         values = {"token_type": token_type, "distortion": distortion}
         if model == "bert":
             values["layer"] = layer
+        elif forward:
+            raise ValueError(f"expected model or forward; got {model!r} and {forward!r}")
         else:
             forward, reverse = {"xlmr": "xlm-roberta-base"}.get(model, model), None
             options = {**options, "layer": "auto" if layer == DEFAULTS["layer"] else layer}

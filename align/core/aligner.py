@@ -393,7 +393,7 @@ class Aligner:
         if isinstance(pair, IdPair):
             read = [pair, *pair.others]
         if len(read) < len(self.directions):
-            raise TypeError("ids are those of one model: align them with one model, or their text with two")
+            raise TypeError("ids are those of one model: align them with one model, or their text with several")
         encoded = tuple(
             encode(direction.recorder, one, self.too_long, names)
             for direction, one, names in zip(self.directions, read, self._names, strict=True)

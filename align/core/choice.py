@@ -61,8 +61,8 @@ def choose(
     """Choose layer and head for a text, and the position if it is open.
 
     What the model stores is kept, where the settings allow it. What is open then up to CHOOSING_PAIRS pairs of the text
-    decide, by lexical consistency. Below MIN_PAIRS the layer at a third of the depth is read; in encoders, of
-    which published ones are best at layers 6 to 8 of 12, that at 0.6 of it.
+    decide, by lexical consistency. Below MIN_PAIRS the layer at a third of the depth is read, in encoders at 0.6
+    of it: published ones align best at layers 6 to 8 of 12.
     """
     recorder = reader.recorder
     allowed = _open(recorder, settings, stored or {})

@@ -129,9 +129,9 @@ def sign(
         more |= describe_reverse(reverse.recorder.name, reverse.settings, known[1], method)
     if partner:
         layer = _where(partner.settings, known[-1])[0]["layer"]
-        given = after or {}
-        others = given.get("ensemble", ())
-        names = [f"{partner.recorder.name}/{layer}", *(others if isinstance(others, Sequence) else ())]
+        others = (given := after or {}).get("ensemble", ())
+        dtype = "" if partner.recorder.dtype == recorder.dtype else f"/{partner.recorder.dtype}"
+        names = [f"{partner.recorder.name}/{layer}{dtype}", *(others if isinstance(others, Sequence) else ())]
         after = {**given, "ensemble": names, "mean": given.get("mean", f"{aligner.threshold:g}")}
     parts = describe(recorder.name, settings, known[0], recorder.dtype, more)
     if isinstance(recorder, StateRecorder):

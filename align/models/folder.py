@@ -171,7 +171,8 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     root = path if path.is_dir() else path.parent
     weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
-    stored, calibrations = read_model_toml(ENCODER_TOML if model in (ENCODER, ENCODER_ON_HUB) else root / "model.toml")
+    known = (root / CHECKPOINTS["encoder"][0]).is_file() or (fetched and model == ENCODER_ON_HUB)
+    stored, calibrations = read_model_toml(ENCODER_TOML if known else root / "model.toml")
     if fetched:
         own, own_calibrations = read_model_toml(hub_toml(model))
         stored, calibrations = override(stored, own), calibrations | own_calibrations
@@ -195,11 +196,10 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
 def find_package() -> Path:
     """Return the folder of the package that contains the encoder; the package itself is never imported."""
     spec = find_spec(ENCODER)
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    if not places:
+    if not spec or not spec.origin:  # without one it is any folder of this name
         hint = f"pip install '.[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
         raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
-    return Path(places[0])
+    return Path(spec.origin).parent
 
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:

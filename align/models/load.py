@@ -75,7 +75,7 @@ def load(
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
             None is "de-en-fast", and "de-en" with other arguments of score, position, layers, heads or null; with
             languages in `options` it is "en-de-fast" or "en-de" from English to German.
-        score: "norm" or "weight".
+        score: "norm" or "weight"; of an encoder, score, position, null and scorer have no effect.
         position: "input", "output", "both", or "auto", which reads one alone if its links are clearly more consistent.
             None is "auto" for decoder-only models; for others it is the position that `model.toml` has a calibration
             for, if that is only one, and otherwise "both".
@@ -179,8 +179,8 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         TextWarning: the reverse model does not translate between the same languages, or the forward model's trained
             scorer is not used: it was trained with one model alone, or with other layers and heads of the reverse one.
     """
-    if any(isinstance(one.forward.recorder, StateRecorder) for one in (forward, reverse)):
-        raise ValueError("an encoder aligns in both directions by itself: leave out the reverse model")
+    if any(isinstance(one.forward.recorder, StateRecorder) or one.partner for one in (forward, reverse)):
+        raise ValueError("an encoder aligns in both directions by itself: leave out the reverse model, or join it last")
     source, target = forward.forward.recorder.languages
     back = reverse.forward.recorder.languages
     if not all(same_language(*pair) or any(map(is_group, pair)) for pair in zip(back, (target, source), strict=True)):
@@ -212,7 +212,7 @@ def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD
             outside 0 to 1.
     """
     for role, one in (("model", aligner), ("encoder", encoder)):
-        if isinstance(recorder := one.forward.recorder, StateRecorder) != (role == "encoder"):
+        if isinstance(recorder := one.forward.recorder, StateRecorder) != (role == "encoder") or one.partner:
             expected = "an ensemble averages a translation model with an encoder"
             raise ValueError(f"{expected}; got {recorder.name} as the {role}")
     forward, partner = (
@@ -225,7 +225,7 @@ def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD
 def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction) -> LinkScorer | None:
     """Return the link scorer to use."""
     path, recorder = folder.root / SCORER_FILE, direction.recorder
-    if scorer is None or (scorer == AUTO and not path.is_file()):
+    if scorer is None or (scorer == AUTO and not path.is_file()) or isinstance(recorder, StateRecorder):
         return None
     if scorer != AUTO:
         bundled = BUNDLED / scorer / SCORER_FILE

@@ -129,7 +129,7 @@ def test_wrong_usage(run: Run, command: str, error: str) -> None:
         ("coreference -m en-de pronouns.none", "no paragraph that the model can read and where one of both candidates"),
         (
             "ablate -m bert -s first -t second --bleu-lines 0",
-            "an encoder alone: this command needs a translation model",
+            "this command needs a model with an encoder and a decoder",
         ),
     ],
 )

