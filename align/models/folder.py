@@ -171,8 +171,10 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     root = path if path.is_dir() else path.parent
     weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
-    known = (root / CHECKPOINTS["encoder"][0]).is_file() or (fetched and model == ENCODER_ON_HUB)
-    stored, calibrations = read_model_toml(ENCODER_TOML if known else root / "model.toml")
+    described = root / "model.toml"
+    if (root / CHECKPOINTS["encoder"][0]).is_file() or (fetched and model == ENCODER_ON_HUB):
+        described = described if described.exists() else ENCODER_TOML
+    stored, calibrations = read_model_toml(described)
     if fetched:
         own, own_calibrations = read_model_toml(hub_toml(model))
         stored, calibrations = override(stored, own), calibrations | own_calibrations

