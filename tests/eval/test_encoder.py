@@ -104,6 +104,14 @@ def test_ensembles(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> No
     assert [row["p"] == "n/a" for row in rows] == [True, False, True, False]
 
 
+def test_an_experiment_is_measured_by_itself(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
+    assert tables("ensembles", "--experiment", "toy") == {}  # those of all languages stay as they are
+    sign, rows = read_table(Path("results", "toy_encoder.ensembles.tsv"))
+    assert sign.startswith("# toy_encoder|encoder:bert@")
+    assert [row["model"] for row in rows[::2]] == ["one", "one and back", "two", "two and back"]
+    assert list(rows[0])[2] == "aer_toy"
+
+
 def test_speed(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     pytest.importorskip("eflomal")
