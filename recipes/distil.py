@@ -1,13 +1,17 @@
-"""Distil two translation models and MGIZA into a small model that only aligns; it can be interrupted.
+"""Distil translation models, an encoder and MGIZA into a small model that only aligns; it can be interrupted.
 
     .venv/bin/python -m recipes.distil FOLDER --data DATA [--reverse]
 
 The student begins as a part of the first model: the lower encoder layers, and the first decoder layer up to the most
-consistent head of its cross-attention. It is trained so that its soft scores in the input position, by the norms of
-that head, equal the labels of `recipes/labels.py`. The loss is the binary cross-entropy of each pair of words. Gold is
-not used, and pairs that are in a gold set are left out.
+consistent head of its cross-attention; or, with --begin, as another student. Its decoder has no causal mask, since it
+predicts nothing: it reads the whole target sentence. It is trained so that its soft scores in the input position, by
+the norms of that head, equal the labels of `recipes/labels.py`. The loss is the binary cross-entropy of each pair of
+words. Gold is not used, and pairs that are in a gold set are left out. The loss on the first --held-out pairs, which it
+is not trained on (but a student to begin with may have been), is printed at the end. Matrix products of the training
+are in bfloat16, which is slow on CPUs without instructions for it.
 
-Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on. The
+Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on, and
+other options need another folder. The
 result is `forward/model` or `reverse/model` in it, a model folder for `extract-align -m`.
 """
 
@@ -19,8 +23,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -30,15 +33,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from align import Direction, Pair, two_way
+from align import Direction, Pair, load
 from align.core.choice import Calibration, consistency_of
 from align.core.consistency import CHOOSING_PAIRS
 from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, merge_sources, merge_targets
 from align.core.scores import _powers as powers
 from align.core.stream import BUFFER, batches, encode
-from align.core.symmetrize import mean_links
-from align.core.types import Batch, Cell
-from align.evaluation.link_formats import parse_scored
+from align.core.types import Batch, Cell, LinkScores
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids
 from align.models.fairseq.architecture import DISTILLED
@@ -48,7 +49,7 @@ from align.models.folder import ModelFolder
 from align.models.model_toml import ModelOptions, format_model_toml
 from align.models.recorder import ModelRecorder
 from eval.common import find_experiment, read_config, swapped
-from recipes.labels import FAINT, parser_of, teachers_of, training_pairs, write_labels, write_partner
+from recipes.labels import add_teachers, labels_of, parser_of, teachers_of, training_pairs, write_teachers
 
 POOL = 8_000
 """Pairs that are sorted by length to be cut into batches."""
@@ -97,7 +98,7 @@ class Student:
     def __init__(
         self, teacher: dict[str, Tensor], layers: int, heads: int, head: int, start: int, dropout: float, device: str
     ) -> None:
-        self._layers, self._heads, self._start, self._dropout = layers, heads, start, dropout
+        self._layers, self._heads, self._start, self.dropout = layers, heads, start, dropout
         self.head = head
         prefixes = [f"encoder.layers.{n}." for n in range(layers)]
         prefixes += ["encoder.embed_tokens.", "decoder.embed_tokens.", "decoder.layers.0.self_attn"]
@@ -106,8 +107,9 @@ class Student:
         }
         self.width = self.weights["encoder.embed_tokens.weight"].shape[1]
         size = self.width // heads
-        of_head = slice(head * size, (head + 1) * size)
         cross = "decoder.layers.0.encoder_attn."
+        kept = teacher.get(f"{cross}{KEPT}", torch.arange(heads)).tolist()  # a student has one head
+        of_head = slice(kept.index(head) * size, (kept.index(head) + 1) * size)
         for part in "qkv":
             for kind in ("weight", "bias"):
                 name = f"{cross}{part}_proj.{kind}"
@@ -124,42 +126,52 @@ class Student:
         return functional.layer_norm(x, weight.shape, weight, self.weights[f"{name}.bias"])
 
     def _drop(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self._dropout)
+        return functional.dropout(x, self.dropout)
 
     def _embed(self, ids: Tensor, side: str) -> Tensor:
         vectors = functional.embedding(ids, self.weights[f"{side}.embed_tokens.weight"]) * math.sqrt(self.width)
         return self._drop(vectors + self._positions(ids.shape[1])[: ids.shape[1]])
 
-    def _attend(self, x: Tensor, name: str, mask: Tensor | None, causal: bool = False) -> Tensor:
-        """Return the output of a layer's self-attention with its residual and layer norm `[B, L, D]`."""
+    def _attend(self, x: Tensor, name: str, own: Tensor) -> Tensor:
+        """Return the output of a layer's self-attention with its residual and layer norm `[B, L, D]`.
+
+        `own` is true for pieces, and false for pads `[B, L]`.
+        """
         query, key, value = (
             self._linear(x, f"{name}.self_attn.{part}_proj").view(*x.shape[:2], self._heads, -1).transpose(1, 2)
             for part in "qkv"
         )
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        # for sentences of usual lengths, on a CPU, this is faster than torch's attention, whose backward pass is slow
+        scores = (query * query.shape[-1] ** -0.5) @ key.mT
+        weights = scores.masked_fill(~own[:, None, None], float("-inf")).softmax(-1)
+        context = weights.to(value.dtype) @ value
         out = self._linear(context.transpose(1, 2).flatten(2), f"{name}.self_attn.out_proj")
         return self._norm(x + self._drop(out), f"{name}.self_attn_layer_norm")
 
-    def _encode(self, ids: Tensor, padding: Tensor) -> Tensor:
-        mask = torch.zeros(ids.shape, device=ids.device).masked_fill_(padding, float("-inf"))[:, None, None]
+    def _encode(self, ids: Tensor, own: Tensor) -> Tensor:
         x = self._embed(ids, "encoder")
         for number in range(self._layers):
             name = f"encoder.layers.{number}"
-            x = self._attend(x, name, mask)
+            x = self._attend(x, name, own)
             inner = self._linear(self._linear(x, f"{name}.fc1").relu(), f"{name}.fc2")
             x = self._norm(x + self._drop(inner), f"{name}.final_layer_norm")
         return x
 
     def shares(self, batch: Batch) -> Tensor:
-        """Return the sharpened shares of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms."""
-        padding = batch.source_words == PAD
-        source = self._encode(batch.source, padding)
+        """Return the sharpened shares of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms.
+
+        In training, matrix products up to the cross-attention are in bfloat16.
+        """
+        own = batch.source_words != PAD
         steps = functional.pad(batch.target, (1, 0), value=self._start)
-        target = self._attend(self._embed(steps, "decoder"), "decoder.layers.0", None, causal=True)[:, 1:]
+        read = functional.pad(batch.target_words != PAD, (1, 0), value=True)
+        with torch.autocast(own.device.type, torch.bfloat16, enabled=torch.is_grad_enabled()):
+            source = self._encode(batch.source, own).float()
+            target = self._attend(self._embed(steps, "decoder"), "decoder.layers.0", read)[:, 1:].float()
         cross = "decoder.layers.0.encoder_attn"
         query = self._linear(target, f"{cross}.q_proj") * (self.width // self._heads) ** -0.5
         scores = query @ self._linear(source, f"{cross}.k_proj").mT  # [B, T, S]
-        weights = scores.masked_fill(padding[:, None], float("-inf")).softmax(-1)
+        weights = scores.masked_fill(~own[:, None], float("-inf")).softmax(-1)
         norms = self._linear(self._linear(source, f"{cross}.v_proj"), f"{cross}.out_proj").norm(dim=-1)  # [B, S]
         cells = (weights * norms[:, None])[:, None]
         merged = merge_sources(cells, batch.source_words, batch.words[0]).clamp(min=0)
@@ -197,19 +209,15 @@ def claims(products: Tensor) -> Tensor:
 
 
 def read_labelled(
-    files: Sequence[Sequence[Path]], pairs: Sequence[Pair], recorder: ModelRecorder, reverse: bool
+    labels_of_pairs: Iterable[LinkScores], pairs: Sequence[Pair], recorder: ModelRecorder, reverse: bool
 ) -> Labelled:
-    """Return the pairs that the model can read, with the mean of their labels.
+    """Return the pairs that the model can read, with their labels.
 
-    Args:
-        files: of each teacher; the last ones may have fewer lines than there are pairs.
-        reverse: whether the pairs are swapped, unlike their labels.
+    `reverse` tells that the pairs are swapped, unlike their labels.
     """
-    teachers = [[line for path in paths for line in path.read_text().splitlines()] for paths in files]
     parts: list[list[Any]] = [[] for _ in Labelled._fields]
-    for pair, lines in zip(pairs, zip_longest(*teachers, fillvalue=""), strict=True):
+    for pair, labels in zip(pairs, labels_of_pairs, strict=True):
         pieces = encode(recorder, pair, "blank").pieces
-        labels = mean_links([parse_scored(line) for line in lines], 0)
         if pieces and labels:
             parts[0].append((len(pieces.source), len(pieces.target), *pieces.words, len(labels)))
             for part, values in zip(
@@ -220,6 +228,22 @@ def read_labelled(
             parts[6] += [round(255 * score) for score in labels.values()]
     kinds = (np.int16, np.int32, np.int16, np.int32, np.int16, np.uint8, np.uint8)
     return Labelled(*(np.array(part, kind) for part, kind in zip(parts, kinds, strict=True)))
+
+
+def split(pairs: Labelled, first: int) -> tuple[Labelled, Labelled]:
+    """Return the first pairs, and the others.
+
+    Raises:
+        ValueError: there are no others.
+    """
+    if len(pairs.sizes) <= first:
+        raise ValueError(f"expected more than {first:,} pairs that the model can read; got {len(pairs.sizes):,}")
+    source, target, *_, labels = pairs.sizes[:first].sum(0, dtype=np.int64).tolist()
+    ends = (first, source, source, target, target, labels, labels)
+    return (
+        Labelled(*(values[:end] for values, end in zip(pairs, ends, strict=True))),
+        Labelled(*(values[end:] for values, end in zip(pairs, ends, strict=True))),
+    )
 
 
 def leading_head(direction: Direction, pairs: Sequence[Pair]) -> int:
@@ -260,6 +284,11 @@ class Batches:
     def __call__(self, seed: int) -> Iterator[tuple[Batch, Tensor, Tensor]]:
         """Yield batches, their labels `[B, J, I]`, and which of these belong to words."""
         for numbers in shuffled_batches(self._pairs.sizes, self._tokens, Random(seed)):
+            yield self._collate(np.array(numbers))
+
+    def once(self) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+        """Yield the same for all pairs once."""
+        for numbers in batches(self._pairs.sizes[:, :2].tolist(), self._tokens):
             yield self._collate(np.array(numbers))
 
     def _collate(self, numbers: Array) -> tuple[Batch, Tensor, Tensor]:
@@ -309,6 +338,15 @@ def loss_of(student: Student, batch: Batch, labels: Tensor, real: Tensor) -> Ten
     return (losses * real).sum() / real.any(2).sum()
 
 
+@torch.no_grad()
+def held_out_loss(student: Student, pairs: Batches) -> float:
+    """Return the mean loss of each target word, without dropout."""
+    dropout, student.dropout = student.dropout, 0.0
+    sums = [(float(loss_of(student, *batch)), int(batch[2].any(2).sum())) for batch in pairs.once()]
+    student.dropout = dropout
+    return sum(loss * words for loss, words in sums) / sum(words for _, words in sums)
+
+
 def train(student: Student, next_batches: Batches, folder: Path, updates: int, rate: float, seed: int) -> None:
     """Train with Adam, a warm-up of 100 updates and a rate that falls to 0; resume from the last stored state."""
     optimizer = torch.optim.AdamW(student.weights.values(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
@@ -330,8 +368,8 @@ def train(student: Student, next_batches: Batches, folder: Path, updates: int, r
         loss = loss_of(student, *batch)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0)
-        optimizer.step()
+        if torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0).isfinite():
+            optimizer.step()
         losses.append(loss.detach())
         if number % 100 == 0 or number == updates:
             mean = torch.stack(losses).mean()
@@ -367,6 +405,7 @@ def write_model(folder: Path, student: Student, layers: int, recorder: ModelReco
         "encoder_layers": layers,
         "decoder_layers": 1,
         "decoder_ffn_embed_dim": 1,
+        "full_context": True,
     }
     task = dict(zip(("source_lang", "target_lang"), recorder.languages, strict=True))
     content = io.BytesIO()
@@ -393,8 +432,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--updates", type=int, default=4_000)
     parser.add_argument("--rate", type=float, default=0.001)
     parser.add_argument("--tokens", type=int, default=2_500, help="pieces of a batch, of the longer side")
-    parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--pairs", type=int, default=200_000, help="to train on, with those held out")
+    parser.add_argument("--held-out", type=int, default=2_000, help="pairs that are not trained on")
+    parser.add_argument("--begin", metavar="MODEL", help="a student to begin with (default: a part of the teacher)")
+    add_teachers(parser)
     parser.add_argument("--device", default="cpu", help="for training")
     return parser
 
@@ -410,6 +452,10 @@ def run(
     rate: float,
     tokens: int,
     dropout: float,
+    pairs: int,
+    held_out: int,
+    begin: str | None,
+    encoder: str,
     partner: int,
     seed: int,
     device: str,
@@ -419,30 +465,36 @@ def run(
     torch.set_num_threads(threads)
     settings = read_config(config)
     about = find_experiment(settings, experiment)
-    forward, back = teachers_of(about, data)
-    direction = (back if reverse else forward).forward
+    teachers = teachers_of(about, data)
+    direction = teachers[reverse].forward
     recorder: Any = direction.recorder
     place = folder / ("reverse" if reverse else "forward")
     place.mkdir(parents=True, exist_ok=True)
     if not (place / "pairs.npz").exists():
-        pairs = training_pairs(settings, about, data, seed)
-        write_labels(folder / "labels", pairs, two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER]))
-        labels = [sorted((folder / "labels").glob("[0-9]*.txt"))]
-        if partner:
-            write_partner(folder / "giza.txt", pairs[:partner], forward.forward.recorder)
-            labels.append([folder / "giza.txt"])
-        sides = swapped(pairs) if reverse else pairs
-        labelled = read_labelled(labels, sides, recorder, reverse)
+        whole = training_pairs(settings, about, data, seed)
+        write_teachers(folder, whole, len(whole[:pairs]), teachers, encoder, partner)
+        text = whole[:pairs]
+        sides = swapped(text) if reverse else text
+        labelled = read_labelled(labels_of(folder, len(text), encoder, partner), sides, recorder, reverse)
         head = leading_head(direction, sides[:BUFFER])
         np.savez(place / "part.npz", **labelled._asdict(), head=head)
         (place / "part.npz").replace(place / "pairs.npz")
     with np.load(place / "pairs.npz") as stored:
         labelled, head = Labelled(*(stored[name] for name in Labelled._fields)), int(stored["head"])
     weights = load_checkpoint(recorder.origin[0].checkpoint)["model"]
+    if begin:
+        student_model: Any = load(begin, device="cpu", scorer=None).forward.recorder
+        weights = load_checkpoint(student_model.origin[0].checkpoint)["model"]
+        kept = weights.get(f"decoder.layers.0.encoder_attn.{KEPT}")
+        if kept is None or student_model.languages != recorder.languages:
+            expected = "-".join(recorder.languages)
+            raise ValueError(f"expected a distilled model of {expected} to begin with; got {student_model.name}")
+        (head,) = kept.tolist()
     student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout, device)
-    if device != "cpu":
-        torch.set_float32_matmul_precision("high")
-    train(student, Batches(labelled, recorder.pad, tokens, device), place, updates, rate, seed)
+    unseen, trained_on = (Batches(part, recorder.pad, tokens, device) for part in split(labelled, held_out))
+    train(student, trained_on, place, updates, rate, seed)
+    if held_out:
+        print(f"held-out loss {held_out_loss(student, unseen):.4f}", file=sys.stderr)
     write_model(place / "model", student, layers, recorder)
 
 

@@ -1,10 +1,11 @@
-"""Write what `extract-align train scorer` learns from: text, and links of two models and MGIZA; it can be interrupted.
+"""Write what `extract-align train scorer` learns from: text, and links of three teachers; it can be interrupted.
 
     .venv/bin/python -m recipes.labels FOLDER --data DATA
 
-A label is the mean of both models' soft scores and, where MGIZA has aligned a pair, of the share of its two directions
-on pieces. Gold is not used, and pairs that are in a gold set are left out. The folder gets text.source, text.target and
-links, and links.swapped for models of the other direction; `distil` uses the same folder.
+A label is the mean of the soft scores of two translation models, of those of a multilingual encoder unless --encoder
+is none, and, where MGIZA has aligned a pair, of the share of its two directions on pieces. Gold is not used, and pairs
+that are in a gold set are left out. The folder gets text.source, text.target and links, and links.swapped for models of
+the other direction; `distil` uses the same folder.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
-from align import Aligner, Pair, Settings, two_way
+from align import Aligner, Pair, Settings, load, two_way
 from align.baselines.tools import align_with, lower_case
 from align.core.backend import Recorder
 from align.core.formats import format_pharaoh
+from align.core.stream import BUFFER
 from align.core.symmetrize import mean_links, share_of_directions
 from align.core.types import LinkScores
 from align.evaluation.link_formats import parse_scored
+from align.models.defaults import ENCODER
 from eval.common import find_experiment, letters, load_directions, read_config, read_text, read_train
 
 CONFIG = Path(__file__).parent.parent / "eval" / "experiments.toml"
@@ -54,6 +57,12 @@ def parser_of(name: str, about: str) -> argparse.ArgumentParser:
     return parser
 
 
+def add_teachers(parser: argparse.ArgumentParser) -> None:
+    """Add the options of teachers."""
+    parser.add_argument("--encoder", default=ENCODER, help=f"a third teacher, or none (default: {ENCODER})")
+    parser.add_argument("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too")
+
+
 def teachers_of(about: dict[str, Any], data: Path) -> list[Aligner]:
     """Return the models of an experiment in both directions, as they are read by default."""
     models = load_directions(about, data, too_long="blank")
@@ -61,24 +70,27 @@ def teachers_of(about: dict[str, Any], data: Path) -> list[Aligner]:
 
 
 def training_pairs(settings: dict[str, Any], about: dict[str, Any], data: Path, seed: int) -> list[Pair]:
-    """Return the pairs of an experiment's training text in random order, without those of its gold sets."""
+    """Return the pairs of an experiment's training text in random order, without those of its gold sets.
+
+    Their Moses tokens keep their case, without which the encoder is worse; the models lower-case them themselves.
+    """
     tested = {letters(lower_case(pair)) for pair in read_text(settings, about["gold"], data).pairs}
-    text = read_train(settings["train"][about["train"][0]], data)
-    pairs = [pair for pair in text if not pair.blank and letters(pair) not in tested]
+    text = read_train(settings["train"][about["train"][0]], data, case="keep")
+    pairs = [pair for pair in text if not pair.blank and letters(lower_case(pair)) not in tested]
     Random(seed).shuffle(pairs)
     short = [pair for pair in pairs if max(len(pair.source), len(pair.target)) <= LONGEST]
     return [replace(pair, id=number) for number, pair in enumerate(short, 1)]
 
 
 def write_labels(folder: Path, pairs: Sequence[Pair], teachers: Aligner) -> None:
-    """Write the models' soft scores of all pairs, as far as they are missing: a line of links for each pair."""
+    """Write the soft scores of all pairs, as far as they are missing: a line of links for each pair."""
     folder.mkdir(parents=True, exist_ok=True)
     for begin in range(0, len(pairs), PART):
         path = folder / f"{begin // PART:03}.txt"
         if not path.exists():
             alignments = teachers(pairs[begin : begin + PART])
             write_lines(path, [format_pharaoh(alignment, True) for alignment in alignments])
-            print(f"labels from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
+            print(f"{folder.name} from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
 
 
 def write_partner(path: Path, pairs: Sequence[Pair], recorder: Recorder) -> None:
@@ -96,13 +108,35 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
     part.replace(path)
 
 
-def labels_of(folder: Path, count: int) -> Iterator[LinkScores]:
-    """Yield the mean of the labels for each of the first pairs."""
-    lines = [line for path in sorted((folder / "labels").glob("[0-9]*.txt")) for line in path.read_text().splitlines()]
-    partner = folder / "giza.txt"
-    partners = partner.read_text().splitlines() if partner.exists() else []
-    for of_pair in zip_longest(lines[:count], partners[:count], fillvalue=""):
-        yield mean_links([parse_scored(line) for line in of_pair], 0)
+def write_teachers(
+    folder: Path, text: Sequence[Pair], count: int, teachers: Sequence[Aligner], encoder: str, partner: int
+) -> None:
+    """Write the labels of all teachers for the first pairs of a text, in whole parts, as far as they are missing.
+
+    Args:
+        count: number of pairs.
+        teachers: the models of both directions.
+        encoder: its name, or "none".
+        partner: number of pairs that MGIZA aligns, too.
+    """
+    forward, back = teachers
+    pairs = text[: -(-count // PART) * PART]
+    write_labels(folder / "labels", pairs, two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER]))
+    if encoder != "none":
+        aligner = load(encoder, threshold=FAINT, device="cpu", dtype="int8", too_long="blank")
+        write_labels(folder / "encoder", pairs, aligner.fixed(pairs[:BUFFER]))
+    if partner:
+        write_partner(folder / "giza.txt", text[:partner], forward.forward.recorder)
+
+
+def labels_of(folder: Path, count: int, encoder: str, partner: int) -> Iterator[LinkScores]:
+    """Yield the mean of the teachers' labels for each of the first pairs; arguments as for `write_teachers`."""
+    files = [sorted((folder / "labels").glob("*.txt"))]
+    files += [sorted((folder / "encoder").glob("*.txt"))] if encoder != "none" else []
+    files += [[folder / "giza.txt"]] if partner else []
+    lines = [chain.from_iterable(path.read_text().splitlines() for path in paths) for paths in files]
+    for of_pair in islice(zip_longest(*lines), count):
+        yield mean_links([parse_scored(line) for line in of_pair if line is not None], 0)
 
 
 def write_text(folder: Path, pairs: Sequence[Pair], labels: Sequence[LinkScores]) -> None:
@@ -120,24 +154,28 @@ def build_parser() -> argparse.ArgumentParser:
     parser = parser_of("recipes.labels", str(__doc__))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pairs", type=int, default=30_000, help="to label")
-    parser.add_argument("--partner", type=int, default=200_000, help="number of pairs that MGIZA aligns, too")
+    add_teachers(parser)
     return parser
 
 
 def run(
-    data: Path, config: Path, experiment: str, folder: Path, pairs: int, partner: int, seed: int, threads: int
+    data: Path,
+    config: Path,
+    experiment: str,
+    folder: Path,
+    pairs: int,
+    encoder: str,
+    partner: int,
+    seed: int,
+    threads: int,
 ) -> None:
     """Align, write."""
     torch.set_num_threads(threads)
     settings = read_config(config)
     about = find_experiment(settings, experiment)
     text = training_pairs(settings, about, data, seed)
-    forward, back = teachers_of(about, data)
-    whole = text[: -(-pairs // PART) * PART]  # parts that distil may read
-    write_labels(folder / "labels", whole, two_way(forward, back, threshold=FAINT))
-    if partner:
-        write_partner(folder / "giza.txt", text[:partner], forward.forward.recorder)
-    write_text(folder, text[:pairs], list(labels_of(folder, len(text[:pairs]))))
+    write_teachers(folder, text, pairs, teachers_of(about, data), encoder, partner)
+    write_text(folder, text[:pairs], list(labels_of(folder, len(text[:pairs]), encoder, partner)))
 
 
 if __name__ == "__main__":

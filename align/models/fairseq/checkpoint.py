@@ -28,7 +28,7 @@ SWITCHES = (
     "share_decoder_input_output_embed", "share_all_embeddings", "no_token_positional_embeddings",
     "layernorm_embedding", "no_scale_embedding", "adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj",
     "no_cross_attention", "cross_self_attention", "no_decoder_final_norm",
-    "scale_attn", "scale_heads", "scale_fc", "scale_resids",
+    "scale_attn", "scale_heads", "scale_fc", "scale_resids", "full_context",
 )  # fmt: skip
 SIZES = (
     *(f"{side}_{name}" for side in SIDES for name in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")),
