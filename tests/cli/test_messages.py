@@ -107,7 +107,7 @@ MESSAGES = {
     ),
     "-q -m de-en-fast --head 2 text": (
         1,
-        "extract-align: error: head 2 is out of range: fairseq:de-en-fast@0860f6d has 1 head",
+        "extract-align: error: head 2 is out of range: fairseq:de-en-fast@d421158 has 1 head",
     ),
     "-q --scorer nothing text": (
         1,
