@@ -108,8 +108,8 @@ class Student:
         self.width = self.weights["encoder.embed_tokens.weight"].shape[1]
         size = self.width // heads
         cross = "decoder.layers.0.encoder_attn."
-        kept = teacher.get(f"{cross}{KEPT}", torch.arange(heads)).tolist()  # a student has one head
-        of_head = slice(kept.index(head) * size, (kept.index(head) + 1) * size)
+        heads_here = teacher.get(f"{cross}{KEPT}", torch.arange(heads)).tolist()  # a student has one head
+        of_head = slice(heads_here.index(head) * size, (heads_here.index(head) + 1) * size)
         for part in "qkv":
             for kind in ("weight", "bias"):
                 name = f"{cross}{part}_proj.{kind}"
@@ -485,11 +485,11 @@ def run(
     if begin:
         student_model: Any = load(begin, device="cpu", scorer=None).forward.recorder
         weights = load_checkpoint(student_model.origin[0].checkpoint)["model"]
-        kept = weights.get(f"decoder.layers.0.encoder_attn.{KEPT}")
-        if kept is None or student_model.languages != recorder.languages:
+        student_head = weights.get(f"decoder.layers.0.encoder_attn.{KEPT}")
+        if student_head is None or student_model.languages != recorder.languages:
             expected = "-".join(recorder.languages)
             raise ValueError(f"expected a distilled model of {expected} to begin with; got {student_model.name}")
-        (head,) = kept.tolist()
+        (head,) = student_head.tolist()
     student = Student(weights, layers, recorder.heads, head, recorder.start[0], dropout, device)
     unseen, trained_on = (Batches(part, recorder.pad, tokens, device) for part in split(labelled, held_out))
     train(student, trained_on, place, updates, rate, seed)

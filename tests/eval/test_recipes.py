@@ -55,7 +55,7 @@ def test_a_distilled_model_learns_labels_and_reads_in_the_input_position(data: P
     assert loss_on("work/forward/model") < before
     with pytest.raises(ValueError, match="expected a distilled model of de-en to begin with; got"):
         train("distil", f"{distil} 61 --begin models/one")
-    train("distil", f"{distil} 61 --begin ./work/forward/model")
+    train("distil", f"{distil} 61 --begin work/forward/model")
     train("distil", f"{distil} 1 --reverse")
     both = [load(f"work/{way}/model", device="cpu") for way in ("forward", "reverse")]
     assert [model.forward.settings.position for model in both] == ["input", "input"]
@@ -117,8 +117,8 @@ def test_only_a_distilled_model_can_read_later_words(data: Path, arch: str, full
     recorder = load_fairseq(find_model("models/one", ModelOptions("de", "en")))
     pair = next(iter(read_text("gold.de", "gold.en")))
     source, target = pair.source, pair.target
-    one, other = (recorder.encode(Pair(source, (*target[:1], *rest), 1)) for rest in (target[1:], target[1:2]))
-    (first,), (second,) = (recorder.record(collate([pieces], recorder.pad), [1]) for pieces in (one, other))
+    whole, beginning = (recorder.encode(Pair(source, (*target[:1], *rest), 1)) for rest in (target[1:], target[1:2]))
+    (first,), (second,) = (recorder.record(collate([pieces], recorder.pad), [1]) for pieces in (whole, beginning))
     step = 1  # which reads the first word
     assert torch.allclose(first.weights[..., step, :], second.weights[..., step, :], atol=1e-6) is not (
         full and arch == DISTILLED
