@@ -166,7 +166,7 @@ COLUMNS = [
 
 def run(data: Path, packages: Path | None, output: Path) -> None:
     """Align, place, print, write."""
-    models = {name: load(name, threshold=None, workers=1) for name in ("de-en", "en-de")}
+    models = {name: load(name, threshold=None, workers=1, scorer=None) for name in ("de-en", "en-de")}
     rows: list[dict[str, Value]] = []
     for name, (_, source, target) in SETS.items():
         both = two_way(models[f"{source}-{target}"], models[f"{target}-{source}"], threshold=FLOOR)
