@@ -103,12 +103,16 @@ def paths_of(about: dict[str, Any], key: str, data: Path) -> list[Path]:
     return [data / name for name in ([named] if isinstance(named, str) else named)]
 
 
+def path_of(model: str, data: Path) -> str:
+    """Return the name of a bundled model, or the path of one in the data folder."""
+    return str(data / model) if "/" in model else model
+
+
 def load_model(
     name: str, data: Path, device: str = "auto", too_long: TooLong = "stop", dtype: Dtype = "float32"
 ) -> Aligner:
     """Load a bundled model, or one of the data folder's, to be read in the input position."""
-    path = str(data / name) if "/" in name else name
-    return load(path, position="input", device=device, dtype=dtype, too_long=too_long, scorer=None)
+    return load(path_of(name, data), position="input", device=device, dtype=dtype, too_long=too_long, scorer=None)
 
 
 def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:

@@ -24,7 +24,7 @@ from align.core.stream import chunks
 from align.evaluation.metrics import Counts, count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.models.folder import BUNDLED, SCORER_FILE
+from align.models.folder import GENERAL_SCORER
 from align.models.link_scorer import read_scorer
 from eval.common import (
     chosen,
@@ -114,14 +114,12 @@ def run(
         for model in load_directions(about, data, too_long="blank")
     ]
     models = {"one model": teachers[0], "two models": two_way(teachers[0], teachers[1])}
-    named = {f"scorer {number}": path for number, path in enumerate(scorers, 1)}
-    folder = data / about["models"][0] if "/" in about["models"][0] else BUNDLED / about["models"][0]
-    systems = with_scorers(models, named or own_scorer(folder))
+    named = {f"scorer {number}": path for number, path in enumerate(scorers, 1)} or {"scorer": GENERAL_SCORER}
+    systems = with_scorers(models, named)
     if students:
         forward, reverse = (load(name, device="cpu", too_long="blank", scorer=None) for name in students)
         distilled = {"one distilled model": forward, "two distilled models": two_way(forward, reverse)}
-        folder = Path(students[0]) if "/" in students[0] else BUNDLED / students[0]
-        systems |= with_scorers(distilled, own_scorer(folder))
+        systems |= with_scorers(distilled, named)
     train = read_train(settings["train"][about["train"][0]], data)
     times = times_of(systems, list(islice((pair for pair in train if not pair.blank), lines)), rounds)
     counts: dict[str, Counts] = {}
@@ -137,8 +135,3 @@ def run(
     measured = f"lines:{lines}|rounds:{rounds}|machine:{machine(threads)}"
     sign = f"{signature({'model': names}, 'distilled')}|{measured}"
     write_table(columns, rows, sign, output / f"{experiment}.distilled.tsv")
-
-
-def own_scorer(folder: Path) -> dict[str, Path]:
-    """Return the scorer that a model comes with, if there is one."""
-    return {"own scorer": folder / SCORER_FILE} if (folder / SCORER_FILE).exists() else {}

@@ -55,6 +55,7 @@ from eval.common import (
     Text,
     chosen,
     find_experiment,
+    path_of,
     read_config,
     read_text,
     read_train,
@@ -103,7 +104,7 @@ class Language:
         if "unspaced" in about:
             first = list(map(_by_icu, first))
         models = [
-            (_path(model, data), _path(reverse, data))
+            (path_of(model, data), path_of(reverse, data))
             for model, reverse in zip(about.get("models", ()), about.get("reverse_models", ()), strict=True)
         ]
         return cls(name, text, train, first, models)
@@ -114,10 +115,6 @@ def _by_icu(pair: Pair) -> Pair:
     sides = (" ".join(words) for words in (pair.source, pair.target))
     source, target = (tuple(side[begin:end] for begin, end in split(side, "icu")) for side in sides)
     return Pair(source, target, pair.id)
-
-
-def _path(model: str, data: Path) -> str:
-    return str(data / model) if "/" in model else model
 
 
 # Ways from states to links.
@@ -429,13 +426,12 @@ def _choice(text: Value, *of_texts: Sequence[Row]) -> Row:
 
 
 def _models(models: Sequence[tuple[str, str]]) -> Iterator[tuple[Aligner, str]]:
-    """Yield each model, without its link scorer if it has one, and both directions, with their names."""
+    """Yield each model, also without the link scorer, and both directions, with their names."""
     for forward, reverse in models:
         name, back = (Path(path).name for path in (forward, reverse))
         one = load(forward, device="cpu", too_long="blank")
         yield one, name
-        if one.forward.scorer:
-            yield replace(one, forward=replace(one.forward, scorer=None)), f"{name} without scorer"
+        yield replace(one, forward=replace(one.forward, scorer=None)), f"{name} without scorer"
         yield two_way(one, load(reverse, device="cpu", too_long="blank")), f"{name} and {back}"
 
 

@@ -65,10 +65,12 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "distilled": (
         *EXPERIMENT,
         option("--students", nargs="*", default=("de-en-fast", "en-de-fast"), metavar="MODEL", help="one, its reverse"),
-        option(
-            "--scorers", nargs="*", type=Path, default=(), metavar="FILE", help="for the models (default: their own)"
-        ),
+        option("--scorers", nargs="*", type=Path, default=(), metavar="FILE", help="default: the general one"),
         *(lines(3_000, "for times"), ROUNDS, option("--threads", type=int, default=1)),
+    ),
+    "scorer": (
+        option("folder", type=Path, help="of recipes/scorer.py"),
+        *(DATA, CONFIG, option("--threads", type=int, default=1)),
     ),
     "dtypes": (
         *EXPERIMENT,

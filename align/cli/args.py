@@ -147,8 +147,8 @@ class MethodArgs:
     scorer: str = option(
         default=AUTO,
         reads=True,
-        help="network that scores links: a file (`extract-align train scorer`), the name of a bundled model, none, or "
-        "auto: scorer.safetensors next to the model, unless other options say how the model is read",
+        help="network that scores links: a file (`extract-align train scorer`), none, or auto: scorer.safetensors next "
+        "to the model if the model is read as in its training, otherwise the general scorer",
     )
     symmetrize: str = option(
         default=SOFT,

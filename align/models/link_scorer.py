@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from align.core.aligner import Aligner, Direction
 from align.core.errors import ModelError, one_line, printable, shorten
 from align.core.scores import soft_scores
 from align.core.types import Pieces, Settings
+from align.models.folder import GENERAL_SCORER
 from align.models.recorder import file_digest
 
-FORMAT = "extract-align scorer 1"
+FORMAT = "extract-align scorer 2"
 """Value of `format` in the file's metadata."""
 
 CHANNELS = 4
@@ -30,53 +32,89 @@ CHANNELS = 4
 WIDTH = 32
 """Channels of the network."""
 
-CELLS = 1 << 14
-"""Pairs of words that pass through the network together; more than fit into a processor's cache are slower."""
+LARGEST = 1 << 20
+"""Bytes of a file, at most."""
+
+LEAST = 0.01
+"""Share that a pair of words must exceed in a direction to be seen by the network; others have the probability 0."""
+
+CELLS = 1 << 12
+"""Pairs of words that are convolved together, with nine times their channels in memory."""
+
+
+class Cells(NamedTuple):
+    """The K pairs of words of a batch that the network sees; see `cells_of`."""
+
+    place: tuple[Tensor, ...]  # pair, target word and source word of each [K]
+    channels: Tensor  # the network's input [K, CHANNELS]
+    around: Tensor  # numbers of each one's 3 x 3 neighbours, itself included; K where the network sees none [K, 9]
+    shape: Sequence[int]  # of the shares [B, J, I]
 
 
 class Network(nn.Module):
-    """Convolutions over the matrix of word pairs, and the maxima of its rows and columns, with residuals."""
+    """Convolutions over the matrix of word pairs, and the maxima of its rows and columns, with residuals.
+
+    It computes nothing for pairs of words that it does not see; for convolutions and maxima they are 0.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.enter = nn.Conv2d(CHANNELS, WIDTH, 1)
-        self.first = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
-        self.rows = nn.Conv2d(WIDTH, WIDTH, 1)
-        self.columns = nn.Conv2d(WIDTH, WIDTH, 1, bias=False)
-        self.second = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
-        self.leave = nn.Conv2d(WIDTH, 1, 1)
+        self.enter = nn.Linear(CHANNELS, WIDTH)
+        self.first = nn.Linear(9 * WIDTH, WIDTH)
+        self.rows = nn.Linear(WIDTH, WIDTH)
+        self.columns = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.pairs = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.second = nn.Linear(9 * WIDTH, WIDTH)
+        self.leave = nn.Linear(WIDTH, 1)
 
-    def forward(self, channels: Tensor, real: Tensor) -> Tensor:
-        """Return the log odds of links `[B, J, I]` for channels `[B, CHANNELS, J, I]`; see `real_cells`."""
-        hidden: Tensor = self.enter(channels).relu_() * real
-        hidden = (hidden + self.first(hidden).relu_()) * real
-        lines: Tensor = self.rows(hidden.amax(3, keepdim=True)) + self.columns(hidden.amax(2, keepdim=True))
-        hidden = (hidden + lines.relu_()) * real
-        hidden = (hidden + self.second(hidden).relu_()) * real
+    def forward(self, cells: Cells) -> Tensor:
+        """Return the log odds of links `[K]`."""
+        hidden = self.enter(cells.channels).relu_()
+        hidden = hidden + convolve(self.first, hidden, cells.around)
+        (pair, target, source), (count, targets, sources) = cells.place, cells.shape
+        lines = self.rows(line_maxima(hidden, pair * targets + target, count * targets))
+        lines = lines + self.columns(line_maxima(hidden, pair * sources + source, count * sources))
+        hidden = hidden + (lines + self.pairs(pair_means(hidden, pair, count))).relu_()
+        hidden = hidden + convolve(self.second, hidden, cells.around)
         log_odds: Tensor = self.leave(hidden)[:, 0]
         return log_odds
 
 
-def real_cells(sizes: Sequence[tuple[int, int]], shape: Sequence[int]) -> Tensor:
-    """Return 1 for pairs of words and 0 for padding `[B, 1, J, I]`."""
-    sources, targets = torch.tensor(sizes).T
-    rows, columns = torch.arange(shape[0]) < targets[:, None], torch.arange(shape[1]) < sources[:, None]
-    real: Tensor = rows[:, None, :, None] & columns[:, None, None]
-    return real.float()
+def convolve(layer: nn.Linear, hidden: Tensor, around: Tensor) -> Tensor:
+    """Return the positive part of a convolution of cells with their neighbours `[K, WIDTH]`."""
+    table = functional.pad(hidden, (0, 0, 0, 1))  # its last row is 0
+    parts = (functional.embedding(part, table).flatten(1) for part in torch.split(around, CELLS))
+    return torch.cat([layer(part).relu_() for part in parts])
 
 
-def channels_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[int, int]]) -> Tensor:
-    """Return the network's input `[B, CHANNELS, J, I]`, for pairs of some numbers of source and target words.
+def line_maxima(hidden: Tensor, lines: Tensor, count: int) -> Tensor:
+    """Return for each cell the maximum of its row or column `[K, WIDTH]`, given its index, below `count`."""
+    index = lines[:, None].expand_as(hidden)
+    return hidden.new_zeros(count, hidden.shape[1]).scatter_reduce(0, index, hidden, "amax")[lines]
+
+
+def pair_means(hidden: Tensor, pairs: Tensor, count: int) -> Tensor:
+    """Return for each cell the mean of its pair of sentences `[K, WIDTH]`, given its index, below `count`."""
+    sums = hidden.new_zeros(count, hidden.shape[1]).index_add_(0, pairs, hidden)
+    return (sums / torch.bincount(pairs, minlength=count).clamp_(min=1)[:, None])[pairs]
+
+
+def cells_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[int, int]]) -> Cells:
+    """Return what the network sees of pairs of some numbers of source and target words.
 
     Shares are those of the source words for each target word `[B, J, I]` and of the target words for each
-    source word `[B, I, J]`; with one model the former serve as the latter.
+    source word `[B, I, J]`, 0 in padding; with one model the former serve as the latter.
     """
-    back = forward if reverse is None else reverse.mT
-    logs = ((shares.clamp(min=1e-4).log() + 5) / 5 for shares in (forward, back))
-    sources, targets = torch.tensor(sizes, device=forward.device).T[..., None, None]
-    rows, columns = (torch.arange(size, device=forward.device) for size in forward.shape[1:])
-    distance = (columns / sources - rows[:, None] / targets).abs()
-    return torch.stack([soft_scores(forward, reverse), *logs, distance], 1)
+    both = [forward, forward if reverse is None else reverse.mT]
+    place = pair, target, source = (torch.maximum(*both) > LEAST).nonzero(as_tuple=True)
+    sources, targets = torch.tensor(sizes, device=forward.device).T[:, pair]
+    distance = (source / sources - target / targets).abs()
+    logs = ((shares[place].clamp(min=1e-4).log() + 5) / 5 for shares in both)
+    channels = torch.stack([soft_scores(forward, reverse)[place], *logs, distance], 1)
+    numbers = torch.full((forward.shape[0], forward.shape[1] + 2, forward.shape[2] + 2), len(pair), device=pair.device)
+    numbers[pair, target + 1, source + 1] = torch.arange(len(pair), device=pair.device)
+    around = [numbers[pair, target + down, source + right] for down in range(3) for right in range(3)]
+    return Cells(place, channels, torch.stack(around, 1), forward.shape)
 
 
 def how_read(settings: Settings) -> dict[str, str]:
@@ -90,7 +128,7 @@ class LinkScorer:
 
     `about` has the metadata of the file: `model` and `reverse`, the names of the models whose shares it was
     trained on, `position`, `score` and `null`, as they were read, `cells` and `reverse_cells`, the layers and
-    heads that were, and what else the training noted.
+    heads that were, and what else the training noted. The general one has none of these names.
     """
 
     path: Path
@@ -102,9 +140,10 @@ class LinkScorer:
     def of_model(self, model: str, role: str = "model") -> bool:
         """Tell whether it was trained with a model of this name, such as `fairseq:de-en@1f3c9a2`.
 
-        Only the fingerprint at the end counts. The role is "model", for the forward one, or "reverse".
+        Only the fingerprint at the end counts. The role is "model", for the forward one, or "reverse". The
+        general one suits every model.
         """
-        return self.about.get(role, "").rpartition("@")[2] == model.rpartition("@")[2]
+        return self.about.get(role, model).rpartition("@")[2] == model.rpartition("@")[2]
 
     def mismatch(self, direction: Direction, role: str = "model") -> str:
         """Return why it does not suit a model that is read like this; empty if it does.
@@ -112,8 +151,8 @@ class LinkScorer:
         Layers and heads count for the model that it was trained with: other models have their own. The role is
         "model", or "reverse".
         """
-        if role == "reverse" and role not in self.about:
-            return "the scorer was trained with one model"
+        if role not in self.about:
+            return "the scorer was trained with one model" if "model" in self.about else ""
         for name, value in how_read(direction.settings).items() if role == "model" else ():
             if value != (own := self.about.get(name)):
                 return f"the scorer was trained with {name} {shorten(printable(str(own)))}, not {value}"
@@ -124,18 +163,17 @@ class LinkScorer:
         return f"the scorer was trained at other layers and heads of {model} ({shorten(printable(cells))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where it was read from, not its weights."""
-        return read_again, (self.path, self.digest, self.device)
+        """Pickle where it was read from, not its weights; other machines may have the package elsewhere."""
+        return read_again, (None if self.path == GENERAL_SCORER else self.path, self.digest, self.device)
 
     @torch.inference_mode()
     def __call__(self, forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces]) -> Tensor:
         """Return the probabilities of links `[B, J, I]`; arguments as for `align.core.scores.soft_links`."""
-        sizes = [pieces.words for pieces in batch]
-        channels, real = channels_of(forward, reverse, sizes), real_cells(sizes, forward.shape[1:]).to(forward.device)
-        count = max(1, CELLS // max(1, forward[0].numel()))
-        starts = range(0, len(channels), count)
-        parts = ((channels[begin : begin + count], real[begin : begin + count]) for begin in starts)
-        return torch.cat([self.network(*part).sigmoid_().mul_(part[1][:, 0]) for part in parts])
+        shares, back = forward.to(self.device), None if reverse is None else reverse.to(self.device)
+        cells = cells_of(shares, back, [pieces.words for pieces in batch])
+        probabilities = torch.zeros_like(shares)
+        probabilities[cells.place] = self.network(cells).sigmoid_()
+        return probabilities.to(forward.device)
 
 
 def about_scorer(aligner: Aligner, **training: int) -> dict[str, str]:
@@ -155,19 +193,23 @@ def scorer_bytes(network: Network, about: Mapping[str, str]) -> bytes:
     return bytes(save(weights, {"format": FORMAT, **about}))
 
 
-def read_scorer(path: Path, device: str = "cpu") -> LinkScorer:
-    """Read a link scorer; the file is not trusted."""
-    path = path.absolute()
-    if not path.is_file():
-        raise ModelError("no such file", file=str(path))
-    return read_again(path, file_digest(path)[:7], device)
+def read_scorer(path: Path | None = None, device: str = "cpu") -> LinkScorer:
+    """Read a link scorer, which is not trusted, or the general one."""
+    file = path.absolute() if path else GENERAL_SCORER
+    if not file.is_file():
+        hint = "‹scorer› is a file, auto or none" if path else "install extract-align again"
+        raise ModelError("no such file", file=str(path or file), hint=hint)
+    if file.stat().st_size > LARGEST:
+        raise ModelError(f"not a link scorer: larger than {LARGEST:,} bytes", file=str(file))
+    return read_again(path and file, file_digest(file)[:7], device)
 
 
 @lru_cache(maxsize=8)
-def read_again(path: Path, digest: str, device: str) -> LinkScorer:
-    """Return this process's scorer of a file, or read it."""
+def read_again(path: Path | None, digest: str, device: str) -> LinkScorer:
+    """Return this process's scorer of a file, or the general one, or read it."""
     from safetensors import SafetensorError, safe_open
 
+    path = path or GENERAL_SCORER
     if file_digest(path)[:7] != digest:
         raise ModelError("the file has changed since it was read first", file=str(path))
     network = Network()
@@ -180,7 +222,10 @@ def read_again(path: Path, digest: str, device: str) -> LinkScorer:
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
         raise ModelError(f"not a link scorer; it may be damaged ({one_line(error)})", file=str(path)) from None
     if about.get("format") != FORMAT:
-        raise ModelError(f"not a link scorer: its metadata do not say `format: {FORMAT}`", file=str(path))
+        known = str(about.get("format")).startswith(FORMAT.rstrip("0123456789"))
+        what = "a link scorer of another version of extract-align" if known else "not a link scorer"
+        hint = "train another with `extract-align train scorer`, or remove the file" if known else ""
+        raise ModelError(f"{what}: its metadata do not say `format: {FORMAT}`", file=str(path), hint=hint)
     if not all(weight.isfinite().all() for weight in network.state_dict().values()):
         raise ModelError("it has weights that are not finite", file=str(path))
     return LinkScorer(path, digest, about, device, network.float().eval().to(device))

@@ -21,7 +21,7 @@ from align.core.types import DTYPES, FLOOR, THRESHOLD, Dtype, Head, Null, Positi
 from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
-from align.models.folder import BUNDLED, SCORER_FILE, ModelFolder, find_model, in_direction
+from align.models.folder import SCORER_FILE, ModelFolder, find_model, in_direction
 from align.models.languages import is_group, same_language
 from align.models.link_scorer import LinkScorer, read_scorer
 from align.models.model_toml import ModelOptions
@@ -95,9 +95,9 @@ def load(
         batch_tokens: pieces per batch; None for a default that suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
-        scorer: file of a link scorer (`extract-align train scorer`) or name of a bundled model that has one, which
-            gives links their scores; "auto" is `scorer.safetensors` next to the model, as the bundled ones have it, if
-            there is one and the model is read as it was trained; None for none.
+        scorer: file of a link scorer (`extract-align train scorer`), which gives links their scores; "auto" is
+            `scorer.safetensors` next to the model, if there is one and the model is read as it was trained, and
+            otherwise, of an encoder-decoder, the general scorer; None for soft scores.
         unknown: no other argument is accepted.
 
     Raises:
@@ -192,8 +192,8 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         )
     direction, scorer = forward.forward, forward.forward.scorer
     if method == SOFT and isinstance(scorer, LinkScorer) and (mismatch := scorer.mismatch(reverse.forward, "reverse")):
-        warnings.warn(f"{scorer.path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=2)
-        direction = replace(direction, scorer=None)
+        warnings.warn(f"{scorer.path}: {mismatch}: the general scorer is used", TextWarning, stacklevel=2)
+        direction = replace(direction, scorer=_general_scorer(direction.recorder))
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
 
 
@@ -223,15 +223,14 @@ def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD
 
 
 def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction) -> LinkScorer | None:
-    """Return the link scorer to use."""
+    """Return the link scorer to use: the one that is named, or the model's own, or the general one."""
     path, recorder = folder.root / SCORER_FILE, direction.recorder
-    if scorer is None or (scorer == AUTO and not path.is_file()) or isinstance(recorder, StateRecorder):
+    if scorer is None or isinstance(recorder, StateRecorder):
         return None
+    if scorer == AUTO and not path.is_file():
+        return _general_scorer(recorder)
     if scorer != AUTO:
-        bundled = BUNDLED / scorer / SCORER_FILE
-        path = bundled if bundled.parent.parent == BUNDLED and bundled.is_file() else Path(scorer)
-        if not path.is_file():
-            raise ModelError("no such file, nor a bundled model with a link scorer", file=str(scorer))
+        path = Path(scorer)
     trained = read_scorer(path, recorder.device)
     mismatch, is_own = trained.mismatch(direction), trained.of_model(recorder.name)
     if scorer != AUTO and mismatch:
@@ -239,8 +238,13 @@ def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, dir
     if scorer != AUTO or (is_own and not mismatch):
         return trained
     if not is_own:
-        message = f"{path}: trained with another model than {recorder.name}, and not used unless ‹scorer› names it"
+        message = f"{path}: trained with a model other than {recorder.name}, and not used unless ‹scorer› names it"
         warnings.warn(message, TextWarning, stacklevel=3)
-    elif direction.settings.threshold is not None:  # without one no link has a soft score
-        warnings.warn(f"{path}: {mismatch}: links come from soft scores", TextWarning, stacklevel=3)
-    return None
+    elif direction.settings.threshold is not None:  # without one no link has a score of a scorer
+        warnings.warn(f"{path}: {mismatch}: the general scorer is used", TextWarning, stacklevel=3)
+    return _general_scorer(recorder)
+
+
+def _general_scorer(recorder: Recorder) -> LinkScorer | None:
+    """Return the general scorer, for an encoder-decoder; it has not been measured with decoder-only models."""
+    return None if recorder.prompted else read_scorer(device=recorder.device)

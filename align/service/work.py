@@ -63,9 +63,9 @@ def work_of(
 
 
 def for_tags(aligner: Aligner) -> Aligner:
-    """Return an aligner of the same models, read at the same places, for the placement of tags."""
+    """Return an aligner of the same models, read at the same places, whose soft scores place tags."""
     directions = (
-        replace(direction, settings=replace(direction.settings, threshold=FLOOR)) for direction in aligner.directions
+        replace(one, settings=replace(one.settings, threshold=FLOOR), scorer=None) for one in aligner.directions
     )
     return aligner.with_directions(directions, method=SOFT, threshold=FLOOR)
 

@@ -5,7 +5,9 @@ The links are those of better aligners, such as an ensemble's with their scores.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -14,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from align.core.aligner import Aligner
-from align.core.stream import BATCH_TOKENS, BUFFER, Encoded, chunks, cut, encode
+from align.core.stream import BATCH_TOKENS, BUFFER, chunks, cut
 from align.core.types import Pair
-from align.models.link_scorer import Network, channels_of, real_cells
+from align.models.link_scorer import Cells, Network, cells_of
 
 BATCH = 32
 """Pairs of an update."""
@@ -33,6 +35,15 @@ FALLING = 0.7
 LONGEST = 60
 """Words of either side of a pair that is trained on."""
 
+EVERY = 20
+"""One in this number of pairs gets a run of one word."""
+
+RUNS = (2, 8)
+"""Fewest and most words of a run."""
+
+NO_LINK = 0.1
+"""Labels up to this are of words that are not linked, and those of linked ones have more than the rest of 1."""
+
 Labels = Mapping[tuple[int, int], float]
 """Probabilities of the links of a pair, (source word, target word); others have 0."""
 
@@ -45,6 +56,31 @@ class Example(NamedTuple):
     labels: Tensor  # probabilities of links [J, I]
 
 
+def with_runs(labelled: Sequence[tuple[Pair, Labels]], random: Random) -> list[tuple[Pair, Labels]]:
+    """Return pairs with labels, of which some have a run of one word, whose words only their places tell apart."""
+    return [item if n % EVERY else _with_run(*item, random) for n, item in enumerate(labelled)]
+
+
+def _with_run(pair: Pair, labels: Labels, random: Random) -> tuple[Pair, Labels]:
+    """Return a pair in which two words that are linked to each other alone are repeated, and linked in order."""
+    counts = Counter(("source", i) for (i, _), score in labels.items() if score > NO_LINK)
+    counts += Counter(("target", j) for (_, j), score in labels.items() if score > NO_LINK)
+    alone = [
+        (i, j)
+        for (i, j), score in sorted(labels.items())
+        if score > 1 - NO_LINK and counts["source", i] == counts["target", j] == 1
+    ]
+    if not alone:
+        return pair, labels
+    i, j = random.choice(alone)
+    more = random.randint(*RUNS) - 1
+    source, target = (
+        (*words[:at], *words[at : at + 1] * more, *words[at:]) for words, at in ((pair.source, i), (pair.target, j))
+    )
+    moved = {(a + more * (a > i), b + more * (b > j)): score for (a, b), score in labels.items() if (a, b) != (i, j)}
+    return replace(pair, source=source, target=target), moved | {(i + n, j + n): labels[i, j] for n in range(more + 1)}
+
+
 def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Iterator[Example]:
     """Yield what a scorer is trained on; pairs that the models cannot read, or that are long, are left out.
 
@@ -54,29 +90,28 @@ def read_examples(aligner: Aligner, pairs: Iterable[tuple[Pair, Labels]]) -> Ite
     def trained_on(pair: Pair) -> bool:
         return not pair.blank and max(len(pair.source), len(pair.target)) <= LONGEST
 
+    reading = replace(aligner, too_long="blank")
     for chunk in chunks((item for item in pairs if trained_on(item[0])), BUFFER):
-        text = [pair for pair, _ in chunk]
-        swapped = [Pair(pair.target, pair.source, pair.id) for pair in text]
-        shares: list[dict[int, Tensor]] = []  # of each direction [J, I], by number, of the pairs that it can read
-        for direction, choice, side in zip(aligner.directions, aligner.choices, (text, swapped), strict=False):
+        encoded = [(reading.encode(pair), links) for pair, links in chunk]
+        readable = [(of_pair, links) for of_pair, links in encoded if of_pair[0].pieces]
+        shares: list[dict[int, Tensor]] = []  # of each direction [J, I], by number
+        for n, (direction, choice) in enumerate(zip(aligner.directions, aligner.choices, strict=True)):
             shares.append({})
-            encoded: list[Encoded] = [encode(direction.recorder, pair, "blank") for pair in side]
-            for numbers, batch in cut(encoded, BATCH_TOKENS):
+            for numbers, batch in cut([of_pair[n] for of_pair, _ in readable], BATCH_TOKENS):
                 rows = direction.reader.shares(batch, choice.place).cpu()
-                for n, pieces, row in zip(numbers, batch, rows, strict=True):
+                for number, pieces, row in zip(numbers, batch, rows, strict=True):
                     sources, targets = pieces.words
-                    shares[-1][n] = row[:targets, :sources].half().clone()
-        for n, (pair, links) in enumerate(chunk):
-            if all(n in of_direction for of_direction in shares):
-                labels = torch.zeros(len(pair.target), len(pair.source))
-                for (i, j), score in links.items():
-                    labels[j, i] = score
-                reverse = shares[1][n] if len(shares) == 2 else None
-                yield Example(shares[0][n], reverse, labels.half())
+                    shares[-1][number] = row[:targets, :sources].half().clone()
+        for number, (_, links) in enumerate(readable):
+            of_directions = [of_direction[number] for of_direction in shares]
+            labels = torch.zeros_like(of_directions[0])
+            for (i, j), score in links.items():
+                labels[j, i] = score
+            yield Example(of_directions[0], of_directions[1] if len(shares) == 2 else None, labels)
 
 
-def collate(examples: Sequence[Example], both: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the network's input `[B, C, J, I]`, 1 for its pairs of words `[B, 1, J, I]`, and labels `[B, J, I]`.
+def collate(examples: Sequence[Example], both: bool) -> tuple[Cells, Tensor]:
+    """Return the network's input, and the labels of its pairs of words `[K]`.
 
     The input is of both directions if there are two and `both` is set.
     """
@@ -92,13 +127,14 @@ def collate(examples: Sequence[Example], both: bool) -> tuple[Tensor, Tensor, Te
     reverse = None
     if both and examples[0].reverse is not None:
         reverse = padded((example.reverse for example in examples if example.reverse is not None), sources, targets)
-    return channels_of(forward, reverse, sizes), real_cells(sizes, forward.shape[1:]), labels
+    cells = cells_of(forward, reverse, sizes)
+    return cells, labels[cells.place]
 
 
 def train_network(
     examples: Sequence[Example], epochs: int, seed: int, on_epoch: Callable[[int, float], None] = lambda *_: None
 ) -> Network:
-    """Train a network on pairs of words; the loss is the binary cross-entropy of each pair of words.
+    """Train a network; the loss is the binary cross-entropy of each pair of words that it sees.
 
     With two models every other epoch of a batch sees the forward model alone, so that the scorer serves it, too.
     `on_epoch` receives the number of each epoch, from 1, and its mean loss per target word.
@@ -120,12 +156,12 @@ def train_network(
         for n in order:
             update += 1
             optimizer.param_groups[0]["lr"] = RATE * min(1, update / WARM_UP, (total - update + 1) / (FALLING * total))
-            channels, real, labels = collate(batches[n], both=(n + epoch) % 2 == 0)
-            cells = functional.binary_cross_entropy_with_logits(network(channels, real), labels, reduction="none")
-            loss, count = (cells * real[:, 0]).sum(), real.amax(3).sum()
+            cells, labels = collate(batches[n], both=(n + epoch) % 2 == 0)
+            loss = functional.binary_cross_entropy_with_logits(network(cells), labels, reduction="sum")
+            count = sum(len(example.labels) for example in batches[n])
             optimizer.zero_grad()
             (loss / count).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            losses, words = losses + float(loss.detach()), words + float(count)
+            losses, words = losses + float(loss.detach()), words + count
         on_epoch(epoch, losses / words)
     return network.eval()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "unchecked")
 
 GOOD = b"das haus ||| the house\n"
 LINKS = b"0-0 1-1\n"
-READ = ("--layer", 1, "--head", 1, "--position", "input", "--null", "none")
+READ = ("--layer", 1, "--head", 1, "--position", "input", "--null", "none", "--scorer", "none")
 MODEL = ("-m", "toy/checkpoint.pt", *READ, "--device", "cpu")
 BLANK = ("--bad-lines", "blank")
 

@@ -111,7 +111,7 @@ MESSAGES = {
     ),
     "-q --scorer nothing text": (
         1,
-        "extract-align: error: nothing: no such file, nor a bundled model with a link scorer",
+        "extract-align: error: nothing: no such file: --scorer is a file, auto or none",
     ),
     # output
     "-q -m toy text -o no/such/links": (

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from align.cli import extract
+from align.models.link_scorer import read_scorer
 from tests import toy
 from tests.cli.conftest import Result, Run, Write, failed, stopped_at
 from tests.scale.jobs import sentences
@@ -135,6 +136,7 @@ def test_another_run_is_refused_and_nothing_is_lost(run: Run, write: Write, tmp_
     for options, change in (
         (("--print-scores",), "scores: False → True"),
         (("--layer", 1), "layer:auto → layer:1"),
+        (("--scorer", "none"), f"settings: scorer:{read_scorer().digest} → none"),
         (("--buffer", 10), "buffer: 20 → 10"),
         (("-f", "jsonl"), "format: pharaoh → jsonl"),
         (("--bad-lines", "blank", "--bad-lines-file", "bad"), "bad-lines-file: None → bad"),

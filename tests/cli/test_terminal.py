@@ -22,7 +22,7 @@ from tests import toy
 from tests.cli.conftest import Run, Write, stopped_at
 
 GOOD = b"das haus ||| the house\n"
-MODEL = ("-m", "toy/checkpoint.pt", "--position", "input", "--null", "none", "--device", "cpu")
+MODEL = ("-m", "toy/checkpoint.pt", "--position", "input", "--null", "none", "--scorer", "none", "--device", "cpu")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXT = "das haus\n\nund\nhaus , .\nwir  sehen\t. \ndas haus ist alt und gross\n"
 TRANSLATIONS = ["the house", "", "and", "house , .", "we see .", "the house is old and big"]
-DIAGONAL = ("--position", "output", "--layer", "1", "--head", "all")
+DIAGONAL = ("--position", "output", "--layer", "1", "--head", "all", "--scorer", "none")
 EXPECTED = (
     b"the house ||| 0-0 1-1\n\nand ||| 0-0\nhouse , . ||| 0-0 1-1 2-2\nwe see . ||| 0-0 1-1 2-2\n"
     b"the house is old and big ||| 0-0 1-1 2-2 3-3 4-4 5-5\n"
@@ -54,7 +54,7 @@ def test_formats(run: Run, trained: Path) -> None:
     assert [record["id"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[4]["source"] == ["wir", "sehen", "."]
     assert records[4]["links"] == [[0, 0], [1, 1], [2, 2]]
-    aligner = align.load(trained, layer=1, head="all", position="output", device="cpu")
+    aligner = align.load(trained, layer=1, head="all", position="output", device="cpu", scorer=None)
     kept = [align.LinePair.of(line, "", number) for number, line in enumerate(TEXT.splitlines(), 1)]
     assert [alignment.to_dict() for alignment in align.translate(aligner, kept)] == records
     scored = run("-q", "text", "--print-scores").out.decode().splitlines()

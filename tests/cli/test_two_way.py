@@ -12,6 +12,7 @@ import align
 from align import Pair
 from align.cli import extract
 from align.cli.combine import main as combine_main
+from align.models.link_scorer import read_scorer
 from tests import corpora, toy
 from tests.cli.conftest import Result, Run, Write
 
@@ -62,6 +63,7 @@ def signed(result: Result) -> str:
 def test_signature_with_layer_and_head_of_the_forward_model(run: Run) -> None:
     out = signed(run(*BOTH, "--layer", 1, "--head", "all", "--symmetrize", "union", "text"))
     beside = "output-layer:auto|output-head:auto"
-    assert f"|layer:1|head:all|both|{beside}|sum/mean|null:eos|threshold:0.5|reverse:fairseq:en-de@" in out
+    scorers = "scorer:{0}+{0}".format(read_scorer().digest)
+    assert f"|layer:1|head:all|both|{beside}|sum/mean|null:eos|threshold:0.5|{scorers}|reverse:fairseq:en-de@" in out
     reverse = "|reverse-layer:auto|reverse-head:auto|reverse-output-layer:auto|reverse-output-head:auto|union"
     assert out.endswith(f"{reverse}|v:{align.__version__}")

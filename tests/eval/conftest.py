@@ -35,6 +35,33 @@ train = ["toy"]
 baselines = ["fast_align", "eflomal", "giza"]
 pieces = ["toy"]
 
+[scorer.toy]
+models = ["models/one", "models/back"]
+language = "German"
+architecture = "one"
+gold = ["toy"]
+labels = "toy"
+
+[scorer.other]
+models = ["models/two", "models/back"]
+language = "German"
+architecture = "two"
+gold = ["toy"]
+labels = "toy"
+
+[scorer.new]
+models = ["models/two", "models/back"]
+language = "German"
+architecture = "three"
+gold = ["toy"]
+unspaced = true
+
+[scorer.absent]
+models = ["models/none", "models/none"]
+language = "German"
+architecture = "none"
+gold = ["toy"]
+
 [experiment.absent]
 models = ["models/none"]
 gold = ["toy"]

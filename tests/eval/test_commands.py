@@ -19,7 +19,7 @@ import pytest
 
 from align import Gold
 from align.core.types import DTYPES
-from align.models.folder import BUNDLED
+from align.models.folder import BUNDLED, GENERAL_SCORER
 from tests.conftest import ROOT, needs_fast_align, needs_int8
 from tests.eval.conftest import Result, read_table
 
@@ -123,13 +123,12 @@ def test_cards_are_written_again(command: Command, tmp_path: Path, monkeypatch: 
 
 
 def test_distilled(data: Path, command: Command) -> None:
-    scorer = BUNDLED / "de-en" / "scorer.safetensors"
-    options = f"--lines 20 --rounds 1 --students models/two models/back --scorers {scorer}"
+    options = f"--lines 20 --rounds 1 --students models/two models/back --scorers {GENERAL_SCORER}"
     rows = made(command, f"distilled {EXPERIMENT} {options}", "toy.distilled", "distilled|fairseq:de-en@")
-    models = ["one model", "one model, scorer 1", "two models", "two models, scorer 1"]
-    assert [row["system"] for row in rows] == [*models, "one distilled model", "two distilled models"]
+    models = ["one model", "two models", "one distilled model", "two distilled models"]
+    assert [row["system"] for row in rows] == [name for model in models for name in (model, f"{model}, scorer 1")]
     assert (rows[2]["time"], rows[2]["p"]) == ("1.00", "n/a")
-    assert [row["p"] == "n/a" for row in rows] == [True, False, True, False, False, False]
+    assert [row["p"] == "n/a" for row in rows] == [True, False, True, False, False, False, False, False]
     assert rows[0]["aer_toy"] != rows[1]["aer_toy"]
 
 

