@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from align import Aligner, ModelOptions, Pair, load, two_way
-from align.core.types import FLOOR, Gold, LinkScores
+from align.core.types import FLOOR, THRESHOLD, Gold, LinkScores
 from align.evaluation.metrics import Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, percent
 from align.io.signature import signature
@@ -53,10 +53,10 @@ class System:
 
     def scores(self, directions: str, scorer: Path | None) -> list[LinkScores]:
         """Return the links of the gold text that score more than FLOOR, by one model or two."""
-        one, back = self.models
-        settings = replace(one.forward.settings, threshold=FLOOR)
-        one = replace(one, forward=replace(one.forward, settings=settings))
-        aligner = one if directions == DIRECTIONS[0] else two_way(one, back, threshold=FLOOR)
+        forward, reverse = self.models
+        settings = replace(forward.forward.settings, threshold=FLOOR)
+        forward = replace(forward, forward=replace(forward.forward, settings=settings))
+        aligner = forward if directions == DIRECTIONS[0] else two_way(forward, reverse, threshold=FLOOR)
         if scorer:
             aligner = replace(aligner, forward=replace(aligner.forward, scorer=read_scorer(scorer)))
         pairs: Iterable[Pair] = self.text.pairs
@@ -65,7 +65,7 @@ class System:
 
 
 def read_systems(config: dict[str, Any], data: Path) -> Iterator[System]:
-    """Yield the systems that have gold, and whose models are there."""
+    """Yield the systems whose models are there."""
     for name, about in config["scorer"].items():
         if all(Path(path_of(model, data)).exists() or "/" not in model for model in about["models"]):
             text = read_text(config, about["gold"], data)
@@ -90,13 +90,13 @@ def holm(values: Sequence[float]) -> list[float]:
 
 def reliability(scores: Sequence[LinkScores], gold: Sequence[Gold]) -> Iterator[dict[str, Value]]:
     """Yield for each range of scores the number of links, their mean score, and the share that gold has."""
-    found = [
+    judged = [
         (score, link in of_gold.possible)
         for of_pair, of_gold in zip(scores, gold, strict=True)
         for link, score in of_pair.items()
     ]
     for low, high in pairwise(BINS):
-        here = [(score, right) for score, right in found if low < score <= high]
+        here = [(score, right) for score, right in judged if low < score <= high]
         if here:
             mean, right = (100 * sum(column) / len(here) for column in zip(*here, strict=True))
             yield {"from": low, "to": high, "links": len(here), "score": mean, "precision": right}
@@ -125,14 +125,14 @@ def run(folder: Path, data: Path, config: Path, threads: int, output: Path) -> N
         models += [model.forward.recorder.name for model in system.models]
         for directions in DIRECTIONS:
             name, text = {"system": system.name, "models": directions}, system.text
-            plain = counts_above(system.scores(directions, None), text.gold, 0.5)
+            plain = counts_above(system.scores(directions, None), text.gold, THRESHOLD)
             rows.append({**name, "scorer": "none", **measured(plain, text, None)})
             kinds = (system.about[kind] for kind in ("language", "architecture"))
             lacking = [path for kind in kinds if (path := folder / f"without-{kind}.safetensors").exists()]
             for path in [*sorted(folder.glob("all.*.safetensors")), *lacking]:
                 scores = system.scores(directions, path)
                 rows.append(
-                    {**name, "scorer": path.stem, **measured(counts_above(scores, text.gold, 0.5), text, plain)}
+                    {**name, "scorer": path.stem, **measured(counts_above(scores, text.gold, THRESHOLD), text, plain)}
                 )
                 if path in lacking or (path.stem == "all.1" and "labels" not in system.about):
                     left_out.append(rows[-1])

@@ -222,10 +222,11 @@ def read_again(path: Path | None, digest: str, device: str) -> LinkScorer:
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
         raise ModelError(f"not a link scorer; it may be damaged ({one_line(error)})", file=str(path)) from None
     if about.get("format") != FORMAT:
-        known = str(about.get("format")).startswith(FORMAT.rstrip("0123456789"))
-        what = "a link scorer of another version of extract-align" if known else "not a link scorer"
-        hint = "train another with `extract-align train scorer`, or remove the file" if known else ""
-        raise ModelError(f"{what}: its metadata do not say `format: {FORMAT}`", file=str(path), hint=hint)
+        message, hint = "not a link scorer", ""
+        if str(about.get("format")).startswith(FORMAT.rstrip("0123456789")):
+            message = "a link scorer of another version of extract-align"
+            hint = "train another with `extract-align train scorer`, or remove the file"
+        raise ModelError(f"{message}: its metadata do not say `format: {FORMAT}`", file=str(path), hint=hint)
     if not all(weight.isfinite().all() for weight in network.state_dict().values()):
         raise ModelError("it has weights that are not finite", file=str(path))
     return LinkScorer(path, digest, about, device, network.float().eval().to(device))

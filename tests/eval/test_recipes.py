@@ -165,6 +165,13 @@ def test_a_scorer_learns_from_many_models_and_is_measured_with_them(data: Path, 
     assert len(thresholds) == 6
 
 
+def test_p_values_are_adjusted_and_thresholds_expected_by_hand() -> None:
+    scorer = import_module("eval.scorer")
+    assert scorer.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    # the expected F of 1, 2 and 3 links is 2 · 0.9 / 2.7, 2 · 1.5 / 3.7 and 2 · 1.7 / 4.7
+    assert scorer.expected_best([{(0, 0): 0.9, (1, 1): 0.6}, {(0, 0): 0.2}]) == 0.6
+
+
 def test_a_decoder_only_model_is_trained_and_measured(data: Path, command: Callable[..., Result]) -> None:
     pytest.importorskip("transformers")
     sizes = "--tokens 400 --layers 2 --width 64 --dropout 0.1 --save-every 1 --decay 1"
