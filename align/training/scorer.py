@@ -62,7 +62,7 @@ def with_runs(labelled: Sequence[tuple[Pair, Labels]], random: Random) -> list[t
 
 
 def _with_run(pair: Pair, labels: Labels, random: Random) -> tuple[Pair, Labels]:
-    """Return a pair in which two words that are linked to each other alone are repeated, and linked in order."""
+    """Return a pair, if it is short, with two words repeated that are linked to each other alone, linked in order."""
     counts = Counter(("source", i) for (i, _), score in labels.items() if score > NO_LINK)
     counts += Counter(("target", j) for (_, j), score in labels.items() if score > NO_LINK)
     alone = [
@@ -70,7 +70,7 @@ def _with_run(pair: Pair, labels: Labels, random: Random) -> tuple[Pair, Labels]
         for (i, j), score in sorted(labels.items())
         if score > 1 - NO_LINK and counts["source", i] == counts["target", j] == 1
     ]
-    if not alone:
+    if not alone or max(len(pair.source), len(pair.target)) + RUNS[1] > LONGEST:
         return pair, labels
     i, j = random.choice(alone)
     more = random.randint(*RUNS) - 1

@@ -290,6 +290,8 @@ def test_a_run_of_one_word_is_linked_in_order() -> None:
     assert links == in_order | {(run, 0): 0.6, (run + 1, run + 1): 0.97, (run + 1, run + 2): 0.6}
     assert rest == [(given, labels)] * 2
     assert with_runs([(given, {(0, 0): 0.5})], Random(1)) == [(given, {(0, 0): 0.5})]
+    long = Pair(("das",) * 55, ("the",) * 55, 1)
+    assert with_runs([(long, {(0, 0): 1.0})], Random(1)) == [(long, {(0, 0): 1.0})]  # pairs of 60 words at most
 
 
 RUNS = (
