@@ -1,7 +1,7 @@
 """What narrower arithmetic changes: error rates and links in bfloat16 and int8.
 
 Layer and head are those that float32 chooses. Links that change are counted on the first pairs of the training text,
-where there are many.
+where there are many. ONEDNN_MAX_CPU_ISA=AVX2 computes as a processor without VNNI instructions does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from align.core.types import DTYPES, Links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
+from align.models.engine.linear import largest_int8_weight
 from eval.common import (
     Text,
     chosen,
@@ -88,5 +89,6 @@ def run(data: Path, config: Path, experiment: str, students: Sequence[str], line
             recorders += [model.forward.recorder.name for model in models]
     columns = [Column("models", "models"), Column("products", "products")]
     columns += [Column(f"{what} changed", f"{what} changed, %", 2) for what in ("lines", "links")]
+    without_vnni = "_without_vnni" if largest_int8_weight() < 127 else ""
     sign = signature({"model": recorders, "lines": lines}, "dtypes")
-    write_table([*columns, *score_columns(text)], rows, sign, output / f"{experiment}.dtypes.tsv")
+    write_table([*columns, *score_columns(text)], rows, sign, output / f"{experiment}.dtypes{without_vnni}.tsv")
