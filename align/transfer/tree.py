@@ -117,6 +117,7 @@ class Tree:
     def __init__(self, text: str, tokens: Sequence[Token], partners: Mapping[int, int]) -> None:
         self._text, self._tokens, self._partners = text, tokens, partners
         self._letters = [0, *accumulate(map(str.isalnum, text))]
+        self._visible = [0, *accumulate(not character.isspace() for character in text)]
         self._starts = {m: n for n, m in partners.items()}
         self._elements = {n: m for n, m in partners.items() if not is_code(tokens[n])}
         self._root = _Node(0, len(text), [])
@@ -183,7 +184,7 @@ class Tree:
         siblings = parent.children
         if content:
             edges = min(child.start for child in content), max(child.end for child in content)
-            is_empty = self._letters[start] == self._letters[end]
+            is_empty = self._visible[start] == self._visible[end]
             start, end = edges if is_empty else (min(start, edges[0]), max(end, edges[1]))
         if start < end:
             start, end = self._cross_none(siblings[low:high], content, (start, end), linked)
@@ -285,7 +286,7 @@ class Tree:
         for (before, after), wrong in zip(pairwise(places), disorder, strict=True):
             start = children[before].end if before >= 0 else parent.start
             end = children[after].start if after < len(children) else parent.end
-            shared = min(end, node.end) - max(start, node.start)
+            shared = self._visible[min(end, node.end)] - self._visible[max(start, node.start)]
             outside = len(content) - sum(child in content for child in children[before + 1 : after])
             gaps.append(((outside, -max(0, shared), max(0, -shared), wrong), (before + 1, after, (start, end))))
         return min(gaps, key=lambda gap: gap[0])[1]

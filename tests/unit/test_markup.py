@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.evaluation.link_formats import parse_pharaoh
-from align.transfer.inline import transfer_markup
+from align.transfer.inline import Inline, transfer_markup
 from align.transfer.markup import CROSSING, MOVED, PART, Placement
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.tags import Syntax, halves, markup_of, parse_html, words_in
@@ -161,6 +161,20 @@ def test_elements_of_the_target_are_not_crossed(
     placed = transfer_markup(source, target, parse_pharaoh(links), tags=tags)
     assert placed.text == expected
     assert (MOVED in placed.report[0].remarks, placed.confidence <= PART) == (moved, moved)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("<hr/><b><i></i></b> ja da", " <i></i> yes, here", " <hr/> <b><i></i></b> yes, here"),
+        ("ja <x/> <b><i></i></b> doch", "yes  <i></i>  but", "yes  <x/> <b><i></i></b>  but"),
+        ("<u>» <b/></u> ja", "» <b/> yes", "<u>» <b/></u> yes"),
+    ],
+)
+def test_tags_keep_their_order_across_spaces_of_the_target(source: str, target: str, expected: str) -> None:
+    placed = Inline.of_line(source, target, "xml").place({(0, 0), (1, 1)})
+    assert placed == (expected, placed.report)
+    assert not any(row.remarks for row in placed.report)
 
 
 @pytest.mark.parametrize(
