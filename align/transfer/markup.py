@@ -24,7 +24,6 @@ from align.models.punctuation import (
     leading,
     leading_beyond,
     mark_kind,
-    sentence_ends,
     trailing,
     trailing_beyond,
     visible_edges,
@@ -38,7 +37,7 @@ from align.transfer.tags import (
     Syntax,
     has_letters,
 )
-from align.transfer.windows import FREE, Scores, Window, place_apart, place_split
+from align.transfer.windows import FREE, Scores, Window, divide, place_apart, place_split
 
 
 class _Item(NamedTuple):
@@ -125,7 +124,7 @@ class _Writer:
             return self._characters[element.tokens[0]]
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         first, last = visible_edges(self._markup.plain[element.start : element.end])
-        whole = element.words == self._markup.root.words
+        whole = element.block or element.words == self._markup.root.words
         (offset, word), (end_offset, end_word) = self._markup.edges(element)
         if word == self._word(low):
             start += offset
@@ -160,10 +159,11 @@ class _Writer:
             if not self._words:
                 offset = 0
             elif on_left:  # after the word on the left
-                cut = trailing(self._word(k - 1), self._is_full_stop(k - 1, element)) if element.behind else 0
+                touches = element.behind and not element.block
+                cut = trailing(self._word(k - 1), self._is_full_stop(k - 1, element)) if touches else 0
                 offset = self._words[k - 1][1] - cut
             else:  # before the one on the right
-                offset = self._words[k][0] + (leading(self._word(k)) if element.before else 0)
+                offset = self._words[k][0] + (leading(self._word(k)) if element.before and not element.block else 0)
             self._move(min(around(self._unbroken, offset)[on_left], limit))
             before, after = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
             left, right = (part in ("", " ", "\t") for part in (before, after))
@@ -341,7 +341,6 @@ class _Placing:
         for k, word in enumerate(self._words):
             self._positions[word].append(k)
         self._source = [markup.plain[start:end].lower() for start, end in markup.words]
-        self._ends = sentence_ends(self._words)
         self._borders = {offset for span in spans for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
         for k, word in enumerate(self._words):
@@ -364,6 +363,12 @@ class _Placing:
         while waiting:
             parent = waiting.pop()
             regions = self.windows[parent.tokens[0]]
+            if any(child.block for child in parent.children):
+                waiting += self._divide(parent, *regions)
+                continue
+            for child in parent.children:  # touches nothing beyond a block
+                child.before = parent.before if child.start == parent.start else child.before
+                child.behind = parent.behind if child.end == parent.end else child.behind
             spans = [child for child in parent.children if child.words[0] < child.words[1]]
             own = self.characters.get(parent.tokens[0], (0, 0))
             self._enclosed[slice(*own)] = bytes(own[1] - own[0])
@@ -391,6 +396,33 @@ class _Placing:
                 if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
                     self._place_whole(child, parent, regions, places)
 
+    def _divide(self, parent: Element, region: Window) -> list[Element]:
+        """Divide the words of an element among its blocks and, as elements without tags, what is between them."""
+        parts, inline, start, at = list[Element](), list[Element](), parent.start, parent.words[0]
+        last = Element((parent.tokens[1], 0), parent.end, parent.end, True, True, [], (parent.words[1], 0))
+        for child in (*parent.children, last):
+            if child.block:
+                run = Element((-2 - child.tokens[0], 0), start, child.start, False, True, inline, (at, child.words[0]))
+                parts += run, child
+                inline, start, at = [], child.end, child.words[1]
+            else:
+                inline.append(child)
+        spans = [part.words for part in parts[:-1] if part.words[0] < part.words[1]]
+        windows, high = iter(divide(self._scores, spans, region, (self._source, self._words))), region[0]
+        for part in parts[:-1]:
+            number, text = part.tokens[0], self._source[slice(*part.words)]
+            low, high = next(windows) if text else (high, high)
+            if low == high:
+                for element in [part] if number >= 0 else part.children:
+                    self._place_whole(element, parent, [(low, low)], [low])
+                continue
+            self.windows[number], part.before, part.behind = [(low, high)], "", ""
+            if number >= 0:
+                is_equal = text == [word.lower() for word in self._words[low:high]]
+                confidence = 1.0 if is_equal else self._scores.confidence(part.words, [(low, high)])
+                self._note(part, [(low, high)], confidence, *[UNLINKED] * (not confidence))
+        return [part for part in parts if part.tokens[0] in self.windows]
+
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
         """Add the position of an element to the report."""
         first = element.tokens[0]
@@ -404,17 +436,16 @@ class _Placing:
     ) -> tuple[list[list[Window]], list[int]]:
         """Return the windows of the elements with words in another one, and the element of each target word."""
         if len(spans) == 1 and spans[0].words == parent.words and self._words and INSIDE not in spans[0].remarks:
-            place = None if self._split or spans[0].block else self._find_verbatim(spans[0], parent, *regions)
+            place = None if self._split else self._find_verbatim(spans[0], parent, *regions)
             return [[place] if place else [*regions]], [0] * len(self._words)
         words = [child.words for child in spans]
         if self._split:
             return place_split(self._scores, words, regions)
         (region,) = regions
-        ends = [self._ends | {*region} if child.block else None for child in spans]
-        known = [None if child.block else self._find_verbatim(child, parent, region) for child in spans]
-        placed, taken = place_apart(self._scores, words, region, ends, known=known)
+        known = [self._find_verbatim(child, parent, region) for child in spans]
+        placed, taken = place_apart(self._scores, words, region, known)
         for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
-            if window and child.tokens[0] not in self.characters and not child.block:
+            if window and child.tokens[0] not in self.characters:
                 placed[n] = self._without_compound(child, window)
         return [[window] if window else [] for window in placed], taken
 
@@ -642,8 +673,6 @@ class _Placing:
             bonus = PUNCTUATION if k - 1 in marks else 0.0
             return round(costs[k] - bonus - NEIGHBOUR * left.get(k - 1, 0.0), 9), abs(k - at * share)
 
-        if element.block:
-            places = [k for k in places if k in self._ends] or [regions[0][0]]
         limit = nsmallest(2, [costs[k] for k in places])[-1] + 1e-9  # no bonus is negative
         candidates = [k for k in places if costs[k] <= limit or k - 1 in marks or k - 1 in left]
         best, *others = nsmallest(2, ((*cost(k), n, k) for n, k in enumerate(candidates)))

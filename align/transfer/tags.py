@@ -706,6 +706,8 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
             continue
         parted = parted or is_break(token)
         parent, block = inside[-1], token.name in BLOCK
+        if token.name in ("link", "option") and tokens[parent.tokens[0]].name not in ("select", "optgroup", "datalist"):
+            block = n not in pairs  # an element of DocBook, DITA or Mallard within a sentence
         before = parent.children[-1] if parent.children else None
         if n in pairs:
             parent.children.append(Element((n, pairs[n]), at, at, point=False, block=block))

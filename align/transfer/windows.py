@@ -1,16 +1,28 @@
-"""Find source words in the target: the window of a span, and the place between two words.
+"""Find source words in the target: the window of a span, the place between two words, and the windows of blocks.
 
-Both use the scores that link words of the two sides: 1 for each of a set of links, or soft scores.
+All use the scores that link words of the two sides: 1 for each of a set of links, or soft scores.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from html import unescape
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from align.models.punctuation import closes, mark_kind
 
 OUTSIDE = 1.0  # weight of the scores of words outside the span against the window; see research/choices.md
 WEAK = 0.1  # score of a word with a span that counts as none: a window does not grow by a word for less
 
 Window = tuple[int, int]  # range of words in a sentence: the first word, and the one after the last
+
+EQUAL = 0.5  # score of a word of a block that both sides have equally often
+FILLED, ENDED, CLOSED = 0.2, 0.7, 0.2  # gains of a block: for a word, for an end at a stop; loss before a closing mark
+PROPORTION = 0.01  # weight of the distance between the end of a block and its share of the text
 
 _NEVER = 1e9  # cost of a word that a window contains only if it must
 FREE = -1  # span number of a target word that is in no window
@@ -87,14 +99,11 @@ class Scores:
 Best = tuple[float, Window]  # the gain of a window, and the window
 
 
-def best_window(
-    gains: Sequence[float], region: Window, taken: Sequence[int] = (), ends: Collection[int] | None = None
-) -> Best | None:
+def best_window(gains: Sequence[float], region: Window, taken: Sequence[int] = ()) -> Best | None:
     """Return the window with the largest sum of gains, in one pass; among equals the shortest, then the first.
 
     Args:
         taken: span number of each target word, or FREE; windows exclude taken words.
-        ends: allowed ends of windows; None for any.
 
     Returns:
         None if there is no room.
@@ -107,8 +116,6 @@ def best_window(
             total += gains[k - 1]
             if taken and taken[k - 1] != FREE:
                 low = None
-        if ends is not None and k not in ends:
-            continue
         if low and (best is None or total - low[0] > best[0] + 1e-12):
             best = total - low[0], (low[1], k)
         if low is None or total <= low[0]:
@@ -117,25 +124,19 @@ def best_window(
 
 
 def place_apart(
-    scores: Scores,
-    spans: Sequence[Window],
-    region: Window,
-    ends: Sequence[Collection[int] | None] = (),
-    known: Sequence[Window | None] = (),
+    scores: Scores, spans: Sequence[Window], region: Window, known: Sequence[Window | None] = ()
 ) -> tuple[list[Window | None], list[int]]:
     """Return a window for each of several disjoint spans, so that the windows are disjoint too.
 
     The span with the largest gain comes first; each of the others gets the best of the remaining words.
 
     Args:
-        ends: for each span, the allowed ends of its window; spans with such limits come first.
         known: for each span, its window if that is known already; these come first.
 
     Returns:
         The windows, None for a span that has no score in the region or finds no room; and for each target word the
         number of the span whose window it is in, or -1.
     """
-    bounds = ends or [None] * len(spans)
     taken = [FREE] * scores.target
     windows: list[Window | None] = [*known] or [None] * len(spans)
     gains: dict[int, list[float]] = {}
@@ -146,16 +147,16 @@ def place_apart(
     for n, span in enumerate(spans):
         if windows[n] is None and any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span)
-            window = best_window(gains[n], region, (), bounds[n])
+            window = best_window(gains[n], region)
             if window and window[0] <= 0:  # words without links are no better
                 gains[n] = [gain if own else -_NEVER for gain, own in zip(gains[n], scores.inside(span), strict=True)]
-                window = best_window(gains[n], region, (), bounds[n])
+                window = best_window(gains[n], region)
             if window:
                 firsts[n] = window
-    for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n][0], n)):
+    for n in sorted(firsts, key=lambda n: (-firsts[n][0], n)):
         best: Best | None = firsts[n]
         if len(firsts) > 1 or any(known):
-            best = best_window(gains[n], region, taken, bounds[n])
+            best = best_window(gains[n], region, taken)
         if best and (best[0] > 0 or best == firsts[n]):
             windows[n] = low, high = best[1]
             taken[low:high] = [n] * (high - low)
@@ -189,3 +190,34 @@ def place_split(
                     windows[owner[begin]].append((begin, k))
                 begin = k
     return windows, owner
+
+
+def divide(scores: Scores, spans: Sequence[Window], region: Window, words: Sequence[Sequence[str]]) -> list[Window]:
+    """Return windows for adjacent spans that fill a region, in order, with the largest sum of scores and gains."""
+    if len(spans) < 2:
+        return [region] * len(spans)
+    places: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, window in enumerate(((spans[0][0], spans[-1][1]), region)):
+        for n, word in enumerate(words[side][slice(*window)], window[0]):
+            places[re.sub(r"[\W_]+", "", word).lower() or word][side].append(n)
+    equal = {i: k for one, other in places.values() if len(one) == len(other) for i, k in zip(one, other, strict=True)}
+    texts, theirs = [words[0][slice(*span)] for span in spans], words[1][slice(*region)]
+    stops = np.array([False, *(mark_kind(word) == "stop" for word in theirs)])  # before each place
+    marks = np.array([*(all(map(closes, word)) for word in theirs), False])  # after it
+    lengths, shares = np.cumsum([0, *map(len, theirs)]), np.cumsum([sum(map(len, text)) for text in texts])
+    numbers = np.arange(len(lengths))
+    best, begins = np.where(numbers, -np.inf, 0.0), list[np.ndarray]()  # of the windows up to each place
+    for span, text, share in zip(spans, texts, shares / max(1, shares[-1]), strict=True):
+        inside = scores.inside(span)
+        for i in equal.keys() & range(*span):
+            inside[equal[i]] += EQUAL
+        sums = np.cumsum([0.0, *inside[slice(*region)]])
+        before = np.maximum.accumulate(best - sums)
+        firsts = np.maximum.accumulate(np.where(best - sums == before, numbers, 0))
+        ended = ENDED if mark_kind(text[-1]) == "stop" else ENDED / 3
+        gain = FILLED * any(map(str.isalnum, unescape("".join(text)))) + ended * stops - CLOSED * marks
+        filled = np.append(-np.inf, before[:-1] + (sums + gain)[1:])
+        begins.append(np.where(filled > best, np.append(0, firsts[:-1]), numbers))
+        best = np.maximum(filled, best) - PROPORTION * abs(lengths / max(1, lengths[-1]) - share)
+    ends = accumulate(reversed(begins), lambda end, begin: int(begin[end]), initial=len(theirs))
+    return [*pairwise(reversed([region[0] + end for end in ends]))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from align.evaluation.link_formats import parse_pharaoh
 from align.transfer.inline import Inline, transfer_markup
-from align.transfer.markup import CROSSING, MOVED, PART, Placement
+from align.transfer.markup import CROSSING, DOUBTFUL, MOVED, PART, Placement
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.tags import Syntax, halves, markup_of, parse_html, words_in
 
@@ -99,9 +99,12 @@ def test_real_manuals(source: str, target: str, links: str, expected: str) -> No
         ("<a><img/>Haus</a> alt", "old house", "0-1 1-0", "old <a><img/>house</a>"),
         # sentences
         ("<li>Ja.</li><li>Das Haus.</li>", "Yes. The house.", "0-0 1-1 2-2", "<li>Yes.</li> <li>The house.</li>"),
-        ("<li>eins</li><li>zwei drei</li>", "one two three", "0-0 1-1 2-2", "<li></li><li>one two three</li>"),
+        ("<li>eins</li><li>zwei drei</li>", "one two three", "0-0 1-1 2-2", "<li>one</li> <li>two three</li>"),
         ("Ja ja. <hr/> Das Haus", "Yes. The house", "0-0 1-0 2-1 3-2", "Yes. <hr/> The house"),
-        ("Das <hr/> Haus ist", "The house is", "0-0 1-1 2-2", "<hr/> The house is"),
+        ("Das <hr/> Haus ist", "The house is", "0-0 1-1 2-2", "The <hr/> house is"),
+        # elements of XML that are no blocks within a sentence
+        ("<option>-q</option> hilft ihm", "he needs -q", "0-2 1-1 2-0", "he needs <option>-q</option>"),
+        ("im <link to='#b'>Buch</link> da", "there in it", "0-1 1-2 2-0", "there in <link to='#b'>it</link>"),
         # no words on one side
         ("<b>a</b><x/>", "", "", "<b></b><x/>"),
         ("", "a  b", "", "a  b"),
@@ -112,6 +115,146 @@ def test_tags_come_where_a_translator_would_put_them(source: str, target: str, l
     text, report = transfer_markup(source, target, parse_pharaoh(links))
     assert text == expected
     assert all(0 <= placement.confidence <= 1 for placement in report)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        # each block gets what is linked with it
+        (
+            "<dl><dt>Größe</dt><dd>klein</dd><dt>Preis</dt><dd>drei Euro</dd></dl>",
+            "Size small Price three euros",
+            "0-0 1-1 2-2 3-3 4-4",
+            "<dl><dt>Size</dt> <dd>small</dd> <dt>Price</dt> <dd>three euros</dd></dl>",
+        ),
+        (
+            "<table><tr><th>Tag</th><th>Ort</th></tr><tr><td>Montag</td><td>Halle <b>zwei</b></td></tr></table>",
+            "Day Place Monday hall two",
+            "0-0 1-1 2-2 3-3 4-4",
+            "<table><tr><th>Day</th> <th>Place</th></tr> <tr><td>Monday</td> <td>hall <b>two</b></td></tr></table>",
+        ),
+        (
+            "<ul><li>Obst<ul><li>rote Äpfel</li><li>Birnen</li></ul></li><li>Brot</li></ul>",
+            "Fruit red apples pears bread",
+            "0-0 1-1 2-2 3-3 4-4",
+            "<ul><li>Fruit <ul><li>red apples</li> <li>pears</li></ul></li> <li>bread</li></ul>",
+        ),
+        ("<b><p>Ja</p><p>doch nicht</p></b>", "yes maybe not", "0-0 1-1 2-2", "<b><p>yes</p> <p>maybe not</p></b>"),
+        # and text between blocks, what is linked with that
+        ("<div>Vorn<p>Mitte</p>fern</div>", "near centre far", "0-0 1-1 2-2", "<div>near <p>centre</p> far</div>"),
+        ("<i>Vorn</i> da<hr/>hinten", "at the front back", "0-2 1-0 1-1 2-3", "at the <i>front</i><hr/> back"),
+        # blocks without words stay between the same blocks
+        (
+            "<tr><td>eins</td><td></td><td><img/></td><td>zwei</td></tr>",
+            "one two",
+            "0-0 1-1",
+            "<tr><td>one</td><td></td><td><img/></td> <td>two</td></tr>",
+        ),
+        (
+            "<tr><td>eins</td><td>&nbsp;</td><td>zwei</td></tr>",
+            "one two",
+            "0-0",
+            "<tr><td>one</td> <td></td><td>two</td></tr>",
+        ),
+        ("<p>a <img/></p><p>a b</p>", "x y z", "0-0 1-1 2-2", "<p>x <img/></p> <p>y z</p>"),
+        # without links: words that are the same, ends of sentences, proportions
+        ("<td>7,5</td><td>Porto</td><td>12</td>", "7.5 in Porto 12", "", "<td>7.5</td> <td>in Porto</td> <td>12</td>"),
+        ("<p>Ja. Gut.</p><p>Nun denn.</p>", "Yes. Fine. Let us go.", "", "<p>Yes. Fine.</p> <p>Let us go.</p>"),
+        ("<td>ja</td><td>Wetterbericht</td>", "yes weather report", "", "<td>yes</td> <td>weather report</td>"),
+        # a sentence that the links leave open ends its block, and a mark belongs to the block on its left
+        ("<p>Er ruht.</p><p>Sie nie.</p>", "He is tired. Not she.", "0-0 2-4", "<p>He is tired.</p> <p>Not she.</p>"),
+        ("<p>Er</p><p>sie</p>", "he , she", "0-0 1-2", "<p>he ,</p> <p>she</p>"),
+        ("<p>a <b>Tier</b></p><p>(c)</p>", "an animal. (See)", "0-0 1-1 2-2", "<p>an <b>animal</b>.</p> <p>(See)</p>"),
+        # words in another order stay in their block, blocks never change theirs
+        ("<p>Nun ruht er</p><p>oft</p>", "he rests now often", "0-2 1-1 2-0 3-3", "<p>he rests now</p> <p>often</p>"),
+        ("<li>eins</li><li>zwei</li>", "two one", "0-1 1-0", "<li>two one</li><li></li>"),
+        # too few words
+        ("<li>eins</li><li>zwei</li><li>drei</li>", "three", "2-0", "<li></li><li></li><li>three</li>"),
+        # tags that the target has
+        (
+            "<li>eins</li><li>zwei</li><li>drei</li>",
+            "one <li>two</li> three",
+            "0-0 1-1 2-2",
+            "<li>one</li> <li>two</li> <li>three</li>",
+        ),
+        ("<hr/><p>eins</p><p></p><p>zwei</p>", "<p>one</p> two", "0-0 1-1", "<hr/><p>one</p><p></p> <p>two</p>"),
+        (
+            "<select><option>rot</option><option>blau</option></select>",
+            "red blue",
+            "",
+            "<select><option>red</option> <option>blue</option></select>",
+        ),
+    ],
+)  # fmt: skip
+def test_blocks_divide_the_target(source: str, target: str, links: str, expected: str) -> None:
+    for tags in ("xml", "html"):
+        for split in (False, True):
+            assert transfer_markup(source, target, parse_pharaoh(links), tags=tags, split=split).text == expected
+
+
+BLOCKS = st.recursive(
+    st.lists(st.sampled_from(["Ja.", "7,5", "rot", "(EU)", "<i>b</i>", "<i>Ja. rot</i>"]), max_size=3).map(" ".join),
+    lambda inner: st.lists(
+        st.tuples(st.sampled_from(["p", "td", "b"]), inner).map("<{0[0]}><div>{0[1]}</div></{0[0]}>".format)
+        | st.sampled_from(["<hr/>", "<p></p>", "loose "]),
+        min_size=1,
+        max_size=4,
+    ).map("".join),
+    max_leaves=8,
+)
+
+
+def loose_words(text: str) -> list[str]:
+    """Return the words between blocks."""
+    words, has_blocks = [[]], [False]
+    for token in parse_html(text):
+        is_block = token.name not in ("", "i")
+        has_blocks[-1] |= is_block
+        if token.kind == "text":
+            words[-1] += token.text.split()
+        elif token.kind == "open" and is_block:
+            words.append([])
+            has_blocks.append(False)
+        elif token.kind == "close" and is_block:
+            inside = words.pop()
+            words[0] += inside if has_blocks.pop() else []
+    return words[0]
+
+
+@given(BLOCKS, st.lists(st.sampled_from(["Yes.", "7.5", "red", "(EU)", ","]), max_size=8), st.data(), st.booleans())
+def test_blocks_keep_their_order_and_each_word_is_in_one(
+    source: str, target: list[str], data: st.DataObject, split: bool
+) -> None:
+    number = iter(range(100))
+    source = re.sub(r"(?<=<)\w+", lambda name: f'{name[0]} n="{next(number)}"', source)
+    count = len(words_in(markup_of(parse_html(source), Syntax.of("html")).plain))
+    links = data.draw(st.sets(st.tuples(st.integers(0, max(0, count - 1)), st.integers(0, max(0, len(target) - 1)))))
+    links = links if count and target else set()
+    text = transfer_markup(source, " ".join(target), links, tags="html", split=split).text
+    tags = [[tag for tag in re.findall("<[^>]*>", side) if tag[1:3] not in ("i ", "/i")] for side in (source, text)]
+    assert tags[0] == tags[1]
+    assert re.sub("<[^>]*>| ", "", text) == "".join(target)
+    if count and not loose_words(source):
+        assert not loose_words(text)
+
+
+@given(BLOCKS, st.data())
+def test_blocks_come_back_into_their_own_text(source: str, data: st.DataObject) -> None:
+    number = iter(range(100))
+    source = re.sub(r"(?<=<)\w+", lambda name: f'{name[0]} n="{next(number)}"', source)
+    tokens = parse_html(source)
+    pairs = halves(tokens)
+    units = [{n, pairs.get(n, n)} for n, token in enumerate(tokens) if token.kind in ("open", "point")]
+    kept = {n for unit in data.draw(st.lists(st.sampled_from(units))) for n in unit} if units else set()
+    target = ""
+    for n, token in enumerate(tokens):
+        target += token.text if token.kind == "text" or n in kept else ""
+        target += " " if token.kind != "text" and token.name != "i" else ""
+    count = len(words_in(markup_of(tokens, Syntax.of("html")).plain))
+    placed = Inline.of_line(source, target, "html").place({(n, n) for n in range(count)})
+    if placed.text.replace(" ", "") != source.replace(" ", ""):
+        assert kept
+        assert placed.confidence < DOUBTFUL
 
 
 def test_the_report_says_what_had_no_link_and_where_it_was_put() -> None:
@@ -264,6 +407,8 @@ def test_halves_without_the_other_are_points() -> None:
         ("<b>copy</b> x", "&copy 2020", "0-0 1-1", "<b>&copy</b> 2020"),
         ("<b>lt</b> x", "&lt 1", "0-0 1-1", "<b>&lt</b> 1"),
         ("<b>notit</b> x", "&notit; 2", "0-0 1-1", "<b>&notit;</b> 2"),
+        # blocks without an end
+        ("<ul><li>eins<li>zwei drei</ul>", "one two three", "0-0 1-1 2-2", "<ul><li>one<li> two three</ul>"),
         # what the target has is not doubled
         ("Die <b>A</b> <i>fehlt</i>", "The <b>A</b> is missing", "2-3", "The <b>A</b> is <i>missing</i>"),
     ],
@@ -344,7 +489,7 @@ def _count_calls(source: str, target: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("unit", ["w%d <br/> ", "<b>x</b> ", "<b>w</b>v%d ", "«{%d}» a "])
+@pytest.mark.parametrize("unit", ["w%d <br/> ", "<li>w%d</li> ", "<b>x</b> ", "<b>w</b>v%d ", "«{%d}» a "])
 def test_operations_grow_with_tags_times_words(unit: str) -> None:
     def calls(units: int) -> int:
         source = "".join(unit % n if "%" in unit else unit for n in range(units))
