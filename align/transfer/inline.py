@@ -201,6 +201,11 @@ class Inline:
         self.source_words = self._layers[0].readable()
         self._target = "".join(token.text for token in target) if as_written else self._translation
         words = words_in(self._target)
+        if not as_written:  # a break ends a word, even without a space
+            offsets = accumulate((len(token.text) * (token.kind == "text") for token in target), initial=0)
+            ends = sorted({at for at, token in zip(offsets, target, strict=False) if is_break(token)})
+            cuts = ([a, *ends[bisect_right(ends, a) : bisect_left(ends, b)], b] for a, b in words)
+            words = [word for cut in cuts for word in pairwise(cut)]
         self.target_words = readable((self._target[start:end] for start, end in words), syntax.escaped)
         self._words = self._without_tags(words)
 

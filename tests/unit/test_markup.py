@@ -309,6 +309,22 @@ def test_elements_of_the_target_are_not_crossed(
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
+        ("eins <b>zwei</b><br/>drei", "one two<br/>three", "one <b>two</b><br/>three"),
+        ("<p>eins</p><p><b>zwei</b> drei</p>", "<p>one</p><p>two three</p>", "<p>one</p><p><b>two</b> three</p>"),
+        ("<p>eins</p><p>zwei</p><p>drei</p>", "one<p>two</p>three", "<p>one</p><p>two</p><p>three</p>"),
+    ],
+)
+def test_breaks_of_the_target_end_words(source: str, target: str, expected: str) -> None:
+    inline = Inline.of_line(source, target, "xml")
+    assert inline.target_words == ("one", "two", "three")
+    assert inline.place({(0, 0), (1, 1), (2, 2)}).text == expected
+    inline.use_words(("eins", "zwei", "drei"), ("one", "tw", "o", "three"))
+    assert inline.place({(0, 0), (1, 1), (1, 2), (2, 3)}).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
         ("<hr/><b><i></i></b> ja da", " <i></i> yes, here", " <hr/> <b><i></i></b> yes, here"),
         ("ja <x/> <b><i></i></b> doch", "yes  <i></i>  but", "yes  <x/> <b><i></i></b>  but"),
         ("<u>» <b/></u> ja", "» <b/> yes", "<u>» <b/></u> yes"),
