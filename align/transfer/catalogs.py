@@ -28,7 +28,7 @@ _HALF_OBSOLETE = re.compile(r'^[ \t]*#~[^\n]*\n[ \t]*(?=msgid_plural|msgstr|")',
 _OTHER_ESCAPE = re.compile(r'(?<!\\)(?:\\\\)*\\[^\\ntrvbf"]')
 """Escapes that polib does not read: numbers of bytes, and rare control characters."""
 
-_ELEMENT = re.compile(r"</?[A-Za-z][^<>]*>")
+_ELEMENT = re.compile(r"</?(?!PRI\w{2,12}>)[A-Za-z][^<>]*>|</[0-9]{1,9}\s*>|<[0-9]{1,9}\s*/>")  # not %<PRIu64>
 _NUMBER = re.compile(r"%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?l{0,2}[diu]|\{(?:n|count|num|number)\}")
 """Placeholders that a form for one thing may leave out."""
 

@@ -83,15 +83,15 @@ _ATTRIBUTES = rf"""(?:\s|/(?!>)|(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE}|(?=[\s/>
 
 _HTML_TAG = re.compile(
     r"(?P<point><!--.*?--\s*>|<!\[CDATA\[.*?]\s*]\s*>|<!(?!--|\[CDATA\[)[^>]*>"  # comments, declarations
-    r"|<\?[^>]*>|</(?!>|\s*[a-z])[^>]*>)"
-    r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*)[^>]*>"
+    r"|<\?[^>]*>|</(?!>|\s*(?:[a-z]|[0-9]{1,9}\s*>))[^>]*>)"
+    r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*|[0-9]{1,9}(?=\s*>))[^>]*>"
     rf"|(?P<tag><(?P<unread>script|style){_ATTRIBUTES}>)"
     r".*?(?=</\s*(?P=unread)\s*>|\Z)"  # content that is not text
-    rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*){_ATTRIBUTES}(?P<empty>/)?>"
+    rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*|[0-9]{{1,9}}(?=\s*/?>)){_ATTRIBUTES}(?P<empty>/)?>"
     r"|<[!a-z][^>]*>",  # a comment or a tag without its end
     re.DOTALL | re.IGNORECASE,
 )
-"""A tag of HTML, as browsers and Python's parser find it; text if no group has a name."""
+"""A tag of HTML, as browsers and Python's parser find it, or a numbered one; text if no group has a name."""
 
 
 class Token(NamedTuple):
@@ -188,8 +188,9 @@ def parse_xml(text: str) -> list[Token]:
 
 
 def parse_html(text: str) -> list[Token]:
-    """Return the tokens of a line of HTML, which may be anything."""
+    """Return the tokens of a line of HTML, which may be anything, also numbered tags: `<0>` of React, not `1<2>3`."""
     events: list[Event] = []
+    closed = {*re.findall(r"</\s*([0-9]{1,9})\s*>", text)}
     last = text.rfind(">") + 1  # no tag ends after it, and each `<` would look for one
     for match in _HTML_TAG.finditer(text, 0, last):
         name = (match["unread"] or match["open"] or match["close"] or "").lower()
@@ -198,6 +199,9 @@ def parse_html(text: str) -> list[Token]:
             if match.end() < last:
                 events.append((match.end("tag"), "point", "", ""))
         elif match["open"]:
+            sides = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+            if name.isdecimal() and not match["empty"] and name not in closed and all(map(str.isalnum, sides)):
+                continue
             kind: Kind = "point" if match["empty"] or name in VOID else "open"
             events += (match.start(), kind, name, ""), (match.end(), "text", "", "")
         elif match["close"] or match["point"]:

@@ -52,6 +52,42 @@ def test_tokens_are_the_line(kind: str, text: str) -> None:
         assert all(not a < c < b < d for c, d in pairs.items())
 
 
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("Mehr <1><2>dazu</2></1> und <0>das</0>.", "<1> <2> </2> </1> <0> </0>"),
+        ("<3/> zwei <4/> drei", "<3/> <4/>"),
+        ("<0>a<1>b</0>c</1>", "<0> <1> </0> </1>"),
+        ("a<1>b</1>c", "<1> </1>"),
+        ("nur </7> und <8> da", "</7> <8>"),
+        ("a <0 b, x <3 und 1<2>3, 5 < 6 > 4", ""),
+    ],
+)
+def test_numbered_tags(text: str, tags: str) -> None:
+    assert [token.text for token in parse_html(text) if token.kind != "text"] == tags.split()
+    with pytest.raises(ValueError, match="not well-formed XML"):
+        parse_xml(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<0>", "</0>", "<0/>", "<17>", "</17>", "</", "17", ">", "a", "1", "<b>", "x", "<3", "<", "</"]
+        ),
+        max_size=9,
+    ),
+    st.booleans(),
+)
+def test_both_tags_of_a_number_are_tags(parts: list[str], spaces: bool) -> None:
+    tokens = parse_html((" " if spaces else "").join(parts))
+    text = "".join(f"{token.text} " for token in tokens if token.kind == "text")
+    for name in ("0", "17"):
+        closed = any(token.kind == "close" and token.name == name for token in tokens)
+        assert not re.search(rf"</\s?{name}\s?>", text)
+        assert not (closed and f"<{name}>" in text)
+    assert "<0/>" not in text
+
+
 def test_attributes_and_entities_are_as_they_were_written() -> None:
     text = "<b  x='1'\ty=\"ü&amp;>\">c &amp; &nbsp; &foo; &#228;</b><x id='1' /><!-- <b> --><?pi q?><![CDATA[a<b>]]>"
     tokens = [token for token in parse_xml(text) if token.kind != "text"]
@@ -104,7 +140,7 @@ def test_many_tags_take_no_long_time() -> None:
         assert len(read_markup(text, "html").tokens) >= many
 
 
-ENDLESS = ["<b ", "<a href='", "<!--", "</b", "<", "&", "<?", "<![CDATA[", "<script>"]
+ENDLESS = ["<0 ", "</0 ", "<b ", "<a href='", "<!--", "</b", "<", "&", "<?", "<![CDATA[", "<script>"]
 
 
 @pytest.mark.parametrize(
