@@ -11,11 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from gettext import c2py
 
+STAR = r"\*(?:[0-9]{1,9}\$)?"
+SIZE = r"(?:hh?|ll?|wf?(?:8|16|32|64)|[LqjzZt])"
+INTEGER = r"<PRI(?P<integer>[diuoxX])(?P<bits>(?:LEAST|FAST)?(?:8|16|32|64)|MAX|PTR)>"
+"""Parts of a directive of printf: a width or a precision that is an argument, a size, and a macro of inttypes.h."""
+
 _C_DIRECTIVE = re.compile(
-    r"""%(?:(?P<number>[0-9]{1,9})\$)?[-+ #0'I]*
-    (?P<width>\*(?:[0-9]{1,9}\$)?|(?:[1-9][0-9]*)?)(?:\.(?P<precision>\*(?:[0-9]{1,9}\$)?|[0-9]*))?
-    (?:(?P<size>hh?|ll?|wf?(?:8|16|32|64)|[LqjzZt])?(?P<type>[%mcCsSdiuoxXbeEfFgGaApn@])
-    |<PRI(?P<integer>[diuoxX])(?P<bits>(?:LEAST|FAST)?(?:8|16|32|64)|MAX|PTR)>)""",
+    rf"""%(?:(?P<number>[0-9]{{1,9}})\$)?[-+ #0'I]*
+    (?P<width>{STAR}|(?:[1-9][0-9]*)?)(?:\.(?P<precision>{STAR}|[0-9]*))?
+    (?:(?P<size>{SIZE})?(?P<type>[%mcCsSdiuoxXbeEfFgGaApn@])|{INTEGER})""",
     re.VERBOSE,
 )
 _C_TYPES = {**dict.fromkeys("iuoxXb", "u"), "i": "d", **dict.fromkeys("eEfFgGaA", "f"), "C": "lc", "S": "ls"}

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from align.core.text import find_spans, normalize
+from align.transfer.format_strings import INTEGER, SIZE, STAR
 
 Kind = Literal["text", "open", "close", "point"]
 
@@ -35,20 +36,26 @@ LETTER = (
 )
 """A letter or digit, but not of Chinese, Japanese, Korean, Thai and the like, whose words may touch a placeholder."""
 
+_PRINTF = re.compile(
+    r"%(?:\(\w{1,80}\)|(?P<number>[0-9]{1,3})\$)?[-+#0]*(?P<rare>(?:['I]| (?=[0-9.*]))[-+#0'I]*)?"
+    rf"(?:{STAR}|[0-9]{{0,3}})(?:\.(?:{STAR}|[0-9]{{1,3}}))?(?:(?:{SIZE}(?=[diuoxX])|[lL](?=[aAeEfFgG])|l(?=[sc]))?"
+    rf"(?P<type>[sdiuoxXfFeEgGcp@]|[aAn](?!{LETTER}))|{INTEGER})(?(rare)(?!{LETTER}))"
+)
+"""A placeholder that stands for an argument of printf; `%m` takes none. Text is `100 % der`, and `%Idee` (of C too)."""
+
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"  # {{name}}
     r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
     r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
+    rf"|(?<!{LETTER})(?<!\$)\$t\((?:[^()]|\([^()]{{0,200}}\)){{1,400}}\)"  # $t(key, {"count": {{n}} }) of i18next
+    rf"|(?<!{LETTER})@(?:\.[a-zA-Z]{{1,40}})?:"  # @:key, @.lower:key, @:(key) of vue-i18n
+    r"(?:\([^()\s]{1,80}\)|\{[^{}]{1,80}\}|[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*)"
     rf"|(?<!{LETTER})(?<!%)%[A-Za-z_][A-Za-z0-9_]{{1,80}}%(?!{LETTER})"  # %name%
-    r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcpm@]"
+    rf"|(?<![0-9%])(?:{_PRINTF.pattern}|%m)"
     rf"|(?<![0-9%])%L?[0-9]{{1,2}}(?!{LETTER}|[%$])"  # %1 of Qt
     rf"|(?<!{LETTER})(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
     rf"|(?<!{LETTER})(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
 )
-_PRINTF = re.compile(
-    r"%(?:\(\w{1,80}\)|(?P<number>[0-9]{1,3})\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?(?P<type>[sdiuoxXfFeEgGcp@])"
-)
-"""A placeholder that stands for an argument of printf; `%m` takes none."""
 
 _IN_TAG = re.compile(rf"(?<![0-9%])(?!%[0-9A-Fa-f]{{2}}(?![$])){_PRINTF.pattern}")
 """The same in a tag or an address, where `%c3` is a character."""
@@ -324,7 +331,8 @@ class Syntax:
         if not self.has_placeholders:
             return parse_tags(text)
         masked = list(text)
-        for start, end, _ in icu_messages(text) if self.placeholders else ():  # these may have tags inside
+        messages = icu_messages(text) if self.placeholders else ()  # these may have tags inside
+        for start, end, *_ in (*messages, *(match.span() for match in re.finditer(INTEGER, text))):
             masked[start:end] = MASK * (end - start)
         tokens: list[Token] = []
         at = 0
@@ -420,7 +428,7 @@ def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[li
     if any(argument.numbered for argument in theirs) and not any(argument.numbered for argument in ours):
         for argument in reversed(ours):
             token, at = sides[0][argument.token], argument.at + 1
-            if token.kind != "text":
+            if token.kind != "text" and "*" not in token.text:
                 text = f"{token.text[:at]}{argument.number}${token.text[at:]}"
                 sides[0][argument.token] = token._replace(text=text)
     simple = [[argument for argument in side if argument.alone] for side in (ours, theirs)]
@@ -428,7 +436,7 @@ def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[li
     known = {(argument.number, argument.type): argument.token for argument in simple[0]}
     for argument in simple[1]:
         token, n = target[argument.token], known.get((argument.number, argument.type))
-        if token.text not in texts and n is not None:
+        if token.text not in texts and n is not None and " " not in token.text:
             sides[1][argument.token] = token._replace(key=sides[0][n].text)
     return sides
 
@@ -482,12 +490,14 @@ def _placeholders_in(token: Token) -> Iterator[tuple[int, str]]:
 def _arguments(tokens: Sequence[Token]) -> list[_Argument]:
     """Return the placeholders of printf without a name, also those in tags."""
     arguments: list[_Argument] = []
+    count = 0  # of arguments without numbers, also of widths
     for n, token in enumerate(tokens):
         for at, text in _placeholders_in(token) if "%" in token.text else ():
             if (match := _PRINTF.fullmatch(text)) and "(" not in text:
-                kind = "d" if match["type"] == "i" else match["type"]
-                number = int(match["number"] or len(arguments) + 1)
-                arguments.append(_Argument(n, at, number, kind, match["number"] is not None, token.name == PLACEHOLDER))
+                kind = (match["type"] or match["integer"]).replace("i", "d")
+                count += text.count("*") + 1
+                number = int(match["number"] or count)
+                arguments.append(_Argument(n, at, number, kind, "$" in text, token.name == PLACEHOLDER))
     return arguments
 
 

@@ -32,6 +32,7 @@ def read_markup(text: str, tags: str) -> Markup:
 
 
 TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
+TAGS += " <0> </0> </ 0 > <0/> <12> </12> <0 1 <PRIu64> %<PRIu64> $t( ) @:a"
 PIECES = st.sampled_from([*TAGS.split(" "), "<i a='>'>", "a", " ", "\t", "\n", "é", "\u2028"])
 LINES = st.lists(PIECES, max_size=12).map("".join)
 
