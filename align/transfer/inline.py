@@ -50,10 +50,11 @@ from align.transfer.tags import (
     is_break,
     markup_of,
     mixes_arguments,
+    pair_placeholders,
     readable,
     words_in,
 )
-from align.transfer.tree import Item, Tree, elements, is_code, overlap, partners, text_of
+from align.transfer.tree import Item, Tree, elements, is_code, overlap, partners, spare_annotations, text_of
 from align.transfer.windows import Scores, Window
 
 K = TypeVar("K")
@@ -75,7 +76,7 @@ _UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|s
 
 def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
     """Return the attribute `x` of the opening halves of native codes, by the names of their pairs."""
-    opening = (token for token in tokens if is_code(token) and token.kind == "open")
+    opening = (token for token in tokens if is_code(token) and token.name[1:2] != "<" and token.kind == "open")
     return {token.name: x[1] if (x := _X.search(token.text)) else None for token in opening}
 
 
@@ -132,7 +133,7 @@ def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]
     closing = set(pairs.values())
     spans: dict[str, dict[int, list[range]]] = defaultdict(dict)
     for n, token in enumerate(tokens):
-        if token.kind == "text" or n in closing or is_code(token):
+        if token.kind == "text" or n in closing:
             continue
         first = bisect_right(ends, at[n])
         parts = [range(first, bisect_left(starts, at[pairs[n]]))] if n in pairs else []
@@ -190,7 +191,8 @@ class Inline:
             raise ValueError(f"more than {MAX_TAGS:,} tags")
         # which tags the translation has
         self.tokens, self._target_tokens = _match_by_x(*in_common(source, target))
-        self._partners = partners(self.tokens)
+        self.tokens = pair_placeholders(self.tokens, {token.identity for token in self._target_tokens})
+        self._partners, self._spare = partners(self.tokens), spare_annotations(self.tokens, self._target_tokens)
         self._given: Sequence[str] | None = None
         self._use(self._match({}))
         unknown = (m for m, token in enumerate(self._target_tokens) if token.kind != "text" and m not in self._matches)
@@ -248,7 +250,8 @@ class Inline:
         """Prepare the tokens of the source that the translation does not match."""
         self._matches = matches
         self._written = self._renumber()
-        self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - set(matches.values())
+        there = {*matches.values(), *self._spare}
+        self._new = {n for n, token in enumerate(self.tokens) if token.kind != "text"} - there
         self._layers = [markup_of(layer, self.syntax, spaces=not self._as_written) for layer in self._split()]
         if self._given is not None:
             words = find_words(self._given, self._layers[0].plain, self.syntax.escaped)
@@ -287,7 +290,10 @@ class Inline:
                 if token.kind != "text" and n not in closing:
                     side.append(((token.identity, is_half), n))
             sides.append(side)
-        matches = {m: n for n, m in pair_equal(sides[0], sides[1], chosen)}
+        first = pair_equal(sides[0], sides[1], chosen)  # the closing half of a code has to be that of the opening one
+        ours, theirs = self._partners, partners(self._target_tokens)
+        ends = {theirs[m]: ours[n] for n, m in first if n in ours and m in theirs}
+        matches = {m: n for n, m in pair_equal(sides[0], sides[1], {**ends, **chosen})}
         return matches | {pairs[1].get(m, -1 - m): pairs[0][n] for m, n in matches.items() if n in pairs[0]}
 
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
@@ -356,7 +362,7 @@ class Inline:
                     token = Token("text", "", BREAK if is_break(token) else "")
                 elif is_code(token):
                     kind: Kind = "open" if n in pairs else "close" if n in starts else "point"
-                    token = token._replace(kind=kind, name=f"#{starts.get(n, n)}")
+                    token = token._replace(kind=kind, name=token.name if kind == "point" else f"#{starts.get(n, n)}")
                 layer.append(token)
             yield layer
             if not rest:
@@ -373,6 +379,9 @@ class Inline:
             split: whether a tag may come more than once, around all target words that are linked with its own.
         """
         links = scores if isinstance(scores, Mapping) else dict.fromkeys(scores, 1.0)
+        if split:  # a placeholder comes once
+            self._partners = {n: m for n, m in self._partners.items() if self.tokens[n].name != PLACEHOLDER}
+            self._use(self._matches)
         unsure = self._choose(links)
         tree = Tree(text_of(self._target_tokens), self._written, self._partners)
         tree.add_own(self._target_tokens, self._matches)

@@ -24,6 +24,7 @@ from align.transfer.tags import (
     icu_messages,
     parse_placeholders,
 )
+from align.transfer.tree import spare_annotations
 
 KEEP = ("code", "kbd", "samp", "pre", "var")  # elements whose content is not translated, by default
 
@@ -182,7 +183,8 @@ class Page:
         self._syntax = Syntax.of(tags)
         self._translated = frozenset(translated)
         tokens = keep_elements(self._syntax.parse(text), keep, entities=self._syntax.escaped)
-        tokens = [token for token in tokens if token.text]
+        spare = spare_annotations(tokens, ())
+        tokens = [token for n, token in enumerate(tokens) if token.text and n not in spare]
         lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
         run: list[tuple[Token, int]] = []
         for token, number in zip(tokens, lines, strict=False):

@@ -27,7 +27,7 @@ from align.transfer.tags import (
     parse_xml,
     same_arguments,
 )
-from align.transfer.tree import partners, text_of
+from align.transfer.tree import partners, spare_annotations, text_of
 
 DEEPEST = 8  # limit of ICU messages within each other
 
@@ -192,7 +192,7 @@ def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...
     points = {_form(token) for token in tokens if token.kind == "point"}
     try:
         tokens, theirs = same_arguments(tokens, _collapse(_parse_result(target, source, syntax), points))
-        there = {*_match(tokens, theirs).values()}
+        there = {*_match(tokens, theirs).values(), *spare_annotations(tokens, theirs)}
     except ValueError:
         there = set()
     return tuple(token.text for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
@@ -214,6 +214,7 @@ def _collapse(tokens: Sequence[Token], points: Collection[str] | None = None) ->
     """Make one token of both tags of an element without content: of each, or only of those in `points`."""
     result: list[Token] = []
     for token in tokens:
+        token = token._replace(kind="point") if token.name[:2] == "#<" else token  # which may have lost its other half
         last = result[-1] if result else token
         is_empty = (last.kind, last.name, token.kind) == ("open", token.name, "close") and token.name[:1] != "#"
         if is_empty and (points is None or _form(last) in points):
@@ -298,8 +299,8 @@ def _read_tag(tag: str, name: str, closing: str) -> Token:
             first, *others = parse_xml(text)
         except ValueError:
             continue
-        if first.text == tag and [token.kind for token in others] in ([], ["close"]):
-            return first
+        if first.text in (tag, text) and [token.kind for token in others] in ([], ["close"]):
+            return first._replace(text=tag, kind=first.kind if first.text == tag else "open")
     return Token("open", tag, name)
 
 

@@ -9,14 +9,15 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from align.core.text import find_spans, normalize
+from align.models.punctuation import closes, opens
 from align.transfer.format_strings import INTEGER, SIZE, STAR
 
 Kind = Literal["text", "open", "close", "point"]
@@ -51,7 +52,7 @@ _PLACEHOLDER = re.compile(
     rf"|(?<!{LETTER})@(?:\.[a-zA-Z]{{1,40}})?:"  # @:key, @.lower:key, @:(key) of vue-i18n
     r"(?:\([^()\s]{1,80}\)|\{[^{}]{1,80}\}|[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*)"
     rf"|(?<!{LETTER})(?<!%)%[A-Za-z_][A-Za-z0-9_]{{1,80}}%(?!{LETTER})"  # %name%
-    rf"|(?<![0-9%])(?:{_PRINTF.pattern}|%m)"
+    rf"|(?<![0-9%])(?:{_PRINTF.pattern}|%[-+#0]*m)"
     rf"|(?<![0-9%])%L?[0-9]{{1,2}}(?!{LETTER}|[%$])"  # %1 of Qt
     rf"|(?<!{LETTER})(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
     rf"|(?<!{LETTER})(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
@@ -59,6 +60,11 @@ _PLACEHOLDER = re.compile(
 
 _IN_TAG = re.compile(rf"(?<![0-9%])(?!%[0-9A-Fa-f]{{2}}(?![$])){_PRINTF.pattern}")
 """The same in a tag or an address, where `%c3` is a character."""
+
+_OF_TEXT = re.compile(r"%[^:]*[s@}]|\$\{[^:]*|[^%$:@][^:]*", re.DOTALL)
+_FIRST = re.compile(rf"{LETTER}(?<!_)(?<![b-z](?!{LETTER}))")
+_LAST = re.compile(rf"{LETTER}(?<!_)(?<!(?<!{LETTER})[b-z])")
+"""Placeholders for text, and the first and last letter of words that they touch, which are no units, such as `x`."""
 
 _NEXT = re.compile(r"\{(?::[^{}]*)?\}")  # a placeholder of Python's and Rust's formats for the next argument
 
@@ -106,7 +112,7 @@ class Token(NamedTuple):
 
     Attributes:
         kind: "point" means a tag without content: void elements, comments, placeholders.
-        key: name and identifier of an inline element of XLIFF or TMX, the same in the source and the target.
+        key: name and identifier of an inline element of XLIFF or TMX, the same on both sides; type of an annotation.
     """
 
     kind: Kind
@@ -131,9 +137,12 @@ CODES: dict[str, Kind] = {
     **dict.fromkeys(_OPENING, "open"),
     **dict.fromkeys(_CLOSING, "close"),
     **dict.fromkeys(_LONE, "point"),
+    **{"x id": "point", "sm id": "open", "em startref": "close"},  # only with an attribute: HTML has an `em`, too
 }
 """Inline elements of XLIFF and TMX whose content is code, not text, or that have none, and what they stand for."""
 
+_AS_TAG = (r"^START_(.+?)(_\d+)?$", r"<x-\1>"), (r"^CLOSE_(.+?)(_\d+)?$", r"</x-\1>"), (r"^[\[{](\S*)[\]}]$", r"<\1>")
+_NO_ANNOTATION = {"translate", "seg", "protected", "x-protected"}  # attribute and types of other `mrk`
 _PAIRING = "rid", "startref", "i", "id"
 _IDENTITY = "id", "mid", "i", "x", "rid", "startref"
 """Attributes that identify an inline element and its other half, or the element itself; the first one counts."""
@@ -172,7 +181,7 @@ def parse_xml(text: str) -> list[Token]:
     except expat.ExpatError as error:
         raise ValueError(f"not well-formed XML: {expat.ErrorString(error.code)}") from None
     events: list[Event] = []
-    depth = 0  # of elements within native code
+    depth, annotations = 0, dict[str, str]()  # of elements within native code; keys of annotations by identifiers
     for match in XML_TAG.finditer(text):
         name = match["open"] or ""
         local = name.rpartition(":")[2]
@@ -181,17 +190,53 @@ def parse_xml(text: str) -> list[Token]:
             identity = _identify(values, _IDENTITY)
             key = f"{local} {identity}" if identity else ""
             kind: Kind = "close" if match["close"] else "open" if name and not match["empty"] else "point"
-            if local in CODES:
-                kind = CODES[local]
-                name = f"#{_identify(values, _PAIRING)}" if kind != "point" else local
+            code = CODES.get(local) or next((CODES[k] for k in (f"{local} {n}" for n in values) if k in CODES), None)
+            annotation = values.get("type") or values.get("mtype") or "generic"
+            if code and local == "em":
+                key = f"{annotations.get(identity, key)} end"
+            elif name and local in ("mrk", "sm") and not {*values, annotation} & _NO_ANNOTATION:
+                key = annotations[identity] = f"@{local} {annotation}"
+            if code:
+                kind, name = code, f"#{_identify(values, _PAIRING)}" if code != "point" else local
             elif match["cdata"]:
                 kind, name = "text", CDATA
             events.append((match.start(), kind, match["close"] or name, key))
-        if depth or local in CODES:
+        if depth or code:
             depth += bool(match["open"] and not match["empty"]) - bool(match["close"])
         if not depth:
             events.append((match.end(), "text", "", ""))
-    return _cut(text, events)
+    return _join(_cut(text, events), _half)
+
+
+def _join(tokens: list[Token], half_of: Callable[[int, Token], tuple[str, str]]) -> list[Token]:
+    """Make spans of points: of each that begins something with the next that ends the same, as `half_of` says."""
+    opened: dict[str, list[int]] = defaultdict(list)
+    for n, token in enumerate(tokens):
+        kind, name = half_of(n, token) if token.kind == "point" else ("", "")
+        if kind == "open":
+            opened[name].append(n)
+        elif kind == "close" and opened[name]:
+            m, shared = opened[name].pop(), PLACEHOLDER if token.name == PLACEHOLDER else f"#<{name}"
+            tokens[m] = tokens[m]._replace(kind="open", name=shared)
+            tokens[n] = token._replace(kind="close", name=shared)
+    return tokens
+
+
+def _half(n: int, token: Token) -> tuple[str, str]:
+    """Return what a standalone code of XLIFF or TMX begins or ends, by its identifier, its native code or `pos`."""
+    tag = XML_TAG.match(token.text)
+    if not tag or (tag["open"] or "").rpartition(":")[2] not in ("x", *_LONE):
+        return "", ""
+    values = {name: unescape(value) for name, value, *_ in attributes(tag[0])}
+    content = unescape(token.text[tag.end() :].rpartition("</")[0].removeprefix("<![CDATA[").removesuffix("]]>"))
+    for code in (content, *(values.get(name, "") for name in ("id", "equiv", "equiv-text", "disp"))):
+        for pattern, tag_of in _AS_TAG:  # also Angular's identifiers, and tags in other brackets
+            code = re.sub(pattern, tag_of, code.strip())
+        parts = [part for part in parse_html(code) if part.kind != "point"]
+        if len({part.kind for part in parts}) == 1 and parts[0].kind != "text":
+            return parts[0].kind, " ".join(sorted(part.name for part in parts))
+    pos = values.get("pos", "")
+    return {"begin": "open", "end": "close"}.get(pos, pos), f"{values.get('type')} {values.get('ctype')}"
 
 
 def parse_html(text: str) -> list[Token]:
@@ -441,6 +486,25 @@ def same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[li
     return sides
 
 
+def pair_placeholders(tokens: Sequence[Token], known: Collection[str]) -> list[Token]:
+    """Make spans of placeholders for text that touch words on their inner sides, as `%1$shere%2$s`; not of `known`."""
+    texts = (unescape(token.text) if token.kind == "text" else " " * is_break(token) for token in tokens)
+    parts = [MASK if token.name in (PLACEHOLDER, ICU) else text for token, text in zip(tokens, texts, strict=True)]
+    plain, places = "".join(parts), [*accumulate(map(len, parts), initial=0)]
+
+    def half_of(n: int, token: Token) -> tuple[str, str]:
+        if token.name != PLACEHOLDER or token.identity in known or not _OF_TEXT.fullmatch(token.text):
+            return "", ""
+        at = places[n]
+        before, after = plain[at - 1 : at], plain[at + 1 : at + 2]
+        begins = _FIRST.match(plain, at + 1) and (before.strip() in ("", "'", "/") or opens(before))
+        is_inside = before and (closes(before) > opens(before) or _LAST.match(plain, at - 1))
+        ends = is_inside and (after.strip() in ("", "'", "/", "-") or closes(after))
+        return "open" if begins else "close" if ends else "", re.sub(r"\w+", "", token.text)
+
+    return _join([*tokens], half_of)
+
+
 def numbered_as(source: str, target: str) -> str:
     """Return a text with placeholders, which get numbers if only those of its translation have them."""
     tokens, _ = same_arguments(parse_placeholders(source), parse_placeholders(target))
@@ -490,7 +554,7 @@ def _placeholders_in(token: Token) -> Iterator[tuple[int, str]]:
 def _arguments(tokens: Sequence[Token]) -> list[_Argument]:
     """Return the placeholders of printf without a name, also those in tags."""
     arguments: list[_Argument] = []
-    count = 0  # of arguments without numbers, also of widths
+    count = 0  # of arguments, also of widths
     for n, token in enumerate(tokens):
         for at, text in _placeholders_in(token) if "%" in token.text else ():
             if (match := _PRINTF.fullmatch(text)) and "(" not in text:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 
 from align.transfer.markup import PART, Insertion
-from align.transfer.tags import Kind, Token, halves
+from align.transfer.tags import PLACEHOLDER, Kind, Token, halves
 from align.transfer.windows import Window
 
 
@@ -18,8 +18,8 @@ def text_of(tokens: Iterable[Token]) -> str:
 
 
 def is_code(token: Token) -> bool:
-    """Check for half of a pair of native codes, which is an element by itself in XML."""
-    return token.name.startswith("#")
+    """Check for half of a pair of native codes, each an element by itself in XML, or of placeholders around words."""
+    return token.name.startswith("#") or (token.name == PLACEHOLDER and token.kind != "point")
 
 
 def elements(tokens: Sequence[Token]) -> dict[int, int]:
@@ -37,6 +37,14 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
         elif is_code(token) and opened[token.name]:
             pairs[opened[token.name].pop()] = n
     return pairs
+
+
+def spare_annotations(source: Sequence[Token], target: Iterable[Token]) -> set[int]:
+    """Return the annotations of a source that its translation need not have: it has its own, or they are matches."""
+    theirs = {token.key.partition(" ")[2] for token in target if token.key[:1] == "@"}
+    ours = {n: token.key.partition(" ")[2] for n, token in enumerate(source) if token.key[:1] == "@"}
+    spare = {n for n, kind in ours.items() if kind in theirs or kind.rpartition(":")[2] == "match"}
+    return spare | {m for n, m in partners(source).items() if n in spare}
 
 
 def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:

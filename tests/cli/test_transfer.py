@@ -171,6 +171,26 @@ def test_what_is_not_translated_is_copied(run: Run, tmp_path: Path) -> None:
     assert "Haus" not in result.out.decode()
 
 
+@pytest.mark.parametrize(
+    ("tags", "line", "kept"),
+    [
+        ("html", "Der <1><2>Hund</2></1> schläft <0/> jetzt.", r"<1><2>\w+</2></1> .*<0/>"),
+        ("html", "<0>Der Hund</0> ist alt.", r"^<0>the dog</0> is old\.$"),
+        ("html,placeholders", "Der <3>{{name}}</3> schläft.", r"<3>\{\{name\}\}</3> "),
+        ("xml", 'Der <x id="START_B"/>Hund<x id="CLOSE_B"/> ist alt.', r'<x id="START_B"/>dog<x id="CLOSE_B"/> is'),
+        ("xml", '<x id="START_B"/>Der<x id="CLOSE_B"/> Hund ist alt.', r'^<x id="START_B"/>the<x id="CLOSE_B"/> dog'),
+        ("xml", 'Der Hund <x id="9">9</x> ist alt.', r'^the dog <x id="9">9</x> is old\.$'),
+        ("xml", '<mrk type="mtc:match">Der <mrk type="term">Hund</mrk></mrk>.', '^the <mrk type="term">dog</mrk>.$'),
+        ("placeholders", "Der %*s Hund und %<PRIu64> Katzen.", r" %\*s .* %<PRIu64> "),
+        ("placeholders", "Der @:app.tier ist $t(alt, {'n': {{n}} }).", r" @:app\.tier .*\$t\(alt, {'n': {{n}} }\)\.$"),
+    ],
+)
+def test_tags_of_translation_systems_are_copied(run: Run, tags: str, line: str, kept: str) -> None:
+    result = run("-q", "--tags", tags, "--translate", "--threads", "1", stdin=line)
+    assert re.search(kept, result.out.decode().strip())
+    assert "&lt;" not in result.out.decode()
+
+
 PAGE = "<!DOCTYPE html>\r\n<title>Haus</title>\n<p>Das <b>Haus</b>\nist alt.<img alt='Hund'>\n<pre>x\n</pre></p>\n"
 
 

@@ -19,6 +19,7 @@ TEXT = """das Haus ist alt. (EU) „Ja“, z.B. 3,5 50% &amp; R&amp;D, &lt;b&gt;
 日本語。 עברית é a-b &#228;rger"""
 WORDS = [*TEXT.split(), "\u202e", "\xa0"]
 PLACEHOLDER_WORDS = ["%s", "%1$s", "{0}", "{name}:", "(%d)", "%{x}%s", "$HOME", "%count%"]
+PLACEHOLDER_WORDS += ["%1$sja", "{0}das", "Haus{1}.", "%sHaus%s", "@:a.b", "$t(a, {'b': {{c}} })"]
 PLACEHOLDER_WORDS += ["{n, plural, one{# a} other{<b>#</b>}}"]
 NEAR = ["100%", "{", "$", "b%", "x:", "%s", "{0}", "#", "%%"]
 """Words of a target that may become part of a placeholder, or are one."""

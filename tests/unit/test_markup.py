@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from html import escape
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,128 @@ from align.transfer.inline import Inline, transfer_markup
 from align.transfer.markup import CROSSING, DOUBTFUL, MOVED, PART, Placement
 from align.transfer.repair import Repaired, repair_target
 from align.transfer.tags import Syntax, halves, markup_of, parse_html, words_in
+
+PRESS = "Zum Ende drücken Sie {}Eingabe{} dann.", "Then press Enter to finish."
+PRESS_LINKS = parse_pharaoh("0-3 1-4 2-1 3-1 4-2 5-0")
+
+
+def code(text: str) -> str:
+    """Return a standalone code with a native one."""
+    return f'<ph id="{len(text)}">{text.replace("<", "&lt;")}</ph>'
+
+
+HALVES = [
+    ('<x id="START_KEY"/>', '<x id="CLOSE_KEY"/>'),
+    ('<x id="START_TAG_KBD_2" equiv-text="&lt;kbd>"/>', '<x id="CLOSE_TAG_KBD" equiv-text="&lt;/kbd>"/>'),
+    ('<ph id="0" equiv="START_BOLD_TEXT_1"/>', '<ph id="1" equiv="CLOSE_BOLD_TEXT_1"/>'),
+    (code("<u>"), code("</u>")),
+    (code('<A href="x">'), code("</a>")),
+    (code("<i><b>"), code("</b></i>")),
+    (code("[url]"), code("[/url]")),
+    (code("{1}"), code("{/1}")),
+    ('<xlf:ph id="3"><![CDATA[<u>]]></xlf:ph>', '<xlf:ph id="4"><![CDATA[</u>]]></xlf:ph>'),
+    ('<x id="a" equiv-text="&lt;em class=&quot;k&quot;>"/>', '<x id="b" equiv-text="&lt;/em>"/>'),
+    ('<ph id="1" disp="&lt;1>"/>', '<ph id="2" disp="&lt;/1>"/>'),
+    ('<it pos="begin" x="1"/>', '<it pos="end" x="2"/>'),
+    ('<it id="1" pos="open" ctype="bold">\\b</it>', '<it id="2" pos="close" ctype="bold">\\b0</it>'),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), [*HALVES, ("<0>", "</0>"), ("%1$s", "%2$s"), ("%s", "%s"), ("{a}", "{b}")])
+def test_halves_enclose_what_they_did(one: str, other: str) -> None:
+    tags = "xml" if (one, other) in HALVES else "html" if one == "<0>" else "placeholders"
+    source, target = PRESS
+    placed = Inline.of_segment(source.format(one, other), target, tags).place(PRESS_LINKS)
+    assert placed.text == f"Then press {one}Enter{other} to finish."
+    assert [(row.tag, row.confidence, row.remarks) for row in placed.report] == [(one, 1.0, ())]
+    for text in (placed.text, f"Then {one}press{other} Enter to finish."):  # what is there stays
+        assert Inline.of_segment(source.format(one, other), text, tags).place(PRESS_LINKS).text == text
+
+
+WORDS = st.lists(st.sampled_from(["ab", "cd", "ef,", "gh.", "(ij)"]), min_size=1, max_size=6)
+
+
+@given(WORDS, WORDS, st.data(), st.sampled_from([*HALVES, ("{a}", "{b}")]))
+def test_standalone_halves_come_where_native_pairs_do(
+    source: list[str], target: list[str], data: st.DataObject, halves_of: tuple[str, str]
+) -> None:
+    first = data.draw(st.integers(0, len(source) - 1))
+    last = data.draw(st.integers(first, len(source) - 1))
+    links = data.draw(st.sets(st.tuples(*(st.integers(0, len(side) - 1) for side in (source, target)))))
+    marked = [*source]
+    marked[first] = "‹" + marked[first].lstrip("(")
+    marked[last] += "›"
+    results = []
+    for one, other in (('<bpt id="1"/>', '<ept id="1"/>'), halves_of):
+        tags = "placeholders" if one == "{a}" else "xml"
+        line = " ".join(marked).replace("‹", one).replace("›", other)
+        placed = Inline.of_segment(line, " ".join(target), tags).place(links)
+        report = [row._replace(tag="‹›" if other in row.tag else "‹") for row in placed.report]
+        results.append((placed.text.replace(one, "‹").replace(other, "›"), report))
+    assert results[0] == results[1]
+
+
+def test_halves_without_the_other_and_parts_of_two_pairs_are_no_spans() -> None:
+    for one, other in (("<b>", "</u>"), ("</b>", "<b>"), ("<br>", "</br>"), ("<b>x", "</b>"), ("<b></b>", "<b></b>")):
+        tokens = Syntax.of("xml").parse(f'<ph id="1">{escape(one)}</ph>a<ph id="2">{escape(other)}</ph>')
+        assert [token.kind for token in tokens] == ["point", "text", "point"]
+    tokens = Syntax.of("xml").parse('<x id="START_DATE"/> bis <x id="END_DATE"/>')
+    assert {token.kind for token in tokens} == {"point", "text"}
+
+
+def test_a_closing_half_is_that_of_its_opening_one() -> None:
+    first, second, end = (f'<x id="{name}"/>' for name in ("START_LINK", "START_LINK_1", "CLOSE_LINK"))
+    inline = Inline.of_segment(f"{first}ja{end} und {second}nein{end}", f"{second}no{end} and yes", "xml")
+    assert inline.place(parse_pharaoh("0-2 1-1 2-0")).text == f"{second}no{end} and {first}yes{end}"
+
+
+def test_a_placeholder_of_a_span_comes_once_if_tags_are_split() -> None:
+    links = parse_pharaoh("0-0 1-1 1-3 2-2")
+    placed = transfer_markup("er %1$sgibt nicht%2$s", "he gives not up", links, tags="placeholders", split=True)
+    assert sorted(re.findall(r"%\d\$s", placed.text)) == ["%1$s", "%2$s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        ('<x id="7">7</x>', "The house", 'The <x id="7">7</x>house'),
+        ('<bx id="1">a</bx>', "The house", 'The <bx id="1">a</bx>house'),
+        ('<x id="7"><b>7</b></x>', "The house", 'The <x id="7"><b>7</b></x>house'),
+    ],
+)
+def test_points_keep_their_content(text: str, target: str, expected: str) -> None:
+    assert Inline.of_segment(f"Das {text}Haus", target, "xml").place({(0, 0), (1, 1)}).text == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "added"),
+    [
+        ('<mrk id="a" type="term">', "", True),
+        ('<mrk id="a" type="term">', '<mrk id="b" type="term">', False),
+        ('<mrk id="a" type="term">', '<mrk id="a" type="comment">', True),
+        ('<mrk id="a" ref="#n=1" type="comment">', '<sm id="c" type="comment"/>', False),
+        ('<mrk mtype="x-abbrev">', '<mrk mtype="x-abbrev" comment="c">', False),
+        ('<mrk id="a" type="mtc:match">', "", False),
+        ('<mrk id="a">', '<mrk id="b">', False),
+        ('<mrk id="a" translate="no">', '<mrk id="b">', True),
+        ('<mrk mtype="protected">', '<mrk mtype="term">', True),
+        ('<sm id="a" type="term"/>', "", True),
+        ('<sm id="a" type="term"/>', '<sm id="b" type="term"/>', False),
+        ('<sm id="a" type="my:match"/>', "", False),
+        ('<sm id="a" translate="no"/>', '<sm id="b"/>', True),
+    ],
+)
+def test_annotations_of_the_target_are_its_own(ours: str, theirs: str, added: bool) -> None:
+    def annotate(start: str, text: str) -> str:
+        name = re.search(r'id="(\w)"', start)
+        end = f'<em startRef="{name and name[1]}"/>' if start[:3] == "<sm" else "</mrk>" * bool(start)
+        return f"{start}{text}{end}"
+
+    inline = Inline.of_segment(f"Das {annotate(ours, 'Haus')} ist", f"The house {annotate(theirs, 'is')}", "xml")
+    expected = f"The {annotate(ours, 'house') if added else 'house'} {annotate(theirs, 'is')}"
+    assert inline.place({(0, 0), (1, 1), (2, 2)}).text == expected
+    assert inline.missing == 2 * added
+
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 

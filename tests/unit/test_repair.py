@@ -39,6 +39,38 @@ def test_only_what_the_source_has_stays(
     assert repair_target(source, text, tags) == Repaired(text)
 
 
+LINK = 'Zum <x id="START_A"/>Ende<x id="CLOSE_A"/>.'
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tags", "expected"),
+    [
+        ("<0>Ende</0> <1/>", "< 0 >End</ 0> <1>", "html", Repaired("<0>End</0> <1/>", (), ("< 0 >", "</ 0>", "<1>"))),
+        ("<0>Ende</0>", "End</0>", "html", Repaired("End", ("</0>",))),
+        (LINK, 'To <x id="START_A"/>end.', "xml", Repaired('To <x id="START_A"/>end.')),
+        (
+            LINK,
+            'To <x id="start_a"/>end<x id="CLOSE_A">.',
+            "xml",
+            Repaired('To <x id="START_A"/>end<x id="CLOSE_A"/>.', (), ('<x id="start_a"/>', '<x id="CLOSE_A">')),
+        ),
+        ('a <x id="7">7</x>', 'b <x id="7"/>', "xml", Repaired('b <x id="7">7</x>', (), ('<x id="7"/>',))),
+        ("a %5d", "b % 5d", "placeholders", Repaired("b %5d", (), ("% 5d",))),
+        ("a %-*s", "b % - * S", "placeholders", Repaired("b %-*s", (), ("% - * S",))),
+        ("$t(a, {'b': 1})", "$T(a, {'b': 1} )", "placeholders", Repaired("$t(a, {'b': 1})", (), ("$T(a, {'b': 1} )",))),
+    ],
+)
+def test_tags_of_translation_systems(source: str, target: str, tags: str, expected: Repaired) -> None:
+    assert repair_target(source, target, tags) == expected
+
+
+@pytest.mark.parametrize("own", ['<mrk id="b" type="term">end</mrk>', "end"])
+def test_annotations_are_not_missing_where_the_target_has_its_own(own: str) -> None:
+    source = 'Zum <mrk id="a" type="mtc:match"><mrk id="c" type="term">Ende</mrk></mrk>'
+    assert repair_target(source, f"To {own}", "xml") == Repaired(f"To {own}")
+    assert len(missing_tags(source, f"To {own}", "xml")) == (2 if own == "end" else 0)
+
+
 @pytest.mark.parametrize(
     ("source", "target", "unsure"),
     [

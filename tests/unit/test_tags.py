@@ -19,6 +19,7 @@ from align.transfer.tags import (
     find_words,
     halves,
     markup_of,
+    pair_placeholders,
     parse_html,
     parse_placeholders,
     parse_xml,
@@ -126,6 +127,134 @@ def test_placeholders_of_many_languages() -> None:
         assert [token for token in parse_placeholders(text) if token.kind == "point"] == [], text
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$t(punkte, {'count': {{n}} }) da", "$t(punkte, {'count': {{n}} })"),
+        ('die $t(a:b.c) und $t(x, { "y": f(z) })!', '$t(a:b.c)|$t(x, { "y": f(z) })'),
+        ("Zu @:menu.datei. Und @.lower:titel, @:(a.b), @:{0}", "@:menu.datei|@.lower:titel|@:(a.b)|@:{0}"),
+        ("an a@b.example und um @: 5", ""),
+        ("%<PRIu64> von %-5<PRIdMAX>", "%<PRIu64>|%-5<PRIdMAX>"),
+        ("%*2$d %1$-*2$.*3$f % .2f % 5d", "%*2$d|%1$-*2$.*3$f|% .2f|% 5d"),
+        ("50% der, 100 % sicher, 20%ige, in % d. BIP, % zu, %Idee, %nicht, '%'-Zeichen, 9 %", ""),
+        ("%teuer %jedes", ""),
+    ],
+)
+def test_placeholders_of_other_grammars(text: str, found: str) -> None:
+    assert [token.text for token in parse_placeholders(text) if token.kind == "point"] == [
+        *filter(None, found.split("|"))
+    ]
+
+
+KEYS = st.sampled_from(["ort", "a.b", "ns:k_1", "a-b"])
+NESTED = st.tuples(
+    KEYS,
+    st.lists(st.sampled_from(["'n': {{n}}", '"m": 5', "'a': '$t(b)'", "'c': '{{- d}}'", "'e': (1)"]), max_size=2).map(
+        lambda options: f", {{ {', '.join(options)} }}" * bool(options)
+    ),
+).map(lambda parts: f"$t({''.join(parts)})")
+LINKED = st.tuples(st.sampled_from(["", ".upper", ".capitalize"]), st.sampled_from(["{}", "({})", "{{{}}}"]), KEYS).map(
+    lambda parts: f"@{parts[0]}:{parts[1].format(parts[2].replace(':', '.'))}"
+)
+
+
+@given(st.lists(st.one_of(NESTED, LINKED), min_size=1, max_size=3), st.sampled_from([" ", ", ", " (", ". "]))
+def test_references_to_other_messages_are_placeholders(references: list[str], between: str) -> None:
+    tokens = parse_placeholders(between.join(["die", *references, "da"]))
+    assert [token.text for token in tokens if token.kind == "point"] == references
+
+
+NUMBERS = st.sampled_from(["", "", "3", "12", "*", "*4$"])
+DIRECTIVES = st.tuples(
+    st.sampled_from(["", "", "2$"]),
+    st.text("-+#0'", max_size=3),
+    NUMBERS,
+    st.one_of(st.just(""), NUMBERS.filter(bool).map(".{}".format)),
+    st.one_of(
+        st.tuples(st.sampled_from(["hh", "h", "l", "ll", "j", "z", "t", "L", "q"]), st.sampled_from("diuoxX")).map(
+            "".join
+        ),
+        st.sampled_from(
+            [
+                "s",
+                "d",
+                "i",
+                "u",
+                "o",
+                "x",
+                "X",
+                "f",
+                "F",
+                "e",
+                "E",
+                "g",
+                "G",
+                "a",
+                "A",
+                "c",
+                "p",
+                "n",
+                "ls",
+                "lc",
+                "Lf",
+                "lg",
+                "@",
+                "<PRIx32>",
+                "<PRIuLEAST8>",
+                "<PRIdPTR>",
+            ]
+        ),
+    ),
+).map(lambda parts: f"%{''.join(parts)}")
+
+
+@given(st.lists(DIRECTIVES, min_size=1, max_size=3), st.sampled_from([" ", ", ", "–", "<b>"]))
+def test_directives_of_printf_are_placeholders(directives: list[str], between: str) -> None:
+    tokens = Syntax.of("html,placeholders").parse(between.join(["", *directives, ""]))
+    assert [token.text for token in tokens if token.name == "placeholder"] == directives
+
+
+PAIRS = ["%s…%s", "%1$s…%2$s", "{0}…{1}", "{a}…{b}", "${x}…${y}", "{{x}}…{{y}}", "%(link)s…%(end)s", "%@…%@"]
+
+
+def spans_of(text: str, target: str = "") -> list[str]:
+    """Return what placeholders enclose as spans."""
+    tokens = Inline.of_segment(text, target, "placeholders").tokens
+    starts, ends = ([n for n, token in enumerate(tokens) if token.kind == kind] for kind in ("open", "close"))
+    return ["".join(token.text for token in tokens[n : m + 1]) for n, m in zip(starts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("form", PAIRS)
+def test_placeholders_around_words_are_spans(form: str) -> None:
+    one, other = form.split("…")
+    for inner in ("hier", "Hilfe und Mehr.", "Ä", "Hinweis:", "ja {n} nein"):
+        span = f"{one}{inner}{other}"
+        for text in ("{}", "Siehe {}!", "({})", "„{}“ und", "{}-Seite", "a/{}/b"):
+            assert spans_of(text.format(span)) == [span]
+        assert spans_of(span, one) == spans_of(span, other) == []
+    for text in (
+        "von {} bis {}",
+        "{}/{}",
+        "{}{}",
+        "{} Dateien{}",
+        "x{}Dateien{}",
+        "{}Dateien{}x",
+        "{}px, v{}",
+        "{}x{}",
+        "{}Datei „{}“",
+        '{}Datei "{}"',
+        "{}_a, b_{}",
+    ):
+        assert spans_of(text.replace("{}", one, 1).replace("{}", other)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["%d Tage%d", "%1$dTage%2$d", "%s%sTage%s%s", "$aTage$b", "请%s点击%s", "%s的%s", "{0}eins%s"]
+)
+def test_other_placeholders_are_none(text: str) -> None:
+    assert spans_of(text) == []
+
+
 def test_words_are_those_of_the_line_without_tags() -> None:
     markup = read_markup("<p>Das <b>Haus</b>,<br>R&amp;D ist</p><p>alt&#32;.</p>", "html")
     assert markup.plain == "Das Haus, R&amp;D ist alt&#32;."
@@ -155,6 +284,15 @@ ENDLESS = ["<0 ", "</0 ", "<b ", "<a href='", "<!--", "</b", "<", "&", "<?", "<!
 )
 def test_a_long_line_of_what_never_ends_is_soon_read(text: str) -> None:
     assert "".join(token.text for token in parse_html(text)) == text
+
+
+@pytest.mark.parametrize(
+    "part", ["$t(", "$t(a", "$t((a)", "@:a.", "@:(", "%*", "%0", "%'", "% .", "%<PRI", "{", "%sa%s "]
+)
+def test_a_long_line_of_placeholders_that_never_end_is_soon_read(part: str) -> None:
+    for text in (part * 20_000, part + part[-1] * 20_000):
+        assert "".join(token.text for token in parse_placeholders(text)) == text
+    assert pair_placeholders(parse_placeholders(part * 2_000), ())
 
 
 @pytest.mark.parametrize(
