@@ -45,8 +45,8 @@ def option(
         settings: arguments of argparse's `add_argument`; the values of a Literal are its choices, and an int
             is a number N from 1.
     """
-    if default is False:
-        settings["action"] = "store_true"
+    is_list = default == () and "type" in settings and not settings["metavar"].endswith("]")  # repeated, it goes on
+    settings = ({"action": "store_true"} if default is False else {"action": "extend"} if is_list else {}) | settings
     reads = reads or (settings.get("metavar") in ("FILE", "MODEL") and not writes)
     if not positional and not any(flag.startswith("--") for flag in flags):
         flags = (*flags, "")  # the name of the field
@@ -83,7 +83,7 @@ def add_group(
     offered = [each for each in offered if (not only or each.name in only) and each.name not in without]
     parser.offered.setdefault(kind, set()).update(each.name for each in offered)
     for each in offered:
-        default = [] if (each.metadata.get("action"), each.default) == ("append", ()) else each.default
+        default = [] if each.default == () and "action" in each.metadata else each.default
         settings = {**each.metadata, "default": default, **changes.get(each.name, {})}
         parser.short_texts[each.name] = settings.pop("short") or settings["help"].partition(";")[0]
         flags = [flag or "--" + each.name.replace("_", "-") for flag in settings.pop("flags")]

@@ -21,7 +21,7 @@ from align.models.divide import split_words_at
 from align.transfer.columns import COLUMNS, LabelledLine, pair_sentences, read_labelled
 from align.transfer.lines import Links, Placed, TaggedLine, read_tagged
 from align.transfer.markup import PART, REPEATED
-from align.transfer.pages import Page
+from align.transfer.pages import KEEP, Page
 from align.transfer.spans import Annotated, read_annotated
 from align.transfer.tags import count_lookalikes
 
@@ -159,7 +159,7 @@ class TaggedText:
     def _page(self, text: str, _: object = None, line: int = 1) -> Page:
         """Return a text with tags, in segments."""
         syntax = self._options.syntax or "html"
-        return Page(text, syntax, keep=self._tags.keep, translated=self._tags.attributes, line=line)
+        return Page(text, syntax, keep=self._tags.keep or KEEP, translated=self._tags.attributes, line=line)
 
     def _read_page(self) -> Page:
         """Read a whole page."""

@@ -32,7 +32,6 @@ from align.io.process import keep_freed_memory
 from align.io.session import Session
 from align.transfer.columns import COLUMNS
 from align.transfer.documents import is_document
-from align.transfer.pages import KEEP
 from align.transfer.tags import KINDS, Syntax
 
 PROGRAM = "extract-align transfer"
@@ -131,7 +130,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
 def _check_document(parser: Parser, tags: TransferArgs, words: str) -> None:
     """Refuse options of lines for a document, with exit code 2."""
     for name in ("links", "strip", "repair", "split", "placeholder", "keep", "attributes"):
-        if getattr(tags, name) not in (None, False, (), KEEP):
+        if getattr(tags, name):
             parser.error(f"--{name} requires lines, not a document")
     if words != "spaces":
         parser.error("--words requires a target on each line")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from align.cli.loading import Request
 from align.cli.options import option
+from align.core.errors import shorten
 from align.transfer.columns import COLUMNS, ENTITY, read_column
 from align.transfer.pages import KEEP
 from align.transfer.spans import SPANS
@@ -16,15 +17,15 @@ from align.transfer.tags import KINDS, Syntax
 LABELS = (*COLUMNS, SPANS)
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    """Read a regular expression."""
+def _pattern(text: str) -> tuple[re.Pattern[str], ...]:
+    """Read a regular expression; of several, each keeps its own groups and flags."""
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"invalid regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"invalid regular expression {shorten(text)!r}: {error}") from None
     if pattern.search(""):
-        raise argparse.ArgumentTypeError("the expression matches an empty text")
-    return pattern
+        raise argparse.ArgumentTypeError(f"the expression {shorten(text)!r} matches an empty text")
+    return (pattern,)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -52,10 +53,11 @@ class TransferArgs:
         "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "
         '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
-    placeholder: re.Pattern[str] | None = option(
+    placeholder: tuple[re.Pattern[str], ...] = option(
+        default=(),
         type=_pattern,
         metavar="REGEX",
-        help="further placeholders, as a Python regular expression: r'\\[id[0-9]+\\]'",
+        help="further placeholders, as a Python regular expression: r'\\[id[0-9]+\\]'; may be repeated",
     )
     repair: bool = option(
         default=False,
@@ -72,11 +74,11 @@ class TransferArgs:
     )
     strip: bool = option(default=False, help="write the source without tags; read no target")
     keep: tuple[str, ...] = option(
-        default=KEEP,
+        default=(),
         type=_names,
         metavar="NAMES",
         help='elements that --translate copies unchanged, separated by commas; also those with translate="no" or '
-        'class="notranslate", addresses, paths and placeholders of templates',
+        f'class="notranslate", addresses, paths and placeholders of templates (default: {",".join(KEEP)})',
     )
     attributes: tuple[str, ...] = option(
         default=(),

@@ -266,7 +266,7 @@ class Page:
     def _parse_inside(self, value: str, icu: bool) -> list[Token]:
         """Return the tokens of an attribute's value, which has no tags, or of a text within an ICU message."""
         if not icu:
-            tokens = parse_placeholders(value, self._syntax.placeholders, self._syntax.pattern)
+            tokens = parse_placeholders(value, self._syntax.placeholders, self._syntax.patterns)
             return keep_elements(tokens, (), entities=self._syntax.escaped)
         tokens, at = [], 0
         # parsers do not see quoted text; an apostrophe is text

@@ -141,7 +141,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
         if n not in matches:
             if token.name != PLACEHOLDER:  # removed, unless it is text of the source
                 new = escape(token.text, quote=False) if token.text in plain else ""
-            elif syntax.pattern and syntax.pattern.fullmatch(token.text):
+            elif any(pattern.fullmatch(token.text) for pattern in syntax.patterns):
                 new = ""
             else:  # of a syntax that the source does not use, it may be text, such as `%80` in Turkish
                 percentage = _PERCENTAGE.match(token.text)

@@ -287,14 +287,14 @@ def icu_messages(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
         head = _ICU_HEAD.search(text, at)
 
 
-def parse_placeholders(text: str, syntaxes: bool = True, pattern: re.Pattern[str] | None = None) -> list[Token]:
+def parse_placeholders(text: str, syntaxes: bool = True, patterns: Sequence[re.Pattern[str]] = ()) -> list[Token]:
     """Return the tokens of a line with placeholders.
 
     Args:
         syntaxes: whether `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name` and the like are placeholders.
-        pattern: more placeholders, which take precedence.
+        patterns: more placeholders; earlier ones take precedence.
     """
-    found = [(*match.span(), PLACEHOLDER) for match in pattern.finditer(text) if match[0]] if pattern else []
+    found = [(*match.span(), PLACEHOLDER) for each in patterns for match in each.finditer(text) if match[0]]
     if syntaxes:
         found += [(start, end, ICU) for start, end, _ in icu_messages(text)]
         found += [(*match.span(), "") for match in _ADDRESS.finditer(text)]  # which have no placeholders
@@ -337,22 +337,22 @@ class Syntax:
     Attributes:
         tags: "xml", "html", or empty for a text without tags.
         placeholders: whether it has placeholders of the usual syntaxes.
-        pattern: more placeholders.
+        patterns: more placeholders.
     """
 
     tags: str
     placeholders: bool
-    pattern: re.Pattern[str] | None = None
+    patterns: Sequence[re.Pattern[str]] = ()
 
     @classmethod
-    def of(cls, kind: str | Syntax, pattern: re.Pattern[str] | None = None) -> Syntax:
+    def of(cls, kind: str | Syntax, patterns: Sequence[re.Pattern[str]] = ()) -> Syntax:
         """Return the syntax of one of KINDS, with more placeholders."""
         if isinstance(kind, Syntax):
             return kind
         if kind not in KINDS:
             raise ValueError(f"tags must be one of {', '.join(KINDS)}; got {kind!r}")
         tags = kind.partition(",")[0]
-        return cls(tags if tags in ESCAPED else "", kind.endswith(PLACEHOLDERS), pattern)
+        return cls(tags if tags in ESCAPED else "", kind.endswith(PLACEHOLDERS), patterns)
 
     @property
     def escaped(self) -> bool:
@@ -362,7 +362,7 @@ class Syntax:
     @property
     def has_placeholders(self) -> bool:
         """Return whether the text has placeholders of any kind."""
-        return self.placeholders or self.pattern is not None
+        return self.placeholders or bool(self.patterns)
 
     def parse(self, text: str, parse_tags: Callable[[str], list[Token]] | None = None) -> list[Token]:
         """Return the tokens of a text.
@@ -371,7 +371,7 @@ class Syntax:
             parse_tags: returns the tokens of a text with tags; by default `parse_xml` or `parse_html`.
         """
         if not self.tags:
-            return parse_placeholders(text, self.placeholders, self.pattern)
+            return parse_placeholders(text, self.placeholders, self.patterns)
         parse_tags = parse_tags or (parse_xml if self.tags == "xml" else parse_html)
         if not self.has_placeholders:
             return parse_tags(text)
@@ -385,7 +385,7 @@ class Syntax:
             content = text[at : at + len(token.text)]
             at += len(token.text)
             if token.kind == "text" and token.name != CDATA:
-                tokens += parse_placeholders(content, self.placeholders, self.pattern)
+                tokens += parse_placeholders(content, self.placeholders, self.patterns)
             else:
                 tokens.append(token._replace(text=content))
         return tokens

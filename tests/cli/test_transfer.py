@@ -239,6 +239,36 @@ def test_targets_of_a_careless_translator(run: Run, tmp_path: Path) -> None:
     assert ", 1 like placeholders, left as text, 2 removed, 2 rewritten, " in result.err
 
 
+SEVERAL = [
+    ("«a» und ##b", ("«\\w+»", "##\\w"), "«a» and ##b"),
+    ("[1] und [x]", (r"\[\d\]|\[y\]", r"\[x\]|\[z\]"), "[1] and [x]"),  # each with branches of its own
+    ("=aa= und ~bb~", (r"=(\w)\1=", r"~(\w)\1~"), "=aa= and ~bb~"),  # and its own groups
+    ("XX1 und yy", ("(?i)xx[0-9]", "(?P<n>y)(?P=n)"), "XX1 and yy"),  # and flags
+    ("<<n>> und nn", ("nn", "<<n>>", "<<n>>"), "<<n>> and nn"),
+]
+
+
+@pytest.mark.parametrize(("source", "patterns", "expected"), SEVERAL)
+@pytest.mark.parametrize("step", [1, -1])
+def test_all_patterns_of_placeholders_count(
+    run: Run, write: Write, source: str, patterns: tuple[str, ...], expected: str, step: int
+) -> None:
+    write(l="0-0\n")
+    options = [word for pattern in patterns[::step] for word in ("--placeholder", pattern)]
+    result = run("-q", "--tags", "placeholders", *options, "--links", "l", stdin=f"{source} ||| and\n")
+    assert sorted(result.out.decode().split()) == sorted(expected.split())
+    removed = run("-q", "--tags", "placeholders", *options, "--repair", stdin=f"und ||| {expected}\n")
+    assert removed.out.decode().split() == ["and"]
+
+
+def test_lists_go_on_where_an_option_is_repeated(run: Run) -> None:
+    page = '<p title="Haus" alt="Haus">Haus <kbd>Haus</kbd> <samp>Haus</samp></p>'
+    lists = "--attributes", "title", "--attributes", "lang,alt", "--keep", "kbd", "--keep", "samp"
+    result = run("-q", "--tags", "html", "--translate", *lists, stdin=page)
+    expected = '<p title="house" alt="house">house <kbd>Haus</kbd> <samp>Haus</samp></p>\n'
+    assert result.out.decode() == expected
+
+
 def test_doubtful_lines_are_listed(run: Run, write: Write, tmp_path: Path) -> None:
     write(
         s="<b>Das Haus</b> ist alt.\nEin <i>Wort</i>\tda\nnichts\n<b>Q</b> x\n",

@@ -49,6 +49,14 @@ def split_command(line: str) -> tuple[str, list[str]]:
         ("extract-align a --ensemble b --translate", "--ensemble b cannot be combined with --translate or --resume"),
         ("extract-align sweep a -g b --per-sentence", "--per-sentence requires -o and -g"),
         ("extract-align models describe de-en --heads a", "--heads requires -s and -t"),
+        (
+            "extract-align transfer --tags html --placeholder a+ --placeholder (b a",
+            "argument --placeholder: invalid regular expression '(b': missing ), unterminated subpattern at position 0",
+        ),
+        (
+            "extract-align transfer --tags html --placeholder a* b",
+            "argument --placeholder: the expression 'a*' matches ",
+        ),
         ("extract-align eval --without-gold a", "--without-gold needs the text: -s and -t"),
         ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         ("extract-align eval -g a b c --per-sentence --paired bootstrap", "--paired needs the summary with samples"),

@@ -180,7 +180,7 @@ def test_the_time_of_a_repair_is_linear() -> None:
 
 
 def test_more_placeholders() -> None:
-    syntax = Syntax.of("html", re.compile(r"\[id\d\]|⟦\d⟧"))
+    syntax = Syntax.of("html", (re.compile(r"\[id\d\]"), re.compile(r"⟦\d⟧")))
     repaired = repair_target("[id0]a ⟦1⟧ %s <b>c</b>", "[ID0]x %s <b>⟦7⟧</b>", syntax)
     assert repaired == Repaired("[id0]x %s <b></b>", ("⟦7⟧",), ("[ID0]",))
     assert Inline.of_segment("a ⟦1⟧ b", "x y", syntax).place({(0, 0), (1, 1)}).text == "x ⟦1⟧ y"

@@ -327,6 +327,21 @@ def test_too_many_tags_are_refused() -> None:
 WORDS = st.lists(st.sampled_from(["a", "é", "我", "&amp;", "&lt", "&#252;", "&nbsp;", "&", "&acE;", " "]), max_size=12)
 
 
+BRACKETS = (("[[", "]]"), ("@", "@"), ("⟪", "⟫"), ("__", "__"), ("(?", ")"))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(BRACKETS), st.text("aBc7", min_size=1)), max_size=6), st.permutations(BRACKETS)
+)
+def test_patterns_count_each_by_itself_in_any_order(
+    marks: list[tuple[tuple[str, str], str]], order: list[tuple[str, str]]
+) -> None:
+    patterns = [re.compile(rf"(?i){re.escape(left)}([a-c7])\w*{re.escape(right)}") for left, right in order]
+    texts = [f"{left}{name}{right}" for (left, right), name in marks]
+    tokens = Syntax.of("placeholders", patterns).parse(" und ".join(texts))
+    assert [token.text for token in tokens if token.kind == "point"] == texts
+
+
 @given(pieces=WORDS, cuts=st.sets(st.integers(1, 40)), escaped=st.booleans())
 def test_words_are_found_in_the_text_as_it_is_written(pieces: list[str], cuts: set[int], escaped: bool) -> None:
     text = "".join(pieces)
