@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from align.cli.common import Progress, direction, open_output
 from align.cli.loading import Request, begin_session, load_aligner
-from align.core.errors import DataError, plural
+from align.cli.transfer_args import TransferArgs
+from align.core.errors import DataError, plural, printable, shorten
 from align.core.formats import to_json
 from align.core.types import Origin, Pair, TextWarning
 from align.io.reader import name_shown
@@ -20,10 +22,12 @@ from align.io.session import Session
 from align.models.languages import base_language, is_group, named_language, same_language
 from align.transfer.documents import LARGEST, read_document
 from align.transfer.inline import Inline
+from align.transfer.lines import find_faults
 from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
-from align.transfer.segments import Segment
+from align.transfer.segments import Document, Segment
 
+Row = Mapping[str, Any]
 Languages = tuple[str, str]
 """Codes of source and target; "" for one that is unknown."""
 
@@ -36,12 +40,7 @@ class Reports:
         self._report, self._review = files
 
     def add(
-        self,
-        record: Mapping[str, Any],
-        sides: tuple[str, str],
-        *,
-        failed: str | None = None,
-        doubts: Sequence[Mapping[str, Any]] = (),
+        self, record: Row, sides: tuple[str, str], *, failed: str | None = None, doubts: Sequence[Row] = ()
     ) -> None:
         """Add a line.
 
@@ -173,26 +172,36 @@ def warn_of_languages(model: Languages, languages: Sequence[Languages], file: st
             return
 
 
-def transfer_document(
-    program: str,
-    request: Request,
-    file: str,
-    tags: str | None,
-    outputs: tuple[str | None, str | None, str | None],
-) -> None:
-    """Put the tags of a document's sources into its translations, and write it.
+def list_faults(program: str, document: Document, file: str, quiet: bool) -> None:
+    """List what is wrong in finished translations on stdout, a line for each fault; any of them is an error."""
+    found, verbs = 0, {"not be": "is not", "have": "has"}
+    with open_output(None) as out:
+        for _, group in groupby(document.segments, key=lambda segment: segment.unit):
+            unit = [*group]
+            rows = [(s, fault) for s in unit if s.target for fault in find_faults(s.source, s.target, s.tags)]
+            for error in document.check(unit, [segment.target for segment in unit]):
+                if not rows or "\\n" in error or "plural" in error:  # others are faults of placeholders
+                    fault = re.sub("would (not be|[a-z]+)", lambda would: verbs.get(would[1], f"{would[1]}s"), error)
+                    rows.append((unit[0], fault))
+            for segment, fault in rows:
+                text = f"{file}:{segment.line}: {shorten(fault)}: {shorten(' '.join((segment.target or '').split()))}"
+                out.write(f"{printable(text)}\n".encode())
+            found += len(rows)
+    blank = sum(segment.target is None for segment in document.segments)
+    sizes = f"{plural(len(document.segments), 'segment')}, {blank:,} without a translation{document.remark}"
+    if found:
+        raise DataError(f"{plural(found, 'fault')} in {sizes}", file=file)
+    Progress(program, quiet).write(f"{program}: no fault in {sizes}")
 
-    Args:
-        request: the models; with a search, segments without a translation are translated.
-        tags: one of `align.transfer.tags.KINDS`; None for those of the kind of document.
-        outputs: file to write, None for stdout; file for the places of tags, as JSON lines, if any; file for doubtful
-            segments, if any.
-    """
-    shown = name_shown(file)
+
+def transfer_document(program: str, request: Request, file: str, tags: TransferArgs, output: str | None) -> None:
+    """Put the tags of a document's sources into its translations, translate others with a search, and write it."""
+    shown, model, search = name_shown(file), request.model, request.search
     with open(file, "rb") as stream:
         data = stream.read(LARGEST + 1)
-    model, search = request.model, request.search
-    document = read_document(data, shown, tags, (model.source_lang, model.target_lang))
+    document = read_document(data, shown, tags.tags, (model.source_lang, model.target_lang), tags.use_fuzzy)
+    if tags.check:
+        return list_faults(program, document, shown, request.run.quiet)
     run = _Run(document.segments, shown)
     signature = ""
     with closing(Progress(program, request.run.quiet)) as progress, ExitStack() as stack:
@@ -215,8 +224,8 @@ def transfer_document(
         for n, why in document.refused(run.targets).items():
             run.leave(n, why)
         content = document.fill(run.targets)
-        stack.enter_context(open_output(outputs[0])).write(content)
-        run.list_segments(Reports(stack, *outputs[1:]))
-    progress.write(f"{program}: {run.summary(translates=search is not None)}")
+        stack.enter_context(open_output(output)).write(content)
+        run.list_segments(Reports(stack, tags.report, tags.review))
+    progress.write(f"{program}: {run.summary(translates=search is not None)}{document.remark}")
     if signature:
         progress.write(signature)

@@ -22,8 +22,9 @@ from align.transfer.columns import COLUMNS, LabelledLine, pair_sentences, read_l
 from align.transfer.lines import Links, Placed, TaggedLine, read_tagged
 from align.transfer.markup import PART, REPEATED
 from align.transfer.pages import KEEP, Page
+from align.transfer.segments import Document, Segment
 from align.transfer.spans import Annotated, read_annotated
-from align.transfer.tags import count_lookalikes
+from align.transfer.tags import Syntax, count_lookalikes
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
@@ -33,12 +34,7 @@ T = TypeVar("T")
 Line = TaggedLine | LabelledLine | Annotated
 """A line with tags or labels, and its translation: the words for a model and, given scores, the target."""
 
-REMARKS = {
-    "extra": "in the target only",
-    "removed": "removed",
-    "rewritten": "rewritten",
-    "unrepaired": "not repaired",
-}
+REMARKS = {"extra": "in the target only", "removed": "removed", "rewritten": "rewritten", "unrepaired": "not repaired"}
 """Remarks on tags and placeholders of the target that are not as in the source, by their names in the report."""
 
 LIKE = "like placeholders, left as text"
@@ -95,6 +91,15 @@ class TaggedText:
                     raise LinksError(str(error), file=shown, line=pair.id) from None
                 check_range(scores, pair, shown, pair.id, " without the tags")
                 yield (item, scores) if pair is item.pair else item.divided(pair, scores)
+
+    def document(self) -> Document:
+        """Read the lines as segments."""
+        tags: str | Syntax = self._options.syntax or ""
+        with ExitStack() as stack:
+            rows = self._items(stack, lambda *row: row)
+            segments = [Segment(a, b or (None if a else ""), n, (n, 0), (0, 0), tags=tags) for a, b, n in rows]
+        self.bad.warn()
+        return Document(segments, "", str.encode)
 
     def skip(self, number: int, why: str) -> None:
         """Note that a line cannot be read, or is too long for the model."""
@@ -222,12 +227,10 @@ class Results:
         """Count the tags of a line, and list them."""
         rows = [placement.to_dict() for placement in placed.report]
         lists = {name: [*texts] for name, texts in placed.lists.items() if texts}
-        self._reports.add(
-            {"id": number, "tags": rows} | lists,
-            (placed.source, placed.text),
-            failed=REMARKS["unrepaired"] if "unrepaired" in lists else None,
-            doubts=[{"confidence": PART, "remarks": [REPEATED]}] if placed.unsure else [],
-        )
+        failed = REMARKS["unrepaired"] if "unrepaired" in lists else None
+        doubts = [{"confidence": PART, "remarks": [REPEATED]}] if placed.unsure else []
+        record = {"id": number, "tags": rows} | lists
+        self._reports.add(record, (placed.source, placed.text), failed=failed, doubts=doubts)
         self._counts.update({REMARKS[name]: len(texts) for name, texts in lists.items()})
         self._counts[LIKE] += count_lookalikes(placed.tokens)
         self._counts["tag"] += len(rows)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from typing import Any
 
 from align.cli.args import (
     ALIGNING_DEFAULT,
@@ -20,7 +21,7 @@ from align.cli.args import (
     model_help,
 )
 from align.cli.common import Progress, open_output, run
-from align.cli.documents import Reports, transfer_document
+from align.cli.documents import Reports, list_faults, transfer_document
 from align.cli.loading import begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, read_group
 from align.cli.parser import Parser
@@ -29,9 +30,11 @@ from align.cli.transfer_args import LABELS, Options, TransferArgs
 from align.core.types import FLOOR, Origin, Pair
 from align.io.checks import are_regular, check_first, check_lengths
 from align.io.process import keep_freed_memory
+from align.io.reader import name_shown
 from align.io.session import Session
 from align.transfer.columns import COLUMNS
-from align.transfer.documents import is_document
+from align.transfer.documents import is_document, refuse_unread
+from align.transfer.spans import SPANS
 from align.transfer.tags import KINDS, Syntax
 
 PROGRAM = "extract-align transfer"
@@ -42,15 +45,12 @@ EXAMPLES = """examples:
   extract-align transfer --tags xml -s a.de.xml -t a.en --links a.links   with links that are there already
   extract-align transfer --tags html --strip page.de > plain.de   lines without tags, to translate or align elsewhere
   extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
-  extract-align transfer --html-file page.html --translate > page.en.html   translate a whole page
+  extract-align transfer page.html --translate > page.en.html   translate a whole page
   extract-align transfer page.xlf -o page.en.xlf   place the inline elements that its targets lack; also .po, .tmx
   extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
   extract-align transfer --tags conll --column UPOS -s a.conllu -t a.en   parts of speech, or another column
   extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
 """
-
-_INPUTS, _REPORTS = ("html_file", "links"), ("report", "review")
-"""Options in groups of their own."""
 
 
 def build_parser() -> Parser:
@@ -61,22 +61,17 @@ def build_parser() -> Parser:
         EXAMPLES,
         ("tags", "source", "target", "links", "model", "reverse_model", "translate", "output"),
     )
-    file = "lines `source with tags ||| target` (default: stdin), or a document: .xlf, .xliff, .po, .tmx"
-    source = "source sentences with tags, or in columns; requires -t"
+    file = "lines `source with tags ||| target` (default: stdin); a page: .html; or a document: .xlf, .xliff, .po, .tmx"
+    given: Any = {"input": {"nargs": "?", "default": None, "help": file}}
+    given["source"] = {"help": "source sentences with tags, or in columns; requires -t"}
     bad = "wrong number of fields, invalid UTF-8, tags that cannot be read, too long for the model"
+    given["bad_lines"] = {"help": f"on malformed lines ({bad}): stop, or treat them as blank"}
     translate = "lines of the input, or of -s FILE, are source sentences; write the translation of each, with its tags"
-    add_group(parser, TransferArgs, "tags", without=(*_INPUTS, *_REPORTS))
-    add_group(
-        parser,
-        TextArgs,
-        without=("columns",),
-        input={"nargs": "?", "default": None, "help": file},
-        source={"help": source},
-        bad_lines={"help": f"on malformed lines ({bad}): stop, or treat them as blank"},
-    )
-    add_group(parser, TransferArgs, "other input", only=_INPUTS)
+    add_group(parser, TransferArgs, "tags", without=("html_file", "links", "report", "review"))
+    add_group(parser, TextArgs, without=("columns",), **given)
+    add_group(parser, TransferArgs, "other input", only=("html_file", "links"))
     add_group(parser, OutputArgs, only=("output", "words"))
-    add_group(parser, TransferArgs, "reports", only=_REPORTS)
+    add_group(parser, TransferArgs, "reports", only=("report", "review"))
     add_group(parser, ModelArgs, without=("template",), model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, TranslateArgs, without=("allow_unk",), translate={"help": translate})
     add_group(parser, EnsembleArgs)
@@ -87,55 +82,52 @@ def build_parser() -> Parser:
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read the command line; options that would give wrong results together exit with code 2."""
     args = parser.parse_command(arguments)
-    if args.tags is None and args.html_file is not None:
-        args.tags = "html"
+    document = is_document(args.input or "")
+    names = [name for name in (args.source, args.target, args.html_file, args.input) if name] or ["-"]
+    if not document and args.tags != SPANS and (code := run(PROGRAM, lambda: refuse_unread(names))):
+        parser.exit(code)
+    if args.html_file is None and (args.input or "").lower().endswith((".html", ".htm", ".xhtml")):
+        args.html_file, args.input = args.input, None
+    page = args.html_file
+    args.tags = args.tags or ("html" if page else None)
     tags = read_group(TransferArgs, args)
     check_words(parser, args.words, args.translate)
     one_side = "--strip" if tags.strip else "--translate" if args.translate else ""
-    if is_document(args.input or ""):
-        _check_document(parser, tags, args.words)
-    elif tags.tags is None:
-        parser.error("the following arguments are required: --tags")
-    if tags.repair and (one_side or tags.split or tags.links or tags.tags in LABELS):
+    source = page or args.source
+    files = (source, args.target) if args.target is not None else (source or args.input or "-",)
+    labels, columns = tags.tags in LABELS, tags.tags in COLUMNS
+    of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
+    given = [f"--{name}" for name in of_lines if getattr(tags, name)] + [f"--tags {tags.tags}"] * labels
+    given += ["--words"] * (args.words != "spaces")
+    writes = args.output or tags.report or tags.review or one_side or tags.repair
+    wrong = {
+        "the following arguments are required: --tags": not (document or tags.tags),
+        f"{''.join(given[:1])} requires lines, not a document": document and given,
+        "--words requires a target on each line": args.words != "spaces" and tags.strip,
+        "--use-fuzzy requires a PO file": tags.use_fuzzy and not files[0].lower().endswith((".po", ".pot")),
+        "--check reads lines or a document, and writes none": tags.check and (writes or page or labels),
+        "--links are those of given translations: leave out --translate": tags.links and args.translate,
+        "--words pieces needs a model: leave out --links": tags.links and args.words == "pieces",
+        "a page is the source: leave out -s": page and args.source,
+        "a page has HTML tags: leave out --tags": page and not (tags.tags or "").startswith("html"),
+        f"{one_side} reads the source alone: leave out -t/--target": one_side and args.target is not None,
+        "a page requires --translate, --strip, or its blocks on lines of -t": page and not (one_side or args.target),
+        "give either FILE or -s and -t, not both": source and args.input is not None,
+        f"--tags {tags.tags} requires -s with columns and -t with lines": columns and (one_side or not args.source),
+    }
+    for message, is_given in wrong.items():
+        if is_given:
+            parser.error(message)
+    if tags.repair and (one_side or tags.split or tags.links or labels):
         parser.error("--repair cannot be combined with --translate, --strip, --split, --links or labels")
-    if tags.strip and args.words != "spaces":
-        parser.error("--words requires a target on each line")
-    if tags.links and args.translate:
-        parser.error("--links are those of given translations: leave out --translate")
-    if tags.links and args.words == "pieces":
-        parser.error("--words pieces needs a model: leave out --links")
-    if tags.html_file and (args.source or not (tags.tags or "").startswith("html")):
-        option = "-s" if args.source else "--tags"
-        parser.error(f"--html-file reads the source, with HTML tags: leave out {option}")
-    if one_side and args.target is not None:
-        parser.error(f"{one_side} reads the source alone: leave out -t/--target")
-    if tags.html_file and not (one_side or args.target):
-        parser.error("--html-file requires --translate, --strip, or a block's translation on each line of -t")
-    if not (one_side or tags.html_file):
+    if not (one_side or page):
         parser.require_both(args, "-s/--source", "-t/--target")
-    source = tags.html_file or args.source
-    if source and args.input is not None:
-        parser.error("give either FILE or -s and -t, not both")
-    if tags.tags in COLUMNS and (one_side or not args.source):
-        parser.error(f"--tags {tags.tags} requires -s with columns and -t with lines")
     if tags.strip:
         tags = replace(tags, links=None)
-    files = (source, args.target) if args.target is not None else (source or args.input or "-",)
     request = read_request(parser, args, args.bad_lines)
     request = replace(request, method=replace(request.method, threshold=FLOOR, scorer="none"))  # all soft scores
     syntax = Syntax.of(tags.tags, tags.placeholder) if tags.tags in KINDS else None
     return Options(request, tags, files, syntax, args.words, args.output, args.bad_lines == "blank")
-
-
-def _check_document(parser: Parser, tags: TransferArgs, words: str) -> None:
-    """Refuse options of lines for a document, with exit code 2."""
-    for name in ("links", "strip", "repair", "split", "placeholder", "keep", "attributes"):
-        if getattr(tags, name):
-            parser.error(f"--{name} requires lines, not a document")
-    if words != "spaces":
-        parser.error("--words requires a target on each line")
-    if tags.tags in LABELS:
-        parser.error(f"--tags {tags.tags} reads lines, not a document")
 
 
 def check_input(options: Options) -> None:
@@ -161,12 +153,12 @@ def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
     tags, request = options.tags, options.request
-    if len(options.files) == 1 and is_document(options.files[0]):
-        outputs = options.output, tags.report, tags.review
-        transfer_document(PROGRAM, request, options.files[0], tags.tags, outputs)
-        return
-    check_input(options)
+    if len(options.files) == 1 and is_document(options.files[0]) and not tags.html_file:
+        return transfer_document(PROGRAM, request, options.files[0], tags, options.output)
     text = TaggedText(options)
+    if tags.check:
+        return list_faults(PROGRAM, text.document(), name_shown(options.files[-1]), request.run.quiet)
+    check_input(options)
     with closing(Progress(PROGRAM, request.run.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
         results = Results(options, out, Reports(stack, tags.report, tags.review), progress)

@@ -64,6 +64,8 @@ class TransferArgs:
         help="the target comes from a translator that loses or damages tags: remove those that the source does not "
         "have, write damaged ones as in the source, and put in the missing ones",
     )
+    check: bool = option(default=False, help="only list faults of finished translations; any gives exit code 1")
+    use_fuzzy: bool = option(default=False, help="read the fuzzy messages of a PO file, too")
     split: bool = option(default=False, help="repeat a tag if the target words that it belongs to are not adjacent")
     column: str = option(
         default=ENTITY,
@@ -88,7 +90,7 @@ class TransferArgs:
     )
     html_file: str | None = option(
         metavar="FILE",
-        help="read a whole page instead of -s, block by block. --strip writes a line for each block, and -t reads "
+        help="read a whole page, as FILE.html is, block by block. --strip writes a line for each block, and -t reads "
         "such lines",
     )
     links: str | None = option(

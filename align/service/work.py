@@ -127,7 +127,7 @@ def read_tagged(pair: SentencePair, number: int, tags: str, split: bool) -> Item
     """Read a pair that is answered with its target and tags; invalid tags are an error of this pair only."""
     try:
         inline = Inline.of_line(pair.source, pair.target, tags)
-        _check_tags(inline.missing)
+        _check_tags(len(inline.missing))
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import polib
 
-from align.core.errors import DataError, show_value
+from align.core.errors import DataError, plural, show_value
 from align.transfer.format_strings import frequent_forms, message_errors
 from align.transfer.segments import Document, Segment, decode
 from align.transfer.tags import has_positional, numbered_as
 
-_CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]{1,40})")
+_CHARSET = re.compile(rb"charset= *([A-Za-z0-9_.:-]{1,40})")
 _COMMENT = re.compile(r"^[ \t]*#([,=]?)(.*)", re.MULTILINE)
 _KEYWORD = re.compile(
     r'^[ \t\ufeff]*(?:(msgid)(?!_)|(?P<string>(msgstr(?:\[(\d)\])?)[^\r\n]*(?:\s*\n[ \t]*"[^\r\n]*)*))', re.MULTILINE
@@ -46,10 +46,10 @@ class _Text(str):
         return self.split("\n")
 
 
-def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
+def read_catalog(data: bytes, file: str, tags: str | None, fuzzy: bool = False) -> Document:
     """Read a PO file.
 
-    Obsolete and fuzzy messages and the header are left out, and messages with escapes of bytes such as `\\303`.
+    The header and obsolete messages are left out, messages with escapes such as `\\303`, and fuzzy ones unless `fuzzy`.
 
     Args:
         tags: one of `align.transfer.tags.KINDS`; None for placeholders, and HTML in messages that have elements.
@@ -90,7 +90,7 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
         unit = bisect_left(lines, entry.linenum)
         first, *strings = messages[unit]
         is_other = not strings or _OTHER_ESCAPE.search(text, first.start(), strings[-1].end())
-        if entry.fuzzy or not entry.msgid or is_other:
+        if (entry.fuzzy and not fuzzy) or not entry.msgid or is_other:
             continue
         entries[unit] = entry
         for match in strings:
@@ -125,7 +125,9 @@ def read_catalog(data: bytes, file: str, tags: str | None) -> Document:
         whole = ["" if text is None else text.join(form.line_ends) for form, text in zip(forms, targets, strict=True)]
         return message_errors(entry.msgid, entry.msgid_plural or None, whole, entry.flags, frequent)
 
-    return Document(segments, text, encode, write, check)
+    left_out = 0 if fuzzy else sum(entry.fuzzy and entry.msgid != "" for entry in catalog)
+    remark = f", {plural(left_out, 'fuzzy message')} left out" if left_out else ""
+    return Document(segments, text, encode, write, check, remark)
 
 
 def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:

@@ -6,13 +6,16 @@ lxml itself would write in another layout.
 
 from __future__ import annotations
 
-import codecs
 import re
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from align.core.errors import DataError, shorten, show_value
+from align.io.compression import DAMAGED, suffix_of
+from align.io.reader import name_shown, open_lines, recognise_file, regular_file
 from align.transfer.segments import Document, Segment, decode
 from align.transfer.tags import XML_TAG
 
@@ -28,15 +31,27 @@ KINDS_BY_ENDING = {
 }
 """Kinds of documents by the ending of their names."""
 
-_ENCODING = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""", re.ASCII)
-_FIRST_BYTES = {
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-    b"<\0": "utf-16-le",
-    b"\0<": "utf-16-be",
+READ = "extract-align transfer reads lines of UTF-8 text (also .gz, .xz, .zst) or, as FILE, HTML pages (.html, .htm, "
+READ += f".xhtml) and XLIFF, TMX and PO files ({', '.join(KINDS_BY_ENDING)})"
+_UNREAD = """strings.xml .json .json5 .arb .xcstrings .strings .stringsdict .plist .resx .resw .yaml .yml .properties
+.ftl .srt .vtt .sbv .ass .ssa .sub .ttml .mo .qm .doc .docx .odt .rtf .pptx .odp .xlsx .ods .epub .idml .pdf"""
+_TEXT = r'"(?:[^"\\\n]|\\.)*"'
+_BEGINNINGS = {
+    "JSON": rf"\[?\s*\{{\s*{_TEXT}\s*:(?:{_TEXT}|[][{{}}:,\d.eE+ \t\r-]|true|false|null)*(?:\n|\Z|{_TEXT[:-1]}\\?\Z)",
+    "XML of another kind": r"<\?xml[^>]*>\s*(?=<)(?![\s\S]*<(?:\w+:)?(?:html|body|div|p)\b)"
+    r"|<(?:resources|plist|TS|root)\b[^>]*>\s*<(?:[\w-]+\s+name=|dict|array|context|xsd:|/)",
+    "a .strings file": rf"{_TEXT}\s*=\s*{_TEXT}\s*;\s*(?:{_TEXT}\s*=|\Z)",
+    "a PO file": r'(?:#[^\n]*\n|\s)*(?:msgctxt "[^\n]*\n)?msgid "[^\n]*\n(?:\s*"[^\n]*\n)*msg(?:str|id_plural)\b',
+    "subtitles": r"\[Script Info\]\s*\n|(?:WEBVTT[^\n]*\n(?:[^\n]*\n){0,9}?|\d+\s*\n)?[\d:]+:\d\d[,.]\d{3} +--> ",
 }
+"""Files that are not read, by the ends of their names or by how they begin, without comments."""
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<!DOCTYPE[^>]*>|/\*.*?\*/", re.DOTALL)
+
+_ENCODING = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""", re.ASCII)
+_FIRST_BYTES = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 """Encodings that a file shows without its declaration."""
 
+Codes = tuple[str | None, str | None]
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang", "lang"
 
 
@@ -45,14 +60,30 @@ def is_document(file: str) -> bool:
     return PurePath(file).suffix.lower() in KINDS_BY_ENDING
 
 
+def refuse_unread(names: list[str]) -> None:
+    """Refuse files that are neither lines nor pages, by their names or by how they begin."""
+    for name in names:
+        head, named = b"", name.removesuffix(suffix_of(name)).lower()
+        if regular_file(name) or (name == "-" and sys.stdin and not sys.stdin.isatty()):
+            with suppress(*DAMAGED), open_lines(name) as stream:
+                head = stream.peek(8192) if hasattr(stream, "peek") else getattr(stream, "getvalue", bytes)()
+        text = _COMMENT.sub("", head[:8192].decode(errors="replace")).lstrip("\ufeff \t\r\n")
+        kinds = [*(f"of the kind {end}" for end in _UNREAD.split() if named.endswith(end)), recognise_file(head)]
+        if "|||" not in text.partition("\n")[0]:
+            kinds += [kind for kind, begin in _BEGINNINGS.items() if re.match(begin, text)]
+        if kind := next(filter(None, kinds), ""):
+            raise DataError(f"the file is {kind}", file=name_shown(name), hint=READ)
+
+
 def read_document(
-    data: bytes, file: str, tags: str | None = None, languages: tuple[str | None, str | None] = (None, None)
+    data: bytes, file: str, tags: str | None = None, languages: Codes = (None, None), fuzzy: bool = False
 ) -> Document:
     """Read the segments of a file, whose kind the ending of its name says.
 
     Args:
         tags: one of `align.transfer.tags.KINDS`; None for XML, or for placeholders and HTML in PO files.
         languages: of source and target, for TMX with more than two.
+        fuzzy: whether fuzzy messages of PO are read, too.
 
     Raises:
         DataError: the file is not valid; names the line.
@@ -64,7 +95,7 @@ def read_document(
         if KINDS_BY_ENDING[PurePath(file).suffix.lower()] == "po":
             from align.transfer.catalogs import read_catalog
 
-            return read_catalog(data, file, tags)
+            return read_catalog(data, file, tags, fuzzy)
         xml = _Xml(data, file)
     except ModuleNotFoundError as error:
         message = f"documents need {error.name}: pip install '.[documents]'"
@@ -119,7 +150,7 @@ class _Xml:
                 segments += self._read_unit(unit, number, tags, languages)
         return segments
 
-    def read_variants(self, tags: str, languages: tuple[str | None, str | None]) -> list[Segment]:
+    def read_variants(self, tags: str, languages: Codes) -> list[Segment]:
         """Return the segments of a translation memory, one of each unit that has both languages."""
         header = self.root.find("{*}header")
         main = languages[0] or _named_source(header)

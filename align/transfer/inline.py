@@ -165,7 +165,7 @@ class Inline:
         well_formed: whether the translation could be parsed; if not, it is one text.
 
     Attributes:
-        missing: number of tags that the translation does not contain.
+        missing: tags and placeholders that the translation does not contain.
         extra: tags and placeholders that the translation has and the source does not.
         plain: the source without tags.
         source_words, target_words: words of both sides, as a model reads them.
@@ -197,7 +197,7 @@ class Inline:
         self._use(self._match({}))
         unknown = (m for m, token in enumerate(self._target_tokens) if token.kind != "text" and m not in self._matches)
         self.extra = tuple(self._target_tokens[m].text for m in unknown)
-        self.missing = len(self._new)
+        self.missing = tuple(self.tokens[n].text for n in sorted(self._new))
         # the words
         self.plain = self._layers[0].plain
         self.source_words = self._layers[0].readable()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import NamedTuple
 
 from align.core.types import Pair
@@ -11,6 +14,8 @@ from align.transfer.inline import Inline
 from align.transfer.markup import Placement
 from align.transfer.repair import Repaired, missing_tags, repair_target
 from align.transfer.tags import Syntax, Token
+
+_NO_CODE = re.compile(r"<[!?]|</?(?:\w+:)?(?:mrk|sm)\b|<(?:\w+:)?em\b[^>]*\sstartRef")  # comments and annotations
 
 Links = Mapping[tuple[int, int], float]
 
@@ -69,6 +74,20 @@ class TaggedLine:
             lists["unrepaired"] += missing
             text, report = self.target, ()
         return Placed(text, report, source, lists, tokens, unsure)
+
+
+def find_faults(source: str, target: str, tags: str | Syntax) -> list[str]:
+    """Return what is wrong with the tags and placeholders of a finished translation."""
+    try:
+        inline = Inline.of_segment(source, target, tags)
+    except ValueError as error:
+        return [str(error)]
+    missing, extra = (Counter(filterfalse(_NO_CODE.match, side)) for side in (inline.missing, inline.extra))
+    faults = []
+    for found, what in ((missing - extra, "missing"), (extra - missing, "not in the source")):
+        opened = {re.split(r"[\s/>]", tag[1:])[0] for tag in found}
+        faults += [f"{tag} is {what}" for tag in found.elements() if tag[:2] != "</" or tag[2:-1] not in opened]
+    return faults
 
 
 def read_tagged(

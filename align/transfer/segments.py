@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count, groupby
 
 from align.core.errors import DataError, show_value
+from align.transfer.tags import Syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Segment:
         unit: segments of the same unit get their translations together if none has one.
         span: part of the file that the translation replaces.
         around: text to write before it and after it.
-        tags: one of `align.transfer.tags.KINDS`.
+        tags: one of `align.transfer.tags.KINDS`, or a syntax.
         languages: of source and target, as the file names them; "" for one that it does not name.
         line_ends: line ends at the start and the end of the source and the translation, which are not in either.
     """
@@ -31,7 +32,7 @@ class Segment:
     unit: tuple[int, int]
     span: tuple[int, int]
     around: tuple[str, str] = ("", "")
-    tags: str = "xml"
+    tags: str | Syntax = "xml"
     languages: tuple[str, str] = ("", "")
     line_ends: tuple[str, str] = ("", "")
 
@@ -45,6 +46,7 @@ class Document:
         encode: returns the bytes of a content.
         write: returns a translation in the form of the file.
         check: returns the errors of a unit with these translations, from its segments; each is a reason to leave it.
+        remark: what is left out, for the end of a summary.
     """
 
     segments: Sequence[Segment]
@@ -52,6 +54,7 @@ class Document:
     encode: Callable[[str], bytes]
     write: Callable[[Segment, str], str] = lambda segment, target: target.join(segment.around)
     check: Callable[[Sequence[Segment], Sequence[str | None]], Collection[str]] = lambda segments, targets: ()
+    remark: str = ""
 
     def refused(self, targets: Sequence[str | None]) -> dict[int, str]:
         """Return why new translations are not to be written, by the numbers of their segments.
@@ -100,5 +103,6 @@ def decode(data: bytes, encoding: str, file: str) -> str:
     except UnicodeError:
         is_same = False
     if not is_same:
-        raise DataError(f"the file is not {encoding}, as it declares", file=file)
+        says = "as it declares" if encoding.encode() in data else "and declares no other encoding"
+        raise DataError(f"the file is not {encoding}, {says}", file=file)
     return text

@@ -162,5 +162,6 @@ def _read_label(label: Any, text: str) -> tuple[int, int, str]:
         raise ValueError(f"expected a label such as {json.dumps(example)}; got {found}")
     begin, end, name = label
     if not 0 <= begin < end <= len(text):
-        raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
+        what = "a label without characters," if begin == end else "a label of characters"
+        raise ValueError(f"{what} {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
     return begin, end, name

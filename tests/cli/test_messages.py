@@ -28,6 +28,8 @@ FILES: dict[str, bytes | str] = {
     "en": "the house\nthe house\n",
     "short": "the house\n",
     "tags": "<b>das</b> haus\n<b>das haus\n",
+    "strings": '{"haus": "Das Haus"}\n',
+    "finished": "<b>das</b> haus ||| the house\n",
     "links": "0-0 1-1\n0-0 1-1\n",
     "ones": "1-1 2-2\n1-1 2-2\n",
     "far": "0-0 1-1\n0-5\n",
@@ -155,6 +157,16 @@ MESSAGES = {
     "transfer -q --tags xml -s tags -t en --links links": (
         1,
         f"extract-align transfer: error: tags, line 2: not well-formed XML: mismatched tag: {BLANK}",
+    ),
+    "transfer strings --tags html --translate": (
+        1,
+        "extract-align transfer: error: strings: the file is JSON: extract-align transfer reads lines of UTF-8 text "
+        "(also .gz, .xz, .zst) or, as FILE, HTML pages (.html, .htm, .xhtml) and XLIFF, TMX and PO files (.xlf, "
+        ".xliff, .mxliff, .mqxliff, .sdlxliff, .tmx, .po, .pot)",
+    ),
+    "transfer -q --check finished --tags html": (
+        1,
+        "extract-align transfer: error: finished: 1 fault in 1 segment, 0 without a translation",
     ),
     "jobs -q -m toy good.txt bad.txt --output out": (
         1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -224,6 +225,89 @@ def test_pages_that_cannot_be_read(run: Run, write: Write) -> None:
     failed(run(*page), "error: t, line 2: the translation of a block is blank")
     result = run(*page, "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"<p>a<p>")
+
+
+OTHER_FILES: dict[str, tuple[str | bytes, str]] = {
+    "arrays": (
+        '<?xml version="1.0" encoding="utf-8"?>\n<!-- > -->\n<resources>\n  <string name="a">Ein Hund</string>\n',
+        "XML of another kind",
+    ),
+    "plain": ('<resources>\n  <plurals name="a">', "XML of another kind"),
+    "dict": (
+        '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "x">\n<plist version="1.0">\n<dict>\n<key>Hund</key>',
+        "XML of another kind",
+    ),
+    "feed": ('<?xml version="1.0"?>\n<rss><channel><title>Hund</title></channel></rss>', "XML of another kind"),
+    "map": ('{\n  "dog": "Ein Hund"\n}\n', "JSON"),
+    "line": ('{"dog": "Ein {n} Hund", "n": {"m": ["}"]}}\n', "JSON"),
+    "lines": ('{"dog": "Ein Hund"}\n{"cat": 2}\n', "JSON"),
+    "list": ('[{"dog": "Ein Hund"},\n {"cat": "x"}]\n', "JSON"),
+    "keys": ('/* Haustier */\n"dog" = "Ein \\"Hund\\"";\n"cat" = "x";\n', "a .strings file"),
+    "times": ("\ufeff17\n00:01:02,500 --> 00:01:04,000\nEin Hund.\n", "subtitles"),
+    "web": ("WEBVTT\n\nNOTE Tiere\n\n01:02.500 --> 01:04.000\nEin Hund.\n", "subtitles"),
+    "script": ("[Script Info]\nTitle: Hund\n", "subtitles"),
+    "catalog": ('# Tiere\nmsgid ""\nmsgstr "Language: de\\n"\n', "a PO file"),
+    "wide": ("Ein Hund\n".encode("utf-16"), "UTF-16"),
+    "tmx": ('<tmx version="1.4"><body/></tmx>', "TMX, a document"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FILES)
+def test_files_that_are_not_read(run: Run, write: Write, name: str) -> None:
+    content, kind = OTHER_FILES[name]
+    crlf = content.replace("\n", "\r\n") if isinstance(content, str) else content
+    for data in (content, crlf):
+        write(**{name: data})
+        for command in ((name,), ("--tags", "html", "--translate", name), ("--html-file", name, "--translate")):
+            result = run(*command)
+            message = (
+                f"extract-align transfer: error: {name}: the file is {kind}: extract-align transfer reads lines of "
+            )
+            assert (result.code, result.out) == (1, b"")
+            assert result.err.startswith(message)
+            assert result.err.count("\n") == 1
+        write(**{f"{name}.gz": gzip.compress(data if isinstance(data, bytes) else data.encode())})
+        packed = run("--tags", "html", "--strip", f"{name}.gz")
+        assert packed.err == result.err.replace(f"{name}: the", f"{name}.gz: the")
+        piped = run("--tags", "html,placeholders", "--translate", stdin=data)
+        assert piped.err == result.err.replace(f"{name}: the", "stdin: the")
+
+
+@pytest.mark.parametrize("name", ["x.json", "values/strings.xml", "x.strings", "x.ARB", "x.docx", "x.vtt.gz", "x.yml"])
+@pytest.mark.parametrize("option", [(), ("--tags", "html", "-s"), ("--translate", "--html-file"), ("--check",)])
+def test_names_of_files_that_are_not_read(run: Run, name: str, option: tuple[str, ...]) -> None:
+    result = run(*option, name)
+    end = "strings.xml" if "xml" in name else name.removeprefix("x").removesuffix(".gz").lower()
+    failed(
+        result, f"error: {name}: the file is of the kind {end}: extract-align transfer reads", "XLIFF, TMX and PO files"
+    )
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [*OTHER_FILES])
+def test_lines_that_begin_like_other_files(run: Run, write: Write, name: str) -> None:
+    content = OTHER_FILES[name][0]
+    if isinstance(content, str) and "xml" not in content and name not in ("plain", "tmx"):
+        first, _, rest = content.lstrip("\ufeff").partition("\n")
+        for text in (f"Ein {first}\n{rest}", f"{first} ist ein Hund\n", f"{first} ||| {first}\n"):
+            assert run("-q", "--tags", "placeholders", "--strip", stdin=text).code == 0, text
+        write(l="\n")
+        bitext = f"{first} ||| {first}\n"
+        assert run("-q", "--tags", "placeholders", "--links", "l", stdin=bitext).out.decode() == f"{first}\n"
+
+
+def test_a_page_is_known_by_its_name(run: Run, write: Write) -> None:
+    old = '<?xml version="1.0" encoding="utf-8"?>\n<html xmlns="x"><p>Der Hund<br/></p></html>\n'
+    write(**{"a.html": PAGE, "a.HTM": PAGE, "a.xhtml": old, "t": "House\nThe house is old.\n", "b.html": "<p>\xfc"})
+    for name in ("a.html", "a.HTM"):
+        printed(run("-q", name, "--strip"), "Haus", "Das Haus ist alt.")
+        assert run("-q", name, "-t", "t").out == run("-q", "--html-file", name, "-t", "t").out
+    assert run("-q", "a.xhtml", "--translate").out.decode() == old.replace("Der Hund", "the dog")
+    write(**{"b.html": "<p>\xfc".encode("latin-1"), "c.html": "<p>Haus".encode("utf-16")})
+    failed(run("b.html", "--strip"), "b.html, line 1: the page is not UTF-8: convert it with iconv")
+    failed(
+        run("c.html", "--strip"), "c.html: the file is UTF-16 or UTF-32: extract-align transfer reads lines of UTF-8"
+    )
 
 
 def test_targets_of_a_careless_translator(run: Run, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from tests.unit.test_format_strings import needs_msgfmt, refused_by_msgfmt
 
 @pytest.fixture
 def run(run_main: Run) -> Run:
-    def call(*arguments: object) -> Result:
-        return run_main(transfer.main, "--device", "cpu", "--threads", "1", *arguments)
+    def call(*arguments: object, stdin: str = "") -> Result:
+        return run_main(transfer.main, "--device", "cpu", "--threads", "1", *arguments, stdin=stdin)
 
     return call
 
@@ -166,6 +166,109 @@ def test_results_beside_msgfmt(run: Run, tmp_path: Path, options: list[str]) -> 
     assert run(*options, tmp_path / "a.po", "-o", tmp_path / "b.po").code == 0
     before, after = (set(refused_by_msgfmt(tmp_path / name)) for name in ("a.po", "b.po"))
     assert (before, after) == ({4, 6}, {4, 6})  # "Dateien" without its number, a translation without the line end
+
+
+FUZZY = r"""
+#, fuzzy, c-format
+msgid "Save %s at once"
+msgstr "Speichern"
+
+#, fuzzy
+msgid "Old"
+msgstr ""
+
+#~ msgid "Gone"
+#~ msgstr "Weg"
+"""
+
+
+def test_fuzzy_messages_are_counted_or_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.po").write_text(PO + FUZZY, encoding="utf-8")
+    result = run(tmp_path / "a.po")
+    assert ", 2 fuzzy messages left out\n" in result.err
+    assert result.out.decode().endswith(FUZZY)
+    result = run("--use-fuzzy", tmp_path / "a.po")
+    assert "3 segments, 2 tags placed, 2 completed, 1 without a translation\n" in result.err
+    assert re.search(r'#, fuzzy, c-format\nmsgid "Save %s at once"\nmsgstr ".*%s.*"\n', result.out.decode())
+    (tmp_path / "a.po").write_text(PO + FUZZY.partition("\n\n")[0] + "\n", encoding="utf-8")
+    assert run(tmp_path / "a.po").err.splitlines()[-2].endswith(", 1 fuzzy message left out")
+
+
+CHECKED = {
+    "a.po": (
+        MESSAGES + FUZZY,
+        r"""a.po:7: %s is missing: %s: Host-Adresse kann nicht aufgelöst werden
+a.po:15: %2$s is missing: eine Datei
+a.po:21: %2$s is missing: eine Seite
+a.po:21: %d is missing: Seiten
+a.po:21: %s is missing: Seiten
+a.po:31: the message ends with \n on one side only: Das Haus ist alt.
+a.po:31: {name!r} is missing: Das Haus ist alt.
+""",
+        "in 10 segments, 4 without a translation, 2 fuzzy messages left out",
+    ),
+    "b.po": (
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] "%d Hund"\nmsgstr[1] ""\n\n#, qt-format\nmsgid "~1 dogs"\n'
+        'msgstr "~2 Hunde"\n\nmsgid "A <b>dog</b> of {name}"\nmsgstr "Ein <b>Hund von {nom}"\n\n'
+        "msgid \"<a title='a dog'>dog</a>\"\nmsgstr \"<a title='ein Hund'>Hund</a>\"\n",
+        "b.po:1: the message lacks a plural form: %d Hund\n"
+        "b.po:7: the message has other placeholders than its source: ~2 Hunde\n"
+        "b.po:10: </b> is missing: Ein <b>Hund von {nom}\n"
+        "b.po:10: {name} is missing: Ein <b>Hund von {nom}\n"
+        "b.po:10: {nom} is not in the source: Ein <b>Hund von {nom}\n",
+        "in 5 segments, 1 without a translation",
+    ),
+    "a.xlf": (
+        '<xliff version="1.2"><file><body>\n<trans-unit id="1"><source>Ein <g id="1">Hund</g></source>\n'
+        '<target>A dog<x id="2"/></target></trans-unit>\n<trans-unit id="2"><source>Ein <bpt id="3">{</bpt>Hund'
+        '<ept id="3">}</ept> <mrk mtype="x" mid="4">da</mrk></source><target>A <bpt id="3">{</bpt>dog there</target>'
+        "</trans-unit>\n<trans-unit><source>Ein<!-- a --> Hund</source></trans-unit></body></file></xliff>\n",
+        'a.xlf:2: <g id="1"> is missing: A dog<x id="2"/>\n'
+        'a.xlf:2: <x id="2"/> is not in the source: A dog<x id="2"/>\n'
+        'a.xlf:4: <ept id="3">}</ept> is missing: A <bpt id="3">{</bpt>dog there\n',
+        "in 3 segments, 1 without a translation",
+    ),
+    "a.tmx": (
+        '<tmx version="1.4"><header srclang="de"/><body><tu>\n'
+        '<tuv xml:lang="de"><seg>Ein <hi x="1">Hund</hi></seg></tuv>'
+        '<tuv xml:lang="en"><seg>A <hi x="2">dog</hi></seg></tuv></tu></body></tmx>',
+        'a.tmx:2: <hi x="1"> is missing: A <hi x="2">dog</hi>\n'
+        'a.tmx:2: <hi x="2"> is not in the source: A <hi x="2">dog</hi>\n',
+        "in 1 segment, 0 without a translation",
+    ),
+    "lines": (
+        "Ein <b>Hund</b> {n} ||| A <b>dog {n}\n\nEin Hund ||| \n<b>Ein</b> {n} ||| {n} <b>A</b> <!-- a -->\n"
+        "<i>Ein ||| A\n",
+        "lines:1: not well-formed XML: mismatched tag: A <b>dog {n}\nlines:5: not well-formed XML: mismatched tag: A\n",
+        "in 5 segments, 1 without a translation",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_finished_translations_are_checked_without_a_model(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, faults, summary = CHECKED[name]
+    Path(name).write_text(text, encoding="utf-8")
+    tags = ("--tags", "xml,placeholders") if name == "lines" else ()
+    result = run("--check", "-m", "no-such-model", *tags, name)
+    assert (result.code, sorted(result.out.decode().splitlines())) == (1, sorted(faults.splitlines()))
+    assert result.err == f"extract-align transfer: error: {name}: {len(faults.splitlines())} faults {summary}\n"
+    assert Path(name).read_text(encoding="utf-8") == text
+    assert [*tmp_path.iterdir()] == [tmp_path / name]
+
+
+def test_lines_that_cannot_be_checked(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a {n} ||| b {n}\nno target\n{n} ||| {m}\n", encoding="utf-8")
+    lines = "--check", "--tags", "placeholders", tmp_path / "a"
+    failed(run(*lines), "a, line 2: no ||| and no TAB between source and target: --bad-lines blank treats such lines")
+    result = run("-q", *lines, "--bad-lines", "blank")
+    assert (result.code, result.out.count(b"a:3: "), result.out.count(b"\n")) == (1, 2, 2)
+    assert "1 unreadable line treated as blank; the first: " in result.err
+    finished = run("--check", "--tags", "html", stdin="<b>a</b> ||| b <b>c</b>\n\n")
+    assert finished == (0, b"", "extract-align transfer: no fault in 2 segments, 0 without a translation\n")
 
 
 EN_DE = """<xliff version="1.2"><file source-language="en-GB" target-language="de-DE"><body>

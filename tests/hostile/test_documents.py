@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from xml.sax.saxutils import escape
 
 import polib
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
 from align.core.errors import DataError
-from align.transfer.documents import read_document
+from align.transfer.documents import read_document, refuse_unread
 from align.transfer.inline import Inline
+from align.transfer.lines import find_faults
 from align.transfer.segments import Document
 
 WORDS = st.text(st.sampled_from("ab \tß'\"&<>\u2028\x85"), max_size=12)
@@ -79,3 +82,53 @@ def test_any_po(messages: list[tuple[str, str, bool]], width: int) -> None:
 def test_anything(name: str, data: bytes) -> None:
     with suppress(DataError):
         same(data, name)
+
+
+MARKS = st.sampled_from(("{a}", "%s", "${b}", "{{c}}", "<br/>", "<i>", "<a href='x'>", "<!-- <b> -->"))
+
+
+@given(st.lists(MARKS, max_size=6), st.data())
+def test_what_is_missing_or_too_much_is_found_wherever_the_rest_is(marks: list[str], data: st.DataObject) -> None:
+    """Each tag in any order is no fault; one that is left out or doubled is the only one."""
+    elements = [f"{mark}Wort</{mark[1]}>" if mark[:2] in ("<i", "<a") else mark for mark in marks]
+    source, target = (" und ".join(data.draw(st.permutations(elements))) for _ in range(2))
+    assert find_faults(source, target, "xml,placeholders") == find_faults(source, target, "html,placeholders") == []
+    codes = [mark for mark in elements if mark[:2] != "<!"]
+    if codes:
+        changed = data.draw(st.sampled_from(codes))
+        tag = changed.partition("Wort")[0]
+        found = find_faults(source, target.replace(changed, "", 1), "html,placeholders")
+        assert found == [f"{tag} is missing"]
+        found = find_faults(source, f"{target} {changed}", "html,placeholders")
+        assert found == [f"{tag} is not in the source"]
+
+
+LINE = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=9)
+VALUES = st.recursive(
+    LINE | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(LINE, inner, max_size=3),
+    max_leaves=6,
+)
+JSON = st.dictionaries(LINE, VALUES, min_size=1, max_size=4)
+
+
+@given(JSON, st.sampled_from((None, 2, "\t")), st.booleans(), LINE)
+def test_any_json_is_known_unless_text_goes_on(
+    tmp_path_factory: pytest.TempPathFactory,
+    record: dict[str, object],
+    indent: int | str | None,
+    ascii: bool,
+    text: str,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "unnamed"
+    written = json.dumps(record, indent=indent, ensure_ascii=ascii)
+    for content in (written, f"{written}\n{written}\n", f"[{written}]", written.replace("\n", "\r\n")):
+        path.write_text(content, encoding="utf-8", newline="")
+        if "|||" not in content.partition("\n")[0]:
+            with pytest.raises(DataError, match="the file is JSON"):
+                refuse_unread([str(path)])
+    first = written.partition("\n")[0]
+    for content in (f"{first} ist {text}", f"{text} {written}", f"{first} ||| {written}"):
+        if indent is None or "|||" in content:
+            path.write_text(content, encoding="utf-8")
+            refuse_unread([str(path)])

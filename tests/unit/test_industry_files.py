@@ -341,8 +341,12 @@ def test_po_in_other_encodings() -> None:
     assert b'msgstr "\xe4 %s"' in document.fill(targets)
     with pytest.raises(DataError, match="'日' of a translation is not in ISO-8859-1"):
         document.fill(["日", *targets[1:]])
-    with pytest.raises(DataError, match="the file is not utf-8"):
+    with pytest.raises(DataError, match="the file is not utf-8, and declares no other encoding"):
         read_document(b"\xff", "a.po")
+    russian = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=  koi8-r\\n"\n\nmsgid "a"\nmsgstr "дом"\n'
+    assert [segment.target for segment in read_document(russian.encode("koi8-r"), "a.po").segments] == ["дом"]
+    with pytest.raises(DataError, match="the file is not utf-8, as it declares"):
+        read_document(russian.replace("koi8-r", "utf-8").encode("koi8-r"), "a.po")
 
 
 XLIFF = '<xliff version="1.2"><file><body><trans-unit><source>{}</source></trans-unit></body></file></xliff>'

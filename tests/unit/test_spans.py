@@ -106,6 +106,7 @@ def test_ranges_hold_what_words_hold(text: str, target: str, begin: int, end: in
             'expected a label such as {"start_offset": 0, "end_offset": 4, "label": "PER"}; got 0, of type NoneType',
         ),
         ('{"text": "a", "labels": [[0, 2, "X"]]}', "a label of characters 0 to 2, and there are 1"),
+        ('{"text": "ein Ort", "labels": [[3, 3, "X"]]}', "a label without characters, 3 to 3, and there are 7"),
         ('{"text": "a \\n b", "labels": [[1, 4, "X"]]}', "no word at characters 1 to 4"),
         ('{"text": "\\ud800", "labels": []}', 'not a JSON object with a valid "text"'),
     ],
