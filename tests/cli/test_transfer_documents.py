@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -269,6 +271,58 @@ def test_lines_that_cannot_be_checked(run: Run, tmp_path: Path) -> None:
     assert "1 unreadable line treated as blank; the first: " in result.err
     finished = run("--check", "--tags", "html", stdin="<b>a</b> ||| b <b>c</b>\n\n")
     assert finished == (0, b"", "extract-align transfer: no fault in 2 segments, 0 without a translation\n")
+
+
+def faults_by_pofilter(catalog: Path) -> dict[str, set[str]]:
+    """What translate-toolkit's pofilter finds in each message with a translation, by its source."""
+    checks: Any = pytest.importorskip("translate.filters.checks")
+    filters = ["printf", "pythonbraceformat", "variables", "xmltags", "newlines", "escapes", "tabs"]
+    checker = checks.StandardChecker(limitfilters=filters)
+    units = importlib.import_module("translate.storage.factory").getobject(str(catalog)).units
+    return {str(unit.source): set(checker.run_filters(unit)) for unit in units if unit.target and not unit.isheader()}
+
+
+TAGGED = r"""
+#, python-brace-format
+msgid "The {colour} house\tof {name} is old.\n"
+msgstr "Das Haus\tist alt.\n"
+
+msgid "Open the <a href=\"x\">door</a> of <b>${house}</b>."
+msgstr "Die Tür des Hauses öffnen."
+
+msgid "The <i>old</i> house"
+msgstr ""
+
+msgid "%(count)s old houses<br/>of %(name)s"
+msgstr ""
+
+#, fuzzy, c-format
+msgid "The house has %d doors."
+msgstr "Das Haus hat Türen."
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--translate",), ("--use-fuzzy",)])
+def test_results_beside_pofilter(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "a.po").write_text(MESSAGES + TAGGED, encoding="utf-8")
+    assert run(*options, tmp_path / "a.po", "-o", tmp_path / "b.po").code == 0
+    before, after = (faults_by_pofilter(tmp_path / name) for name in ("a.po", "b.po"))
+    assert sum(map(bool, before.values())) == 7
+    # what the translator has left out: numbers of things, and a line end
+    left = {} if "--use-fuzzy" in options else {"The house has %d doors.": {"printf"}}
+    assert {source: found for source, found in after.items() if found} == left | {
+        "%d file in %s": {"printf"},
+        "%d page of %s": {"printf"},
+        "The house of {name!r} is old.\n": {"newlines"},
+    }
+    assert len(after) - len(before) == (0 if "--translate" not in options else 5)
+    listed = run("--check", *(word for word in options if word != "--translate"), tmp_path / "b.po").out.decode()
+    assert {line.rpartition(": ")[2] for line in listed.splitlines()} == {
+        "eine Datei",
+        "eine Seite",
+        "Seiten",
+        "Das Haus {name!r} ist alt.",
+    }
 
 
 EN_DE = """<xliff version="1.2"><file source-language="en-GB" target-language="de-DE"><body>

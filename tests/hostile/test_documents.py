@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from contextlib import suppress
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 import polib
@@ -132,3 +135,63 @@ def test_any_json_is_known_unless_text_goes_on(
         if indent is None or "|||" in content:
             path.write_text(content, encoding="utf-8")
             refuse_unread([str(path)])
+
+
+WORD = st.text("abc äß'&%{}", min_size=1, max_size=9)
+STRINGS = st.tuples(WORD, WORD).map(lambda pair: f'"{pair[0]}" = "{pair[1]}";\n')
+TIMES = st.tuples(st.integers(0, 99), st.integers(0, 59), st.sampled_from(",."), WORD).map(
+    lambda row: f"{row[0]}\n00:{row[1]:02}:07{row[2]}250 --> 00:59:59{row[2]}999\n<i>{row[3]}</i>\n\n"
+)
+ITEMS = st.tuples(st.sampled_from(("string", "plurals", "string-array")), WORD).map(
+    lambda row: f'  <{row[0]} name="x">{escape(row[1])}</{row[0]}>\n'
+)
+MESSAGES = st.tuples(WORD, WORD).map(lambda pair: f'#. note\nmsgid "{pair[0]}"\nmsgstr "{pair[1]}"\n')
+
+
+@given(st.sampled_from(((STRINGS, ""), (TIMES, ""), (ITEMS, "<resources>\n"), (MESSAGES, ""))), st.data())
+def test_other_files_are_known_unless_their_first_line_is_text(
+    tmp_path_factory: pytest.TempPathFactory, kind: tuple[st.SearchStrategy[str], str], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "unnamed"
+    items, begin = kind
+    content = begin + "".join(data.draw(st.lists(items, min_size=2, max_size=4)))
+    mark, line_end = data.draw(st.sampled_from(("", "\ufeff"))), data.draw(st.sampled_from(("\n", "\r\n")))
+    path.write_text(mark + content, encoding="utf-8", newline=line_end)
+    with pytest.raises(DataError, match="the file is"):
+        refuse_unread([str(path)])
+    first, _, rest = content.partition("\n")
+    for text in (f"Da: {content}", f"{first} da\n", f"{first} ||| {first}\n{rest}"):
+        path.write_text(mark + text, encoding="utf-8", newline=line_end)
+        if not (kind[0] is MESSAGES and " |" not in text):  # of which the first line is a comment
+            refuse_unread([str(path)])
+
+
+SUITES = os.environ.get("XLIFF_SUITES", "")
+FILES = sorted(Path(SUITES).rglob("test-suite/**/*.xlf")) if SUITES else []
+TAG = re.compile(r"""(<(?:[^<>"']|"[^"]*"|'[^']*')*>)""")
+
+
+@pytest.mark.skipif(not SUITES, reason="needs $XLIFF_SUITES, a checkout of OASIS's repository of XLIFF")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_suites_of_oasis(path: Path) -> None:
+    """Nothing is new but codes; only a file that is not valid may be an error."""
+    try:
+        document = read_document(path.read_bytes(), path.name)
+    except DataError as error:
+        if path.parent.name == "invalid" or "Namespace prefix" in str(error):  # which one of the valid files lacks
+            return
+        raise
+    placed: list[str | None] = [None] * len(document.segments)
+    for n, segment in enumerate(document.segments):
+        with suppress(ValueError):
+            inline = Inline.of_segment(segment.source, segment.target or "", segment.tags)
+            if segment.target and inline.missing:
+                words = range(min(len(inline.source_words), len(inline.target_words)))
+                placed[n] = inline.place({(k, k) for k in words}).text
+    filled = document.fill(placed)
+    etree.fromstring(filled)
+    before, after = TAG.split(document.text), TAG.split(filled.decode())
+    assert "".join(before[::2]).split() == "".join(after[::2]).split()
+    left = iter(after[1::2])
+    added = [tag for own in before[1::2] for tag in iter(lambda: next(left), own)]
+    assert all(re.match(r"</?(?:pc|ph|sc|ec|mrk|sm|em|cp)\b", tag) for tag in (*added, *left))
