@@ -98,7 +98,7 @@ class Service:
         with_links, with_tags = self._translators
         if body.tags is None:
             return await self._answer(request, body.pairs, read_sentence, with_links, cost=TRANSLATION)
-        read = partial(read_page, tags=body.tags, split=body.split, language=self._work.language)
+        read = partial(read_page, tags=body.tags, split=body.split, languages=self._work.languages)
         return await self._answer(request, body.pairs, read, with_tags, tags=True, cost=TRANSLATION)
 
     def _load_translators(self) -> tuple[Session, Session]:

@@ -33,7 +33,7 @@ class Work(NamedTuple):
     load_translators: Callable[[], tuple[Session, Session]]
     models: Sequence[str]
     signature: str
-    language: str = "en"
+    languages: tuple[str, str] = ("en", "en")
 
 
 def work_of(
@@ -58,8 +58,8 @@ def work_of(
         return links, tags
 
     models = [direction.recorder.name for direction in aligner.directions]
-    language = aligner.forward.recorder.languages[0]
-    return Work(session_of(aligner), session_of(for_tags(aligner)), load_translators, models, signature, language)
+    languages = aligner.forward.recorder.languages
+    return Work(session_of(aligner), session_of(for_tags(aligner)), load_translators, models, signature, languages)
 
 
 def for_tags(aligner: Aligner) -> Aligner:
@@ -140,14 +140,14 @@ def read_tagged(pair: SentencePair, number: int, tags: str, split: bool) -> Item
     return Item([Pair(inline.source_words, inline.target_words, number)], write)
 
 
-def read_page(pair: SentencePair, number: int, tags: str, split: bool, language: str) -> Item:
+def read_page(pair: SentencePair, number: int, tags: str, split: bool, languages: tuple[str, str]) -> Item:
     """Read a text that is answered with its translation and tags; invalid tags are an error of this text only."""
     try:
         page = Page(pair.source, tags, line=number)
         _check_tags(sum(token.kind != "text" for segment in page.segments for token in segment.tokens))
     except ValueError as error:
         return Item((), lambda alignments: _tagged(), str(error))
-    draft = Draft(page, language)
+    draft = Draft(page, languages)
 
     def write(alignments: Sequence[Alignment] | None) -> dict[str, Any]:
         if alignments is None:

@@ -29,7 +29,7 @@ from align.transfer.tree import spare_annotations
 KEEP = ("code", "kbd", "samp", "pre", "var")  # elements whose content is not translated, by default
 
 _NEVER = frozenset(("math", "script", "style", "svg", "textarea"))
-"""Elements whose content is never text to translate."""
+"""Elements of HTML whose content is never text to translate."""
 
 _SEPARATE = BLOCK | {"audio", "button", "canvas", "iframe", "noscript", "select", "template", "textarea", "video"}
 """Elements that stand between segments."""
@@ -78,14 +78,13 @@ def _is_kept(token: Token, names: frozenset[str]) -> bool:
     return protected or values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
 
-def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP, *, entities: bool = True) -> list[Token]:
+def keep_elements(tokens: Sequence[Token], names: Iterable[str], syntax: Syntax) -> list[Token]:
     """Make one token of each element to keep, and of each address, path or template's placeholder in the text.
 
-    Args:
-        entities: whether the text has entities; those without a known character are kept.
+    If the text has entities, those without a known character are kept, too.
     """
     pairs = halves(tokens)
-    kept_names = frozenset(names) | _NEVER
+    kept_names = frozenset(names) | (_NEVER if syntax.tags == "html" else set())
     result: list[Token] = []
     n = 0
     while n < len(tokens):
@@ -96,7 +95,7 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str] = KEEP, *, entit
             name = next((part.name for part in inside if part.kind != "text" and part.name in _SEPARATE), KEPT)
             result.append(Token("point", "".join(part.text for part in inside), name))
         elif token.kind == "text" and not token.name:
-            result += _keep_text(token.text, entities)
+            result += _keep_text(token.text, syntax.escaped)
         else:
             result.append(token)
         n = end + 1
@@ -182,7 +181,7 @@ class Page:
         self._inside: list[list[tuple[str, list[Part]]]] = []  # of each segment: tokens that have segments
         self._syntax = Syntax.of(tags)
         self._translated = frozenset(translated)
-        tokens = keep_elements(self._syntax.parse(text), keep, entities=self._syntax.escaped)
+        tokens = keep_elements(self._syntax.parse(text), keep, self._syntax)
         spare = spare_annotations(tokens, ())
         tokens = [token for n, token in enumerate(tokens) if token.text and n not in spare]
         lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
@@ -195,6 +194,13 @@ class Page:
             else:
                 run.append((token, number))
         self._end(run)
+
+    def name_language(self, source: str, target: str) -> None:
+        """Let the root of a page of HTML name the target language if it names the source language."""
+        named = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?){source}(?![^\W_])[\w-]*""", re.IGNORECASE)
+        roots = (n for n, part in enumerate(self._parts) if str(part)[:5].lower() == "<html")
+        for n in roots:
+            self._parts[n] = named.sub(rf"\g<1>{target}", str(self._parts[n]))
 
     def fill(self, texts: Sequence[str]) -> str:
         """Return the page with a text in the place of each segment, in the same order."""
@@ -267,7 +273,7 @@ class Page:
         """Return the tokens of an attribute's value, which has no tags, or of a text within an ICU message."""
         if not icu:
             tokens = parse_placeholders(value, self._syntax.placeholders, self._syntax.patterns)
-            return keep_elements(tokens, (), entities=self._syntax.escaped)
+            return keep_elements(tokens, (), self._syntax)
         tokens, at = [], 0
         # parsers do not see quoted text; an apostrophe is text
         masked = _ICU_QUOTED.sub(lambda match: match[0] if match[0] == "''" else MASK * len(match[0]), value)
@@ -280,7 +286,7 @@ class Page:
                 for n, part in enumerate(parts)
             ]
             tokens += [] if parts else [token._replace(text=content)]
-        return keep_elements(tokens, (), entities=self._syntax.escaped)
+        return keep_elements(tokens, (), self._syntax)
 
     def _spans(self, token: Token) -> Iterator[tuple[int, int, Literal["quoted", "unquoted", "icu"]]]:
         """Yield the characters of a token to translate, and what they are."""

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from align.core.types import Alignment, Origin, Pair
 from align.io.session import Session
+from align.models.languages import base_language
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
 from align.transfer.inline import Inline, without_comments
@@ -156,9 +157,10 @@ class Draft:
         pairs: its sentences, whose alignments with their translations `place` takes.
     """
 
-    def __init__(self, page: Page, language: str) -> None:
+    def __init__(self, page: Page, languages: tuple[str, str]) -> None:
         self.page = page
-        self._passages = [Passage(segment, language) for segment in page.segments]
+        page.name_language(*map(base_language, languages))
+        self._passages = [Passage(segment, languages[0]) for segment in page.segments]
         self.pairs = [pair for passage in self._passages for pair in passage.pairs]
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> TranslatedPage:
@@ -207,8 +209,8 @@ def translate_pages(
         PairError: a sentence or its translation is too long, unless the aligner's `too_long` is "blank".
         LostItemError: a translation is missing.
     """
-    language = session.aligner.forward.recorder.languages[0]
-    drafts = ((owner, Draft(page, language)) for owner, page in pages)
+    languages = session.aligner.forward.recorder.languages
+    drafts = ((owner, Draft(page, languages)) for owner, page in pages)
 
     def pairs_of(item: tuple[T, Draft]) -> list[Pair]:
         return [replace(pair, origin=Origin(file, pair.id)) for pair in item[1].pairs]

@@ -192,7 +192,10 @@ def test_tags_of_translation_systems_are_copied(run: Run, tags: str, line: str, 
     assert "&lt;" not in result.out.decode()
 
 
-PAGE = "<!DOCTYPE html>\r\n<title>Haus</title>\n<p>Das <b>Haus</b>\nist alt.<img alt='Hund'>\n<pre>x\n</pre></p>\n"
+PAGE = (
+    "<!DOCTYPE html>\r\n<html lang=de-AT><title>Haus</title>\n"
+    "<p>Das <b>Haus</b>\nist alt.<img alt='Hund'>\n<pre>x\n</pre></p>\n"
+)
 
 
 def test_a_whole_page(run: Run, write: Write, tmp_path: Path) -> None:
@@ -205,7 +208,8 @@ def test_a_whole_page(run: Run, write: Write, tmp_path: Path) -> None:
         assert (tmp_path / "o.html").read_bytes().decode() == expected
     result = run("--html-file", "p.html", "--translate", "--attributes", "alt", "--report", "r")
     title, paragraph = re.fullmatch(
-        r"<!DOCTYPE html>\r\n<title>(.+)</title>\n<p>(.+)<img alt='[^']+'>\n<pre>x\n</pre></p>\n", result.out.decode()
+        r"<!DOCTYPE html>\r\n<html lang=en><title>(.+)</title>\n<p>(.+)<img alt='[^']+'>\n<pre>x\n</pre></p>\n",
+        result.out.decode(),
     ).groups()  # type: ignore[union-attr]
     assert "Haus" not in title + paragraph
     assert paragraph.count("<b>") == 1

@@ -233,3 +233,36 @@ def test_sentences(text: str, language: str) -> None:
     words = text.replace("|", " ").split()
     sentences = "|".join(" ".join(words[slice(*bounds)]) for bounds in split_sentences(words, language))
     assert sentences == text
+
+
+def carried(text: str, tags: str, translate: Callable[[Sequence[str]], tuple[str, ...]]) -> str:
+    """Translate a page word by word."""
+    page = Page(text, tags)
+    passages = [Passage(segment, "de") for segment in page.segments]
+    return page.fill([passage.place(translated(passage, translate))[0] for passage in passages])
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        ('<html lang="de">', '<html lang="en">'),
+        ("<HTML class='de' xml:lang='de-AT' LANG=de>", "<HTML class='de' xml:lang='en' LANG=en>"),
+        ('<html data-lang="de" lang="den">', '<html data-lang="de" lang="den">'),
+        ("<html lang='fr'>", "<html lang='fr'>"),
+        ("<html>", "<html>"),
+    ],
+)
+def test_the_language_of_the_root_follows_the_translation(root: str, expected: str) -> None:
+    page = Page(f"<!-- <html lang='de'> -->\n{root}<script>'<html lang=de>'</script><p lang='de'>Baum", "html")
+    page.name_language("de", "en")
+    assert (
+        page.fill(["tree"])
+        == f"<!-- <html lang='de'> -->\n{expected}<script>'<html lang=de>'</script><p lang='de'>tree"
+    )
+
+
+@pytest.mark.parametrize("name", ["style", "script", "textarea", "math", "svg"])
+def test_elements_of_xml_are_text_whatever_their_names(name: str) -> None:
+    text = f"der <{name} id='1'>Baum</{name}> da"
+    assert carried(text, "xml", capitals) == f"DER <{name} id='1'>BAUM</{name}> DA"
+    assert "Baum" in carried(text, "html", capitals)
