@@ -6,14 +6,15 @@ Everything between segments, such as scripts, comments and block tags, stays byt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import unescape
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
 from align.transfer.tags import (
     BLOCK,
     ICU,
+    LETTER,
     MASK,
     PLACEHOLDER,
     Syntax,
@@ -39,7 +40,7 @@ _ICU_KEPT = re.compile(rf"(#|{_ICU_QUOTED.pattern})")
 """Parts of a text within an ICU message that its translation has too: the number, and quoted text."""
 
 _MOST_NESTED = 20  # ICU messages within each other up to which their texts are translated
-KEPT = "kept"  # name of the tokens that stand for content to keep as it is
+KEPT, _SPACE, _LINE_END = "kept", "br", "hr"  # names of tokens: content to keep as it is, and escapes that part words
 
 _ROWS = frozenset(("tbody", "tfoot", "thead", "tr"))
 _ENDED_BY = {
@@ -56,17 +57,54 @@ _ENDED_BY = {
 _TAG = re.compile(r"""<[A-Za-z](?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _UNQUOTED = re.compile(r"""[^\s"'=<>`]+""")
 
+_VALUE = r"(?:\[=[^\s\[\]]{1,60}\]|=(?:(?:[A-Za-z]:\\\S{0,200}|[^\s\\]{0,200})[\w/*%>])?)?"
+_OPTION = rf"(?<![\w/-])(?:--[a-z][\w-]{{0,60}}{_VALUE}|-(?:[A-Za-z][0-9]?|[a-z]{{2}})(?![\w-]))"
+_ESCAPE = re.compile(r"\\(?:[\"']|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")  # of a character in a program's string
+
 _KEPT_TEXT = re.compile(
-    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"]+"  # addresses
+    rf"(?P<ends>(?:\\{{1,2}}[nrt])+|{_OPTION}(?:(?:, ?| ){_OPTION}){{0,4}}(?: [A-Z]{{2,20}})?(?:  |\t)[ \t]*)|{_OPTION}"
+    r"|(?P<path>\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"]+"  # addresses
     r"|\bwww\.[^\s<>\"]+"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
     r"|(?<![\w.~/<>&;:%+-])(?:~|\.{1,2})?(?:/[\w.+@%~-]+)+/?"  # paths
     r"|(?<![\w.+/-])(?:[\w+-][\w.+-]{0,80}/){1,20}[\w+-]{1,80}\.[a-z]\w{0,5}\b"
-    r"|\b[A-Za-z]:\\[^\s<>\"|]+"
+    r"|\b[A-Za-z]:\\[^\s<>\"|]+|(?<![^\s\"'(])\\\\[\w.$-]+(?:\\[^\s<>\"|]*)?)"
+    r"|(?<!\w)(?a:(?=\w{0,80}[^\W_]_[^\W_]|__\w{1,80}__)\w+(?:\.[a-z]\w{0,5})?)(?!\w)"  # names such as max_size
+    rf"|(?P<lines>[\r\n]\s*)|(?P<escape>{_ESCAPE.pattern})|\\(?:U[0-9A-Fa-f]{{8}}|[0-7]{{1,3}}|[!#-%(-;=-@\[-`{{-~])"
     r"|\{\{[^{}]{1,200}\}\}|\{%[^%]{1,200}%\}|<%[^%]{1,200}%>|⟦[^⟦⟧]{1,80}⟧"  # of templates
     r"|(?P<entity>&[A-Za-z_][\w.-]{0,80};)"
 )
-_AFTER = ".,;:!?)]}'»”’"  # marks that end a sentence or a bracket, not an address
+_AFTER = ".,;:!?)]}'»”’*`"  # marks that end a sentence or a bracket, not an address
+_LEAD = re.compile(r"\s*(?:(?:#{1,6}|[-*+>]|\[[ xX]\])\s+)*")  # marks before headings, items and quotations
+
+WORD_LETTER = LETTER.replace("^", r"^\d", 1)
+# a letter of a word, not of a unit such as `kB` or of an ending
+WORD_START = re.compile(rf"(?!(?:.|[^\W_aeiouyAEIOUY]{{2,3}})(?!{WORD_LETTER})){WORD_LETTER}")
+
+_MASKS = dict.fromkeys((KEPT, PLACEHOLDER, ICU), "\ue001") | dict.fromkeys((_SPACE, *_SEPARATE), "\ue002")
+"""Characters that stand for tokens by their names: for words and for spaces; U+E000 stands for others."""
+_PAIR = re.compile(
+    r"(?<![^\s\ue000\ue002(\[{\"'„“‚‘«»>*_~|:/—–-])(?:(?P<code>`{1,2})(?![`\s])[^`\ue002]{1,200}(?<!\s)(?P=code)(?!`)"
+    r"|(?P<mark>(?P<char>[*_])(?P=char){0,2}|~~)(?=[^\s\w]{0,3}[\w\ue000\ue001])(?!(?P=char))"
+    r"(?P<words>[^\ue002]{1,1000}?)(?<![\s([{])(?P=mark)(?![\w\ue001]|(?P=char))"
+    r"|!?\[\s*(?P<link>(?!\s)(?:[^\[\]\ue002]|\[[^\[\]\ue002]{0,200}\](?:\([^\s()\ue002]{0,200}\))?){1,500}(?<!\s))"
+    r"\s*\](?:\((?:[^\s()\ue002]|\([^\s()\ue002]{0,99}\)){0,500}(?:\s\"[^\"\ue002]{0,200}\")?\)|\[[^\[\]\ue002]{0,99}\]))"
+)
+"""Markdown's emphasis, code and links."""
+
+_CUT = re.compile(r"([\ue000-\ue002]|(?<=[^\W\d])\*{1,3}|(?<!%)\*{1,3}(?=[^\W\d]))")  # at tokens, and stars of words
+
+
+def unescaped(text: str) -> str:
+    """Return a text with the characters that escapes stand for."""
+    return _ESCAPE.sub(lambda match: chr(int(match[0][2:], 16)) if match[0][2:] else match[0][1], text)
+
+
+def _replace_each(text: str, new: Mapping[str, Sequence[str]]) -> str:
+    """Replace texts, each by the first of its replacements that is left, or by the last one."""
+    left = {old: [*reversed(texts)] for old, texts in new.items()}
+    pattern = "|".join(map(re.escape, sorted(new, key=len, reverse=True))) or "(?!)"
+    return re.sub(pattern, lambda match: left[match[0]].pop() if left[match[0]][1:] else left[match[0]][0], text)
 
 
 def _is_kept(token: Token, names: frozenset[str]) -> bool:
@@ -79,9 +117,9 @@ def _is_kept(token: Token, names: frozenset[str]) -> bool:
 
 
 def keep_elements(tokens: Sequence[Token], names: Iterable[str], syntax: Syntax) -> list[Token]:
-    """Make one token of each element to keep, and of each address, path or template's placeholder in the text.
+    """Make one token of each element to keep, and of each address, path, option or escape in the text.
 
-    If the text has entities, those without a known character are kept, too.
+    If the text has entities, those without a known character are kept, too; if not, line ends are no spaces.
     """
     pairs = halves(tokens)
     kept_names = frozenset(names) | (_NEVER if syntax.tags == "html" else set())
@@ -99,7 +137,36 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str], syntax: Syntax)
         else:
             result.append(token)
         n = end + 1
-    return result
+    return _find_pairs([token for token in result if token.text])
+
+
+def _find_pairs(tokens: list[Token]) -> list[Token]:
+    """Make tags of Markdown's marks around words, and one token of code."""
+    others = [token for token in tokens if token.kind != "text" or token.name]
+    masks = [_MASKS.get(token.name, "\ue000") for token in others]
+    rest, left = iter(masks), iter(others)
+    shown = "".join(next(rest) if token.kind != "text" or token.name else token.text for token in tokens)
+    if re.findall("[\ue000-\ue002]", shown) != masks:
+        return tokens  # the text has such characters itself
+
+    def cut(start: int, end: int) -> Iterator[Token]:
+        for part in filter(None, _CUT.split(shown[start:end])):
+            token = Token("text", part) if part.strip("*") else Token("point", part, KEPT)
+            yield next(left) if "\ue000" <= part <= "\ue002" else token
+
+    def read(start: int, end: int) -> Iterator[Token]:
+        for match in _PAIR.finditer(shown, start, end):
+            yield from cut(start, match.start())
+            start = match.end()
+            first, last = match.span("words" if match["mark"] else "link")
+            if not match["code"]:
+                yield Token("open", shown[match.start() : first], match["mark"] or "[")
+                yield from read(first, last)
+            kept = "".join(token.text for token in cut(max(last, match.start()), start))
+            yield Token("point", kept, KEPT) if match["code"] else Token("close", kept, match["mark"] or "[")
+        yield from cut(start, end)
+
+    return [*read(0, len(shown))]
 
 
 def _implied_end(tokens: Sequence[Token], start: int) -> int:
@@ -122,14 +189,17 @@ def _keep_text(text: str, entities: bool) -> Iterator[Token]:
     at = 0
     for match in _KEPT_TEXT.finditer(text):
         start, end = match.span()
-        if match["entity"]:
-            if not entities or unescape(match[0]) != match[0]:
-                continue
-        elif match[0][0] not in "{<⟦":
+        character = unescaped(match["escape"] or "0")
+        is_known = match["entity"] and (not entities or unescape(match[0]) != match[0])
+        if is_known or (entities and match["lines"]) or character in "\"'" or (character.isalpha() and character > "~"):
+            continue
+        if match["path"]:
             end = start + len(match[0].rstrip(_AFTER))
-        if end > start + 1:
+            end += match[0][: end - start].count("(") > match[0][: end - start].count(")")
+        if end > start + 1 or match["lines"]:
+            name = _LINE_END if match["ends"] or match["lines"] else _SPACE if character.isspace() else KEPT
             yield Token("text", text[at:start])
-            yield Token("point", text[start:end], KEPT)
+            yield Token("point", text[start:end], name)
             at = end
     yield Token("text", text[at:])
 
@@ -151,6 +221,17 @@ class Segment(NamedTuple):
     def text(self) -> str:
         """Return the segment as it is written."""
         return "".join(token.text for token in self.tokens)
+
+    def escape(self, text: str) -> str:
+        """Return a translation with escapes, each in its turn, and without spaces next to those of spaces."""
+        forms: dict[str, list[str]] = {}
+        for token in self.tokens:
+            own, is_text = token.text, token.kind == "text"
+            if token.name == _SPACE and own[0] != "<":
+                forms |= {spaced: [own] for spaced in (f" {own} ", f" {own}", f"{own} ") if spaced not in self.text}
+            for part in re.findall(rf"{_ESCAPE.pattern}|.", own, re.DOTALL) if is_text else [own]:
+                forms.setdefault(unescaped(part) if is_text else part, []).append(part)
+        return _replace_each(text, {old: new for old, new in forms.items() if old[1:] or {*new} != {old}})
 
 
 Part = str | int  # text that stays as it is, or the number of a segment
@@ -183,7 +264,7 @@ class Page:
         self._translated = frozenset(translated)
         tokens = keep_elements(self._syntax.parse(text), keep, self._syntax)
         spare = spare_annotations(tokens, ())
-        tokens = [token for n, token in enumerate(tokens) if token.text and n not in spare]
+        tokens = [token for n, token in enumerate(tokens) if n not in spare]
         lines = accumulate((token.text.count("\n") for token in tokens), initial=line)
         run: list[tuple[Token, int]] = []
         for token, number in zip(tokens, lines, strict=False):
@@ -207,17 +288,10 @@ class Page:
         done: list[str] = []
         for segment, text, inside in zip(self.segments, texts, self._inside, strict=True):
             if inside:
-                # of equal tokens the first gets the first replacement, and so on, others the last
-                waiting: dict[str, list[str]] = {}
-                for old, parts in reversed(inside):
-                    waiting.setdefault(old, []).append(_join(parts, done))
-                pattern = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
-                pieces, at = list[str](), 0
-                for match in re.finditer(pattern, text):
-                    news = waiting[match[0]]
-                    pieces += text[at : match.start()], news.pop() if len(news) > 1 else news[0]
-                    at = match.end()
-                text = "".join(pieces) + text[at:]
+                new: dict[str, list[str]] = {}
+                for old, parts in inside:
+                    new.setdefault(old, []).append(_join(parts, done))
+                text = _replace_each(text, new)
             if segment.kind == "unquoted" and not _UNQUOTED.fullmatch(text):
                 text = f'"{text}"'
             done.append(text)
@@ -230,10 +304,15 @@ class Page:
             self._parts += [part for token, line in run for part in self._divide(token, line)]
             return
         start, end = _inner(tokens)
+        # if there are no other placeholders, those glued to the first word and to the last one stay there
+        first = start + (tokens[start].name == PLACEHOLDER and bool(WORD_START.match(tokens[start + 1].text)))
+        last = end - (tokens[end - 1].name == PLACEHOLDER and bool(WORD_START.match(tokens[end - 2].text[::-1])))
+        if not any(token.name in (KEPT, PLACEHOLDER, ICU) for token in tokens[first:last]):
+            start, end = first, last
         lead = tail = ""
         inside, lines = tokens[start:end], [line for _, line in run[start:end]]
         if inside[0].kind == "text":
-            text = inside[0].text.lstrip()
+            text = _LEAD.sub("", inside[0].text, count=1)
             lead = inside[0].text[: len(inside[0].text) - len(text)]
             inside[0] = inside[0]._replace(text=text)
         if inside[-1].kind == "text":
@@ -263,10 +342,12 @@ class Page:
             inner = [part for part in self._parse_inside(value, kind == "icu") if part.text]
             parts.append(token.text[at:start])
             at = end
-            if any(map(_has_words, inner)):
-                parts.append(self._add(Segment(inner, line, self._syntax, kind), [line] * len(inner), depth + 1))
-            else:
-                parts += [part for one in inner for part in self._divide(one, line, depth + 1)]
+            for _, group in groupby(inner, lambda part: part.name == _LINE_END):
+                run = [*group]
+                if any(map(_has_words, run)):
+                    parts.append(self._add(Segment(run, line, self._syntax, kind), [line] * len(run), depth + 1))
+                else:
+                    parts += [part for one in run for part in self._divide(one, line, depth + 1)]
         return [*parts, token.text[at:]]
 
     def _parse_inside(self, value: str, icu: bool) -> list[Token]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from html import escape, unescape
+from itertools import groupby, pairwise
 from typing import NamedTuple, TypeVar
 
 from align.core.types import Alignment, Origin, Pair
@@ -16,7 +17,7 @@ from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
 from align.transfer.inline import Inline, without_comments
 from align.transfer.markup import Placement
-from align.transfer.pages import KEPT, Page, Segment
+from align.transfer.pages import KEPT, WORD_LETTER, WORD_START, Page, Segment, unescaped
 from align.transfer.tags import ICU, PLACEHOLDER, Token
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ _FIRST, _STEP = (417, 634), 11
 _MARKS = 0xF0000
 """First of the characters for private use that stand for tokens to copy, until numbers take their places."""
 
-_MARK = re.compile(r"([0-9]?)([\U000f0000-\U000ffffd]+)(?=([0-9]?))")
+_MARK = re.compile(r"[\U000f0000-\U000ffffd]+")
 
 _Variant = tuple[tuple[str, ...], Mapping[str, Sequence[int]]]
 """A sentence as it may be translated: its words, and the adjacent tokens that each number in it stands for."""
@@ -48,10 +49,7 @@ class Passage:
         copied = [n for n, token in enumerate(segment.tokens) if token.kind == "point" and token.name in _COPIED]
         if _MARK.search(unescape(segment.text)):
             copied = []
-        tokens = self._tokens({n: chr(_MARKS + n) for n in copied})
-        if segment.kind == "icu":
-            tokens = [token._replace(text=token.text.replace("''", "'")) for token in tokens]
-        words = Inline(tokens, [], segment.syntax).source_words
+        words = Inline(self._tokens({n: chr(_MARKS + n) for n in copied}), [], segment.syntax).source_words
         # numbers of three digits that the text does not contain
         candidates = ([str(100 + (first - 100 + n * _STEP) % 900) for n in range(80)] for first in _FIRST)
         series = [[number for number in numbers if number not in segment.text] for numbers in candidates]
@@ -60,7 +58,7 @@ class Passage:
         self.pairs: list[Pair] = []
         for start, end in split_sentences(words, language):
             sentence = words[start:end]
-            mark_count = sum(len(_MARK.findall(word)) for word in sentence) if copied else 0
+            mark_count = len("".join(_MARK.findall(" ".join(sentence)))) if copied else 0
             variants: list[_Variant] = [(tuple(sentence), {})]
             if mark_count:
                 variants = [_variant(sentence, numbers) for numbers in (*series, [])]
@@ -72,48 +70,64 @@ class Passage:
             self.pairs.append(pair)
 
     def _tokens(self, texts: Mapping[int, str]) -> list[Token]:
-        """Return the segment's tokens, some of them replaced by texts."""
-        tokens = enumerate(self._segment.tokens)
-        replaced = (Token("text", texts[n]) if n in texts else token for n, token in tokens)
-        return [token for token in without_comments(replaced, self._segment.syntax) if token.text]
+        """Return the segment's tokens as a model reads them, some of them replaced by texts."""
+        tokens, apostrophe = list[Token](), "''" if self._segment.kind == "icu" else "'"
+        for n, token in enumerate(self._segment.tokens):
+            if token.kind == "text":
+                token = token._replace(text=unescaped(token.text).replace(apostrophe, "'"))
+            tokens.append(Token("text", texts[n]) if n in texts else token)
+        return [token for token in without_comments(tokens, self._segment.syntax) if token.text]
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
         """Return the translation with all tags, and where each is."""
-        # the sentences as one: the tokens that each number stands for, scores, and words of the translation
+        # the sentences as one: the tokens that each number stands for, scores, and words of both sides
         copied: dict[str, Sequence[int]] = {}
         scores: dict[tuple[int, int], float] = {}
+        sources: list[str] = []
         words: list[str] = []
-        before = 0
+        sentences: list[str] = []
         for alignment, variants in zip(alignments, self._variants, strict=True):
             copied |= next(tokens for sentence, tokens in variants if sentence == alignment.pair.source)
             target = _without_repeats(alignment.pair.target, copied)
-            filled = [j for j, word in enumerate(target) if word]
+            filled = [j for j, word in enumerate(target) if word.strip()]
             places = {j: len(words) + n for n, j in enumerate(filled)}
-            scores |= {(i + before, places[j]): score for (i, j), score in alignment.scores.items() if j in places}
-            before += len(alignment.pair.source)
-            words += (target[j] for j in filled)
+            at = len(sources)
+            scores |= {(i + at, places[j]): score for (i, j), score in alignment.scores.items() if j in places}
+            sources += alignment.pair.source
+            sentence = " ".join(target[j] for j in filled)
+            if self._segment.kind == "icu":
+                # apostrophes are doubled: all, or only those that would begin a quoted text
+                apostrophe = "'" if "''" in self._segment.text else r"'(?=[{}#|\d])"
+                sentence = re.sub(r"[{}#]+", r"'\g<0>'", re.sub(apostrophe, "''", sentence))
+            words += sentence.split(" ") if filled else ()
+            sentences.append(sentence)
         syntax = self._segment.syntax
-        text = escape(" ".join(words), quote=False) if syntax.escaped else " ".join(words)
-        if self._segment.kind == "icu":
-            # apostrophes are doubled: all, or only those that would begin a quoted text
-            apostrophe = "'" if "''" in self._segment.text else r"'(?=[{}#|\d])"
-            text = re.sub(apostrophe, "''", text)
-            text = re.sub(r"[{}#]+", r"'\g<0>'", text)
         # both sides have the numbers while tags are placed
         originals: dict[str, str] = {}
         texts: dict[int, str] = {}
         for number, tokens in copied.items():
             originals[number] = "".join(self._segment.tokens[n].text for n in tokens)
             texts |= dict.fromkeys(tokens, "") | {tokens[0]: number}
-        inline = Inline(self._tokens(texts), [Token("text", text)], syntax)
+        source = self._tokens(texts)
+        # no spaces where words of the source, or numbers, touch numbers
+        plain, numbers = "".join(token.text for token in source if token.kind == "text"), "|".join(copied)
+        edges = [pair for number in copied for pair in ((WORD_LETTER, number), (number, WORD_LETTER))]
+        glued = (pair for pair in (*edges, *pairwise(copied)) if re.search("".join(pair), plain))
+        joint = "|".join(rf"(?<={left}) (?={right})" for left, right in glued) or "(?!)"
+        text = " ".join(re.sub(joint, "", sentence) for sentence in sentences if sentence)
+        inline = Inline(source, [Token("text", escape(text, quote=False) if syntax.escaped else text)], syntax)
+        if (*inline.source_words, *inline.target_words) != (*sources, *words):
+            inline.use_words(sources, [re.sub(r"\s", " ", word) for word in words])
         text, report = inline.place(scores, split=split)
+        text = self._segment.escape(text)
         # then what they stand for takes their places
         placements = [*report]
         for number, original in originals.items():
-            i, j = (next(n for n, word in enumerate(side) if number in word) for side in (inline.source_words, words))
+            i, j = (next(n for n, word in enumerate(side) if number in word) for side in (sources, words))
             placements.append(Placement(original, (i, i + 1), ((j, j + 1),), 1.0))
         if originals:
-            text = re.sub(rf"(?<!\d)(?:{'|'.join(originals)})(?!\d)", lambda match: originals[match[0]], text)
+            run = rf"(?:(?<!\d)|(?<=\\u....)|(?<=\\x..))(?:{numbers})+(?!\d)"
+            text = re.sub(run, lambda run: re.sub(numbers, lambda number: originals[number[0]], run[0]), text)
         if self._segment.kind in ("quoted", "unquoted"):
             text = text.replace('"', "&quot;").replace("'", "&#39;")
         return text, sorted(placements, key=lambda placement: placement.source)
@@ -141,13 +155,17 @@ def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:
     tokens: dict[str, list[int]] = {}
 
     def number(match: re.Match[str]) -> str:
-        digit, marks, digit_after = match.groups()
-        standin = "" if digit or digit_after else next(left, "")
-        if standin:
-            tokens[standin] = [ord(mark) - _MARKS for mark in marks]
-        return digit + standin
+        sides = match.string[: match.start()][-5:][::-1], match.string[match.end() :][:5]
+        if any(side[:1].isdigit() for side in sides):
+            return ""
+        standins = []
+        for _, group in groupby(enumerate(match[0]), lambda row: ord(row[1]) - row[0]):  # one for adjacent tokens
+            if standin := next(left, ""):
+                tokens[standin] = [ord(mark) - _MARKS for _, mark in group]
+                standins.append(standin)
+        return " ".join(standins).join(" " * bool(standins and WORD_START.match(side)) for side in sides)
 
-    return tuple(filter(None, (_MARK.sub(number, word) for word in words))), tokens
+    return tuple(filter(None, _MARK.sub(number, " ".join(words)).split(" "))), tokens
 
 
 class Draft:

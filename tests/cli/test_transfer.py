@@ -192,6 +192,27 @@ def test_tags_of_translation_systems_are_copied(run: Run, tags: str, line: str, 
     assert "&lt;" not in result.out.decode()
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%1$sDie Katze%2$s ist jung.", r"%1\$sW W%2\$s W W\."),
+        ("{0}Das Fenster{1} ist offen.", r"\{0\}W W\{1\} W W\."),
+        ("%sHund suchen%s", r"%sW( W)*%s"),
+        ("Der Hund ist **sehr jung**.", r"W( W)* \*\*W W\*\*\."),
+        ("[Die Katze](https://a.example)", r"\[W W\]\(https://a\.example\)"),
+        ("![Die Katze](a.png)", r"!\[W W\]\(a\.png\)"),
+        (r"Erster Tag.\nZweiter Tag.", r"W W\.\\nW W\."),
+        (r"Das ist \"neu\" und gut.", r"W( W)* \\\"W\\\" W W\."),
+        ("Mit --all-lines und -o kann man --re=REGEX setzen.", "W --all-lines W -o,?( W)* --re=REGEX( W)*."),
+        ("  -n, --number=N   zeigt die Seite", "  -n, --number=N   W( W)*"),
+    ],
+)
+def test_words_are_translated_next_to_marks_and_escapes(run: Run, line: str, expected: str) -> None:
+    result = run("-q", "--tags", "placeholders", "--translate", stdin=line).out.decode()
+    assert re.fullmatch(expected.replace("W", r"[a-z']+") + "\n", result), result
+    assert not {*re.findall("Katze|Fenster|Hund|Tag", line)} & {*result.split()}
+
+
 PAGE = (
     "<!DOCTYPE html>\r\n<html lang=de-AT><title>Haus</title>\n"
     "<p>Das <b>Haus</b>\nist alt.<img alt='Hund'>\n<pre>x\n</pre></p>\n"
