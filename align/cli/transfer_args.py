@@ -62,7 +62,7 @@ class TransferArgs:
     repair: bool = option(
         default=False,
         help="the target comes from a translator that loses or damages tags: remove those that the source does not "
-        "have, write damaged ones as in the source, and put in the missing ones",
+        "have (except placeholders of other syntaxes), write damaged ones as in the source, and put in missing ones",
     )
     check: bool = option(default=False, help="only list faults of finished translations; any gives exit code 1")
     use_fuzzy: bool = option(default=False, help="read the fuzzy messages of a PO file, too")

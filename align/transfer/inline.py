@@ -80,7 +80,7 @@ def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
     return {token.name: x[1] if (x := _X.search(token.text)) else None for token in opening}
 
 
-def _match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+def match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
     """Identify halves of native codes by `x`, which is the same in all languages of TMX; `i` only pairs two of them.
 
     Without `x` somewhere, or if the sides have none in common, `i` has to do.
@@ -190,7 +190,7 @@ class Inline:
         if counts[1] and max(counts) > MAX_TAGS:
             raise ValueError(f"more than {MAX_TAGS:,} tags")
         # which tags the translation has
-        self.tokens, self._target_tokens = _match_by_x(*in_common(source, target))
+        self.tokens, self._target_tokens = match_by_x(*in_common(source, target))
         self.tokens = pair_placeholders(self.tokens, {token.identity for token in self._target_tokens})
         self._partners, self._spare = partners(self.tokens), spare_annotations(self.tokens, self._target_tokens)
         self._given: Sequence[str] | None = None

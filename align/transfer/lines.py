@@ -70,8 +70,9 @@ class TaggedLine:
         if self.repaired is None:
             return Placed(text, report, source, {"extra": self.source.extra}, tokens)
         lists, unsure = self.repaired.lists(), bool(self.repaired.unsure)
-        if missing := missing_tags(source, text, self.source.syntax):
-            lists["unrepaired"] += missing
+        missing = missing_tags(source, text, self.source.syntax) if self.repaired.certain else ()
+        lists["unrepaired"] += missing
+        if missing or not self.repaired.certain:
             text, report = self.target, ()
         return Placed(text, report, source, lists, tokens, unsure)
 

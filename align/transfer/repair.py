@@ -7,23 +7,27 @@ from its text is an error.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape, unescape
-from itertools import accumulate
+from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
 from align.models.punctuation import closes
-from align.transfer.inline import MAX_TAGS, pair_equal
+from align.transfer.inline import MAX_TAGS, match_by_x, pair_equal
 from align.transfer.tags import (
     CODES,
     ICU,
     LETTER,
+    MASK,
     PLACEHOLDER,
+    VOID,
+    XML_TAG,
     Syntax,
     Token,
     icu_messages,
+    mixes_arguments,
     parse_xml,
     same_arguments,
 )
@@ -34,28 +38,46 @@ DEEPEST = 8  # limit of ICU messages within each other
 _TOLERATED: dict[str, str] = {
     **{chr(code + 0xFEE0): chr(code).lower() for code in range(ord("!"), ord("~") + 1)},
     **dict.fromkeys("'“”„‟‘’‚«»＂＇", '"'),
-    **dict.fromkeys(" \t\r\n", ""),
+    **dict.fromkeys(" \t\r\n\xa0\u202f", ""),
 }
 """What a character of a damaged tag is compared as."""
 
-_XML_TAG = re.compile(r"""<(/?)([A-Za-z_][\w:.-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*')*>|<!--[^<]*?-->|<\?[^<]*?\?>""")
+_CHARACTER = re.compile(
+    r"(?:\\(?=[^\w\s\\]))?(?:&(?:amp;)*((?:lt|gt|quot|apos|#[0-9]{1,5}|#x[0-9A-Fa-f]{1,4});)|.)", re.DOTALL
+)
+"""A character of a text, perhaps behind a backslash, or as an entity, perhaps an escaped one."""
+
+_OPENING, _CLOSING = "(<{[⟦", ")>}]⟧"
+_PARTNERS = dict(zip(_OPENING + _CLOSING, _CLOSING + _OPENING, strict=True))
+_MARK = re.compile(r"[<>{}()\[\]⟦⟧%$#\\]")
+_USED = "\0"  # stands for a character of a tag that is as in the source
+
+SPELLED, EDITED, BETWEEN = range(3)
+"""What is damaged: case, spaces and escapes; a character, or the marks around the name; the name between the marks."""
+
+MAX_FORMS, MAX_LENGTH, MAX_MARKS = 200, 100, 4
+"""Limits for damage beyond spelling: of different missing tags, of their characters, and of marks on each side."""
+
+_STRAY = {mark: re.escape(mark) for mark in "{}[]⟦⟧$"}
+_STRAY |= {"<": "<(?=/?[A-Za-z])", "%": r"(?<![0-9])(?<![0-9]\s)%(?!\s?[0-9]{2})"}
+"""Marks that may be what is left of a tag that is missing otherwise."""
+
 _BARE = re.compile(r"&(?!(?:#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][\w.-]{0,80});)|<(?![A-Za-z_/!?])|\]\]>")
 """Marks that XML does not allow and that can only be text."""
 
-_INCOMPLETE = re.compile(r"<[A-Za-z/!?]")
-"""The beginning of a tag, in text of HTML: a browser takes all up to the next `>` as the tag."""
-
-_WITH_TEXT = re.compile(r"""<[A-Za-z/](?:[^<>"']|"[^"]*"|'[^']*')*<|</[^\s>]+\s+[^\s>]""")
-"""A tag that contains the beginning of another one, or words after the name in an end tag: both may be text."""
+_UNREAD = re.compile(r"<(?!/?[A-Za-z_]|!--[^<]*?-->|\?[^<]*?\?>)")
+_INCOMPLETE = re.compile(
+    r"""<(?=/?[A-Za-z])(?!/[A-Za-z][^\s<>]*\s*>"""
+    r"""|[A-Za-z][^\s<>"'=/]*(?:\s+[^\s<>"'=/]+\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s<>"']+))*\s*(?:/\s*)?>)"""
+)
+"""The beginning of a tag that has no end, or of one that may contain words of the text."""
 
 _NUMBER = re.compile(r"[0-9]+")
 _PERCENTAGE = re.compile(r"%([0-9]+)(?![0-9$])")
+_WIDTH = re.compile(r"%(?:[0-9]+\$)?([-+#0]*)([1-9][0-9]*)?")
 _MARKS = re.compile(r"[^\w\s]*")
 _ICU_KEY = re.compile(r"(=?[\w-]+)\s*\{\Z")
 _ICU_LIKE = re.compile(r"\{\s*[\w.$-]{1,80}\s*,\s*(?:plural|select)", re.IGNORECASE)
-
-_INCOMPLETE_TAG = "an incomplete tag in the translation"
-_UNCERTAIN = "tags that cannot be told from the text of the translation"
 
 
 class Repaired(NamedTuple):
@@ -64,9 +86,10 @@ class Repaired(NamedTuple):
     Attributes:
         removed: tags and placeholders that were removed: extra ones, doubled ones, and halves of elements.
         rewritten: those that were damaged and are as in the source now, and marks that XML does not allow.
-        unrepaired: what differs from the source and stays: native code, and placeholders of ICU messages.
+        unrepaired: what differs from the source and stays: native code, parts of ICU messages; or all that is missing.
         extra: placeholders that the source does not have and that stay, since they may be text.
         unsure: those that were removed, though it may be another one, elsewhere in the text, that is too many.
+        certain: whether the tags can be told from the text; if not, this is as it was.
     """
 
     text: str
@@ -75,110 +98,133 @@ class Repaired(NamedTuple):
     unrepaired: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
+    certain: bool = True
 
     def lists(self) -> dict[str, tuple[str, ...]]:
         """Return what was done by its name in a report."""
-        return {name: texts for name, texts in self._asdict().items() if name not in ("text", "unsure")}
+        return {name: texts for name, texts in self._asdict().items() if isinstance(texts, tuple) and name != "unsure"}
 
 
-class _Part(NamedTuple):
-    """Characters of the target, and the token that they are; if they are damaged, the source's token."""
-
-    start: int
-    end: int
-    token: Token
-
-
+_Span = tuple[int, int]
 _Edit = tuple[int, int, str]  # start and end of characters of the target, and the text that takes their place
 
 
 def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
     """Remove or rewrite the tags and placeholders of a translation that are not as in its source.
 
-    Those that differ in case, spaces, quotes or the width of characters, such as `% S`, `{ Name }` or `</ b>`, are
-    rewritten. Missing ones are left to `align.transfer.inline`.
+    Damaged ones are written as in the source where they stand; a translation in which several could be meant stays as
+    it is. Missing ones are left to `align.transfer.inline`.
 
     Args:
         target: its translation, in which tags need not be balanced.
 
     Raises:
-        ValueError: the source cannot be parsed, or tags of the target cannot be told from its text.
+        ValueError: the source cannot be parsed.
     """
     syntax = Syntax.of(tags)
     tokens = _collapse(syntax.parse(source))
-    points = {_form(token) for token in tokens if token.kind == "point"}
-    well_formed = True
     try:
-        read = syntax.parse(target)
+        repaired = _repair(source, tokens, target, syntax, MAX_MARKS)
+        if repaired.text != target and _repair(source, tokens, repaired.text, syntax, MAX_MARKS).text != repaired.text:
+            raise ValueError
+        return repaired
+    except ValueError as error:
+        wrong = missing_tags(source, target, syntax) or (str(error) or target,)
+        return Repaired(target, unrepaired=wrong, certain=False)
+
+
+def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, rounds: int) -> Repaired:
+    """Repair a translation: rewrite what is damaged, read the result, and remove what is not of the source."""
+    edits, unrepaired = _compare_messages(source, target, syntax)
+    points = {_form(token) for token in tokens if token.kind == "point"}
+    own = tuple(token.text for token in tokens if token.kind != "text" and _INCOMPLETE.match(token.text))
+    masked = _INCOMPLETE.sub(lambda mark: "<" if target.startswith(own, mark.start()) else MASK, target)
+    try:
+        read, well_formed = syntax.parse(masked if syntax.tags else target), True
     except ValueError:
-        if syntax.tags != "xml":
-            raise
-        read, well_formed = syntax.parse(target, _parse_loosely), False
+        read, well_formed = syntax.parse(_UNREAD.sub(MASK, masked), lambda text: parse_xml(text, check=False)), False
     read = _collapse(read, points)
-    ends = accumulate(len(token.text) for token in read)
-    parts = [_Part(end - len(token.text), end, token) for token, end in zip(read, ends, strict=True)]
-    tokens, theirs = same_arguments(tokens, [part.token for part in parts])
-    parts = [part._replace(token=token) for part, token in zip(parts, theirs, strict=True)]
-    for side in (tokens, [part.token for part in parts]):
-        if sum(token.kind != "text" for token in side) > MAX_TAGS:
-            raise ValueError(f"more than {MAX_TAGS:,} tags")
-    unrepaired = [*_compare_messages(tokens, [part.token for part in parts], syntax)]
-    matches = _match(tokens, [part.token for part in parts])
-    if damaged := _find_damaged(tokens, parts, matches, target):
-        parts = _merge(parts, damaged, target)
-        matches = _match(tokens, [part.token for part in parts])
-    source_text = text_of(tokens)
+    at = [*pairwise([0, *accumulate(len(token.text) for token in read)])]
+    read = [token._replace(text=target[start:end]) for token, (start, end) in zip(read, at, strict=True)]
+    ours, read = _same_arguments(tokens, read)
+    if any(sum(token.kind != "text" for token in side) > MAX_TAGS for side in (ours, read)):
+        raise ValueError(f"more than {MAX_TAGS:,} tags")
+    matches = _match(ours, read)
+    parts = [(*span, token) for token, span in zip(read, at, strict=True)]
+    for m, (start, end, token) in enumerate(parts):  # `%p` of `%portal` is text
+        is_glued = _is_of_word(token.text[-1]) and _is_of_word(target[end : end + 1])
+        if m not in matches and token.name == PLACEHOLDER and token.text[0] == "%" and is_glued:
+            parts[m] = start, end, Token("text", token.text)
+    if rounds and (edits := edits or _mend(ours, parts, matches, target)):
+        mended = _apply(sorted(edits), target)
+        rest = _repair(source, tokens, mended.text, syntax, rounds - 1)
+        return rest._replace(removed=mended.removed + rest.removed, rewritten=mended.rewritten + rest.rewritten)
+    source_text = text_of(ours)
     plain, numbers = unescape(source_text), frozenset(_NUMBER.findall(source_text))
-    kinds = {_kind(token.text) for token in tokens if token.name == PLACEHOLDER}
-    edits: list[_Edit] = []
+    kinds = {_kind(token.text) for token in ours if token.name == PLACEHOLDER}
+    is_mixed = mixes_arguments(read) and not mixes_arguments(ours)
     left: list[str] = []
-    removed: list[int] = []
-    for n, (start, end, token) in enumerate(parts):
-        text = target[start:end]
+    gone: list[int] = []
+    for m, (start, end, token) in enumerate(parts):
+        text = token.text
         if token.kind == "text":
-            edits += () if well_formed else _escape_marks(text, start)
+            bare = [] if well_formed else [(mark.span(), escape(mark[0], quote=False)) for mark in _BARE.finditer(text)]
+            edits += [(start + a, start + b, new) for (a, b), new in bare]
             continue
-        if n not in matches:
-            if token.name != PLACEHOLDER:  # removed, unless it is text of the source
-                new = escape(token.text, quote=False) if token.text in plain else ""
-            elif any(pattern.fullmatch(token.text) for pattern in syntax.patterns):
-                new = ""
-            else:  # of a syntax that the source does not use, it may be text, such as `%80` in Turkish
-                percentage = _PERCENTAGE.match(token.text)
-                is_text = percentage and percentage[1] in numbers
-                new = token.text if is_text or _kind(token.text) not in kinds else ""
-            left += [text] if new == text else []
-            removed += [] if new else [n]
-        else:
-            new = tokens[matches[n]].text
-            if token.text == text and not _is_damaged(new, token):
+        if m in matches:
+            new = ours[matches[m]].text
+            if not _is_damaged(new, token, is_mixed):
                 unrepaired += [text] * (_code(new) != _code(text))
                 new = text
+            if _is_of_word(text[-1]) and target[end : end + 1] == text[-1] and text + text[-1] not in source:
+                unrepaired += [text + text[-1]]  # `%ss`, which may be `%s` and a letter
+        elif token.kind != "point" and token.name.rpartition(":")[2] in CODES:  # a half of native code
+            raise ValueError
+        else:
+            if token.name != PLACEHOLDER:  # removed, unless it is text of the source
+                new = escape(text, quote=False) if text in plain else ""
+            elif any(pattern.fullmatch(text) for pattern in syntax.patterns):
+                new = ""
+            else:  # of a syntax that the source does not use, it may be text, such as `%80` in Turkish
+                percentage = _PERCENTAGE.match(text)
+                is_text = percentage and percentage[1] in numbers
+                new = text if is_text or _kind(text) not in kinds else ""
+            left += [text] if new == text else []
+            gone += [] if new else [m]
         edits += [(start, end, new)] if new != text else []
-    unsure = _which_of_equal([part.token for part in parts], matches, removed)
+    there = {*matches.values()}
+    shown = _texts(token._replace(kind="text") if token.text in left else token for *_, token in parts)
+    lost = [x.text for n, x in enumerate(ours) if x.kind != "text" and (rounds < MAX_MARKS or n not in there)]
+    texts = [unescape(unescape(side)) for side in (_texts(ours), shown)]
+    marks = {mark for text in lost for mark in text if mark in _STRAY}
+    for mark in marks | {text[1:] for text in lost if re.fullmatch("%(?:[sd]|[0-9]+[a-z]?)", text)}:
+        stray = re.compile(_STRAY.get(mark, rf"(?<![\w.,'’]){re.escape(mark)}(?![\w.,'’])"))
+        if len(stray.findall(texts[0])) < len(stray.findall(texts[1])):
+            if mark != "s":  # a word of Slavic languages
+                raise ValueError
+            unrepaired.append(mark)
+    unsure = _which_of_equal(read, matches, gone)
     repaired = _apply(edits, target)._replace(unrepaired=tuple(unrepaired), extra=tuple(left), unsure=unsure)
-    _, result = same_arguments(tokens, _collapse(_parse_result(repaired.text, source, syntax), points))
-    if not any(_is_incomplete(token, syntax) for token in tokens) and any(
-        _is_incomplete(token, syntax) for token in (*(part.token for part in parts), *result)
-    ):
-        raise ValueError(_INCOMPLETE_TAG)
-    there = _match(tokens, result)
-    same = [Counter(tokens[n].identity for n in side.values()) for side in (matches, there)]
-    if same[0] != same[1] or sum(token.kind != "text" for token in result) != len(there) + len(left):
-        raise ValueError(_UNCERTAIN)
+    result = _collapse(_parse_result(repaired.text, source, syntax), points)
+    is_whole = sum(token.kind != "text" for token in result) == len(matches) + len(left)
+    if not is_whole or (syntax.tags == "html" and _INCOMPLETE.search(shown) and not _INCOMPLETE.search(_texts(ours))):
+        raise ValueError
     return repaired
+
+
+def _texts(tokens: Iterable[Token]) -> str:
+    """Return a line whose tags are masked."""
+    return "".join(token.text if token.kind == "text" else _USED * len(token.text) for token in tokens)
 
 
 def _which_of_equal(tokens: Sequence[Token], matches: Collection[int], removed: Sequence[int]) -> tuple[str, ...]:
     """Return the tags that are removed while equal ones stay, with text between them."""
     gone = {tokens[n].identity for n in removed}
-    sizes = (
-        len("".join(token.text.split()))
-        if token.kind == "text"
-        else token.kind == "point" and token.identity not in gone
+    kept = (
+        token.text if token.kind == "text" else "x" * (token.kind == "point" and token.identity not in gone)
         for token in tokens
     )
-    at = [0, *accumulate(sizes)]
+    at = [0, *accumulate(len("".join(text.split())) for text in kept)]
     staying: dict[str, set[int]] = defaultdict(set)
     for n in matches:
         staying[tokens[n].identity].add(at[n])
@@ -191,11 +237,18 @@ def missing_tags(source: str, target: str, tags: str | Syntax) -> tuple[str, ...
     tokens = _collapse(syntax.parse(source))
     points = {_form(token) for token in tokens if token.kind == "point"}
     try:
-        tokens, theirs = same_arguments(tokens, _collapse(_parse_result(target, source, syntax), points))
+        tokens, theirs = _same_arguments(tokens, _collapse(_parse_result(target, source, syntax), points))
         there = {*_match(tokens, theirs).values(), *spare_annotations(tokens, theirs)}
     except ValueError:
         there = set()
     return tuple(token.text for n, token in enumerate(tokens) if token.kind != "text" and n not in there)
+
+
+def _same_arguments(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+    """Give what has the same number one identity, but not to `%1s`, which is `%1$s` without its dollar sign."""
+    ours, theirs = match_by_x(*same_arguments(source, target))
+    wrong = {token.text.replace("$", "", 1) for token in ours if token.name == PLACEHOLDER and "$" in token.text}
+    return ours, [token._replace(key="") if token.text in wrong else token for token in theirs]
 
 
 def _parse_result(text: str, source: str, syntax: Syntax) -> list[Token]:
@@ -226,7 +279,7 @@ def _collapse(tokens: Sequence[Token], points: Collection[str] | None = None) ->
 
 def _form(token: Token) -> str:
     """Return what tags have in common that differ in damage, or in `<x></x>`, `<x>` and `<x/>`."""
-    tag = _XML_TAG.match(token.text)
+    tag = XML_TAG.match(token.text)
     return token.key or _canonical(tag[0] if tag else token.text)[0].replace("/>", ">")
 
 
@@ -241,12 +294,8 @@ def _match(source: Sequence[Token], target: Sequence[Token]) -> dict[int, int]:
     for identify in identities:
         used = {*matches.values()}
         sides = [
-            [
-                ((tokens[unit[0]].kind, *(identify(tokens[n]) for n in unit)), unit)
-                for unit in side
-                if unit[0] not in matched
-            ]
-            for tokens, side, matched in zip((source, target), units, (used, matches), strict=True)
+            [((side[unit[0]].kind, *(identify(side[n]) for n in unit)), unit) for unit in found if unit[0] not in known]
+            for side, found, known in zip((source, target), units, (used, matches), strict=True)
         ]
         for ours, theirs in pair_equal(sides[0], sides[1]):
             matches.update(zip(theirs, ours, strict=True))
@@ -268,189 +317,212 @@ def _units(tokens: Sequence[Token]) -> Iterator[tuple[int, ...]]:
             yield (n, pairs[n]) if n in pairs else (n,)
 
 
-def _parse_loosely(text: str) -> list[Token]:
-    """Return the tokens of a text whose XML elements need not be balanced."""
-    tokens: list[Token] = []
-    at = 0
-    for match in _XML_TAG.finditer(text):
-        start, end = match.span()
-        if start < at:
-            continue
-        if name := match[2]:
-            is_code = name.rpartition(":")[2] in CODES
-            if is_code and not match[1] and not match[0].endswith("/>"):
-                end = text.find(f"</{name}>", end) + len(name) + 3
-            token = _read_tag(text[start:end], name, match[1])
-            if is_code and not token.key and token.kind != "point":
-                raise ValueError(f"native code without an end: {match[0]}")
-        else:
-            token = Token("point", match[0])
-        tokens += [Token("text", text[at:start]), token]
-        at = end
-    return [token for token in (*tokens, Token("text", text[at:])) if token.text]
-
-
-def _read_tag(tag: str, name: str, closing: str) -> Token:
-    """Return the token of a tag, or of native code with its tags."""
-    if closing:
-        return Token("close", tag, name)
-    for text in (tag, f"{tag}</{name}>"):
-        try:
-            first, *others = parse_xml(text)
-        except ValueError:
-            continue
-        if first.text in (tag, text) and [token.kind for token in others] in ([], ["close"]):
-            return first._replace(text=tag, kind=first.kind if first.text == tag else "open")
-    return Token("open", tag, name)
-
-
-def _compare_messages(source: Sequence[Token], target: Sequence[Token], syntax: Syntax) -> Iterator[str]:
-    """Compare the ICU messages of both sides; yield the placeholders and tags that a text of one lacks."""
-    sides = [[token for token in tokens if token.name == ICU] for tokens in (source, target)]
-    counts = [Counter(token.identity for token in side) for side in sides]
-    for message in (counts[0] - counts[1]) or (counts[1] - counts[0]):
-        raise ValueError(f"the ICU message `{message}` is not as in the source")
-    if sides[0] and any(token.kind == "text" and _ICU_LIKE.search(token.text) for token in target):
-        raise ValueError("an ICU message that is not complete")
-    ours, theirs = ([(token.identity, token.text) for token in side] for side in sides)
-    waiting = [(*texts, 1) for texts in pair_equal(ours, theirs)]
+def _compare_messages(source: str, target: str, syntax: Syntax) -> tuple[list[_Edit], list[str]]:
+    """Return what restores translated keywords of ICU messages, and the placeholders and tags that a text lacks."""
+    sides = [_messages(text) if syntax.placeholders else [] for text in (source, target)]
+    if Counter(head for head, _ in sides[0]) != Counter(head for head, _ in sides[1]):
+        raise ValueError
+    bounds = [0, *(at for _, (text, start) in sides[1] for at in (start, start + len(text))), len(target)]
+    if sides[0] and any(_ICU_LIKE.search(target[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True)):
+        raise ValueError
+    edits: list[_Edit] = []
+    unrepaired: list[str] = []
+    waiting = [(ours, theirs, at, 1) for (ours, _), (theirs, at) in pair_equal(sides[0], sides[1])]
     while waiting:
-        *texts, depth = waiting.pop()
+        *messages, offset, depth = waiting.pop()
         if depth > DEEPEST:
             raise ValueError(f"ICU messages that are more than {DEEPEST} deep")
-        arms = [dict(_arms(text)) for text in texts]
-        for key, text in arms[1].items():
-            inner = [syntax.parse(part) for part in (arms[0].get(key, arms[0].get("other", "")), text)]
-            identities = [Counter(token.identity for token in side if token.kind != "text") for side in inner]
-            yield from (f"{missing} of {key}" for missing in identities[0] - identities[1])
-            inside = [[token for token in side if token.name == ICU] for side in inner]
-            waiting += [
-                (one.text, other.text, depth + 1)
-                for one in inside[0]
-                for other in inside[1]
-                if one.identity == other.identity
-            ]
+        ours, theirs = ([*_arms(message)] for message in messages)
+        keys, names = [arm[0] for arm in ours], [arm[0] for arm in theirs]
+        is_select = Token("point", messages[0], ICU).identity.endswith(",select,")
+        allowed = keys if is_select else ("zero", "one", "two", "few", "many", "other")
+        wrong = [k for k, name in enumerate(names) if name not in allowed and name[:1] != "="]
+        lost = [k for k, key in enumerate(keys) if key not in names]
+        if "other" in keys and "other" not in names and len(wrong) == 1:
+            lost = [keys.index("other")]
+        elif (wrong or "other" not in names) and (len(wrong) != len(lost) or (len(lost) > 1 and wrong != lost)):
+            raise ValueError(names[wrong[0]] if wrong else "other")
+        for k, n in zip(wrong, lost, strict=False):
+            names[k], start = keys[n], offset + theirs[k][1]
+            edits.append((start, start + len(theirs[k][0]), keys[n]))
+        texts = {key: messages[0][start:end] for key, _, start, end in ours}
+        for name, (_, _, start, end) in zip(names, theirs, strict=True):
+            both = texts.get(name, texts.get("other", "")), messages[1][start:end]
+            inner = [Counter(token.identity for token in syntax.parse(text) if token.kind != "text") for text in both]
+            unrepaired += (f"{missing} of {name}" for missing in inner[0] - inner[1])
+            is_needed = not is_select and (name in texts or name in allowed[3:])
+            unrepaired += [f"# of {name}"] * (is_needed and "#" in both[0] and "#" not in both[1])
+            for (head, (one, _)), (other_head, (other, at)) in product(*map(_messages, both)):
+                waiting += [(one, other, offset + start + at, depth + 1)] if head == other_head else []
+    return edits, unrepaired
 
 
-def _arms(message: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys and texts of an ICU message."""
+def _messages(text: str) -> list[tuple[str, tuple[str, int]]]:
+    """Return what identifies each ICU message of a text, and the message with its offset."""
+    return [(Token("point", text[a:b], ICU).identity, (text[a:b], a)) for a, b, _ in icu_messages(text)]
+
+
+def _arms(message: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield the keys of an ICU message and where they begin, and where their texts begin and end."""
     at = 0
     for start, end in next(icu_messages(message))[2]:
         key = _ICU_KEY.search(message, at, start)
-        yield key[1] if key else "", message[start:end]
+        yield (key[1], key.start(), start, end) if key else ("", start, start, end)
         at = end
 
 
-def _canonical(text: str) -> tuple[str, list[int]]:
-    """Return a text as damaged tags are compared: in small letters without spaces; and the offset of each character."""
-    characters, offsets = [], []
-    for n, character in enumerate(text):
+def _canonical(text: str) -> tuple[str, list[_Span]]:
+    """Return a text as damaged tags are compared, in small letters without spaces and escapes; and where each is."""
+    characters, spans = [], []
+    for match in _CHARACTER.finditer(text):
+        character = unescape(f"&{match[1]}") if match[1] else match[0][-1]
         lower = character.lower()
         if same := _TOLERATED.get(character, lower if len(lower) == 1 else character):
             characters.append(same)
-            offsets.append(n)
-    return "".join(characters), offsets
+            spans.append(match.span())
+    return "".join(characters), spans
 
 
-def _find_damaged(tokens: Sequence[Token], parts: Sequence[_Part], matches: dict[int, int], target: str) -> list[_Part]:
-    """Return what in the translation is a damaged tag or placeholder that it lacks otherwise."""
-    there = set(matches.values())
-    missing = [n for n, token in enumerate(tokens) if token.kind != "text" and n not in there]
+def _mend(
+    tokens: Sequence[Token], parts: Sequence[tuple[int, int, Token]], matches: dict[int, int], target: str
+) -> list[_Edit]:
+    """Return the edits that write damaged tags and placeholders as in the source, and remove halves of elements."""
+    read = [token for *_, token in parts]
+    line, shown = _texts(tokens), _texts(read)
+    more = Counter(_MARK.findall(shown)) - Counter(line)
+    sides = [
+        [((token.kind, token.identity), n) for n, token in enumerate(side) if token.kind != "text" and n not in there]
+        for side, there in ((tokens, {*matches.values()}), (read, matches))
+    ]
+    used = matches | {m: n for n, m in pair_equal(sides[0], sides[1])}  # also those without their other half
+    for m, (start, end, token) in enumerate(parts):
+        first, last = shown[start - 1 : start], shown[end : end + 1]
+        if (more[first] > 0 and first in ("\\", token.text[0])) or (more[last] > 0 and last == token.text[-1]):
+            used.pop(m, None)  # with a doubled mark, or a backslash
+    there = {*used.values()}
+    missing: dict[str, list[int]] = defaultdict(list)  # by their forms
+    for n, token in enumerate(tokens):
+        if token.kind != "text" and n not in there and (form := _canonical(token.text)[0]):
+            missing[form].append(n)
     if not missing:
         return []
-    spans = [(part, n in matches) for n, part in enumerate(parts) if part.token.kind != "text"]
-    alone = Counter(part.token.identity for part, matched in spans if not matched)
-    opened = {_form(part.token): part for part, matched in spans if not matched and part.token.kind == "open"}
-    ends = [part.end for part, _ in spans]
-    text, offsets = _canonical(target)
-    damaged: list[_Part] = []
-    positions: dict[str, int] = {}
-    for n in missing:
-        token, preceding = tokens[n], tokens[n - 1].text if n else ""
-        if token.kind == "point" and (part := opened.pop(_form(token), None)):  # <x> for <x/>
-            insort(damaged, part._replace(token=token))
-            continue
-        if alone[token.identity]:  # without its other half
-            alone[token.identity] -= 1
-            continue
-        form, _ = _canonical(token.text)
-        at = positions.get(form, 0)
-        while (at := text.find(form, at)) >= 0:
-            start, end = offsets[at], offsets[at + len(form) - 1] + 1
-            at += 1
-            if _is_apart(target, start, end, token.text, preceding) and _is_free(start, end, spans, ends, damaged):
-                insort(damaged, _Part(start, end, token))
-                break
-        positions[form] = at if at >= 0 else len(text)
-    return damaged
+    masked = _texts(token if m in used else token._replace(kind="text") for m, token in enumerate(read))
+    (ours, _), (text, spans) = _canonical(line), _canonical(masked)
+    starts = [start for start, _ in spans]
+    unknown = [part for m, part in enumerate(parts) if m not in used and part[2].kind != "text"]
+    foreign = [(bisect_left(starts, start), bisect_left(starts, end), _nature(token)) for start, end, token in unknown]
+    inside = {at for a, b, _ in foreign for at in range(a + 1, b)}
+    found: list[tuple[int, int, int, int]] = []
+    for rank in (SPELLED, EDITED, BETWEEN)[: 3 if len(missing) <= MAX_FORMS else 1]:
+        more = Counter(_MARK.findall(text)) - Counter(ours)
+        claims: dict[_Span, set[str]] = defaultdict(set)
+        for form, numbers in missing.items():
+            token, nature = tokens[numbers[0]], _nature(tokens[numbers[0]])
+            places = [(a, b) for a, b, other in foreign if rank == BETWEEN and other == nature]
+            for pattern in filter(None, _patterns(rank, form, token.text)):
+                matched = [match.span() for match in re.finditer(pattern, text)]
+                if pattern.isalnum() or len(matched) > len(re.findall(pattern, ours)):  # not as text of the source
+                    places += (_grow(text, span, form, more) for span in matched) if rank == EDITED else matched
+            for a, b in places:
+                is_free = a < b and not {a, b} & inside and _USED not in text[a:b]
+                if is_free and _is_apart(target, spans[a][0], spans[b - 1][1], tokens, numbers[0], rank):
+                    claims[a, b].add(form)
+        covered, own = bytearray(len(text)), defaultdict[str, list[_Span]](list)
+        for (a, b), forms in sorted(claims.items(), key=lambda claim: (claim[0][0] - claim[0][1], claim[0])):
+            if not any(covered[a:b]):
+                covered[a:b] = b"\1" * (b - a)
+                for form in forms:
+                    own[form] += [(a, b)] * (1 if len(forms) == 1 else len(tokens))  # too often if of several
+        for form, places in own.items():
+            is_several = len(places) > len(missing[form])
+            if is_several and (rank == EDITED or form in ours):
+                raise ValueError
+            places = [] if is_several and rank else places
+            for (a, b), n in zip(sorted(places), [*missing[form]], strict=False):
+                text = text[:a] + _USED * (b - a) + text[b:]
+                found.append((spans[a][0], spans[b - 1][1], n, rank))
+                missing[form].remove(n)
+        missing = {form: numbers for form, numbers in missing.items() if numbers}
+    there = {*used.values(), *(n for _, _, n, _ in found)}
+    halves = {half: other for pair in partners(tokens).items() for half, other in (pair, pair[::-1])}
+    texts = ["", *(token.text for token in tokens), ""]
+    edits: list[_Edit] = []
+    for start, end, n, rank in sorted(found):
+        is_half, bounds = halves.get(n, n) not in there, (edits[-1][1] if edits else 0, start, end)
+        if is_half and rank == EDITED:
+            raise ValueError
+        new = _respace(target, bounds, tokens[n].text, (texts[n][-1:], texts[n + 2][:1]))
+        edits.append((start, end, "") if is_half else new)
+    return edits
 
 
-def _is_apart(target: str, start: int, end: int, text: str, preceding: str) -> bool:
-    """Check that a damaged tag, `text` after `preceding` in the source, is no part of a word."""
-    inside = target[start:end]
-    before = target[max(0, start - 9) : start]
-    if inside == text or (text[0].isalnum() and _is_of_word(before[-1:])):
+def _patterns(rank: int, form: str, tag: str) -> Iterator[str]:
+    """Yield regular expressions of what a tag of this form may be like with damage of this rank."""
+    core = name[1] if (name := re.match(r"%\((.+)\)", form)) else form.strip("".join((*_PARTNERS, "%$#/")))
+    left, _, right = form.partition(core) if core else (form, "", "")
+    if rank == SPELLED:
+        yield re.escape(form)
+    elif rank == EDITED:
+        bare = re.escape("/" * ("/" in left) + core + "/" * ("/" in right))
+        yield from {bare, re.sub(r"^([0-9]+)\\\$", r"\\$\1", bare)} if core else ()
+        if len(form) <= MAX_LENGTH:
+            edits = {form[: k + step] + form[k + 1 - step :] for k in range(len(form)) for step in (0, 1)}
+            yield from {*map(re.escape, edits)} - {bare}
+    elif rank == BETWEEN:
+        if head := re.match(r"(</?)[\w:.-]+", tag):
+            left, right = head[1], form[len(head[0]) :]
+        if left and right:
+            yield re.escape(left) + r"[^<>{}()\[\]⟦⟧%$#/\0]{0,80}" + re.escape(right)
+
+
+def _grow(text: str, span: _Span, form: str, more: Counter[str]) -> _Span:
+    """Add marks that touch a part of a damaged tag and of which there are `more` than in the source; (0, 0) if none."""
+    a, b = first, last = span
+    is_lost, opening = (text[a] != form[0], text[b - 1] != form[-1]), _OPENING[form[0] == "<" :]  # `(b)` is text
+    for _ in range(MAX_MARKS if any(is_lost) else 0):
+        before, behind, rest = text[a - 1 : a], text[b : b + 1], more - Counter(text[a:b])
+        is_pair = before in opening and _PARTNERS.get(before) == behind and rest[before] > 0 and rest[behind] > 0
+        is_first = before in f"{_OPENING}%$#" and rest[before] > rest[_PARTNERS.get(before, "")]
+        is_last = behind in _CLOSING and rest[behind] > rest[_PARTNERS.get(behind, "")]
+        a, b = a - (is_pair or (is_lost[0] and is_first)), b + (is_pair or (is_lost[1] and is_last))
+    marks = {*_PARTNERS, *"%$#", *(mark for mark in form[0] + form[-1] if not mark.isalnum()), *"."[: form[0] == "%"]}
+    return (a, b) if {*text[a:b]} & {*form} & marks or a < first <= last < b else (0, 0)
+
+
+def _is_apart(target: str, start: int, end: int, tokens: Sequence[Token], n: int, rank: int) -> bool:
+    """Check that what may be the source's token `n` is no part of a word, and no word or percentage."""
+    inside, before, behind = target[start:end], target[max(0, start - 9) : start], target[end : end + 1]
+    preceding, following = tokens[n - 1].text if n else "", "".join(token.text for token in tokens[n + 1 : n + 2])[:1]
+    is_torn = len(inside.split()) > len(tokens[n].text.split())
+    is_glued = [rank != SPELLED and not is_torn and _is_of_word(side) for side in (preceding[-1:], following)]
+    is_text = rank == BETWEEN and is_torn and tokens[n].text[0] == "<"  # words, not a name
+    if is_text or inside == tokens[n].text or (_is_of_word(inside[0]) and _is_of_word(before[-1:]) and not is_glued[0]):
         return False
-    if _is_of_word(text[-1]) and (
-        _is_of_word(target[end : end + 1]) or "\n" in inside or (text[0] in ":$" and len(inside.split()) > 1)
-    ):
+    is_parted = is_torn and inside[0] in ":$" and _is_of_word(before[-1:])
+    if _is_of_word(inside[-1]) and ((_is_of_word(behind) and not is_glued[1]) or "\n" in inside or is_parted):
         return False
     marks = [side.rstrip(" \t\xa0\u202f")[-1:] for side in (before, preceding)]
-    return text[0] != "%" or marks[0] == marks[1] or not (marks[0].isdigit() or marks[0] == "%")
+    return tokens[n].text[0] != "%" or marks[0] == marks[1] or not (marks[0].isdigit() or marks[0] == "%")
+
+
+def _respace(target: str, bounds: tuple[int, int, int], text: str, sides: tuple[str, str]) -> _Edit:
+    """Return the edit that writes a damaged tag between `sides`, with their spaces where damage has changed them."""
+    first, start, end = bounds
+    forms = _canonical(text)[0], _canonical(target[start:end])[0]
+    is_torn = len(target[start:end].split()) > len(text.split())
+    gaps = []
+    for k, near in enumerate((target[max(first, start - 9) : start][::-1], target[end : end + 9])):
+        spaces, side = len(near) - len(near.lstrip()), sides[k]
+        beyond = near[spaces : spaces + 1]
+        if (is_torn or forms[0][-k] != forms[1][-k]) and beyond and (beyond == side or (beyond + side).isalnum()):
+            gaps.append(spaces if side else 0)
+        else:
+            gaps.append(-(is_torn and near[:1].isalnum() and side.isspace()))
+    return start - max(gaps[0], 0), end + max(gaps[1], 0), " " * -gaps[0] + text + " " * -gaps[1]
 
 
 def _is_of_word(character: str) -> bool:
     return re.fullmatch(LETTER, character) is not None
-
-
-def _is_free(
-    start: int, end: int, spans: Sequence[tuple[_Part, bool]], ends: Sequence[int], damaged: Sequence[_Part]
-) -> bool:
-    """Check that characters cut no tag, and contain none that is as in the source or belongs to another damaged one."""
-    n = bisect_right(ends, start)
-    while n < len(spans) and spans[n][0].start < end:
-        part, matched = spans[n]
-        if matched or part.start < start or part.end > end:
-            return False
-        n += 1
-    k = bisect_left(damaged, end, key=lambda part: part.start)
-    return not k or damaged[k - 1].end <= start
-
-
-def _merge(parts: Sequence[_Part], damaged: Sequence[_Part], target: str) -> list[_Part]:
-    """Return the tokens of a translation in which some are damaged."""
-    starts = [part.start for part in damaged]
-    own = []
-    for part in parts:
-        n = bisect_right(starts, part.start)
-        if part.token.kind != "text" and not (n and damaged[n - 1].end > part.start):
-            own.append(part)
-    merged: list[_Part] = []
-    at = 0
-    for part in (*sorted((*own, *damaged)), _Part(len(target), len(target), Token("text", ""))):
-        merged += [_Part(at, part.start, Token("text", target[at : part.start]))] if part.start > at else []
-        merged.append(part)
-        at = part.end
-    return merged
-
-
-def _is_incomplete(token: Token, syntax: Syntax) -> bool:
-    """Check whether a tag has no end tag, or contains text for that reason."""
-    if token.kind == "text":
-        return syntax.tags == "html" and _INCOMPLETE.search(token.text) is not None
-    return syntax.escaped and _WITH_TEXT.match(token.text) is not None
-
-
-def _escape_marks(text: str, start: int) -> Iterator[_Edit]:
-    """Yield the edits that make text of XML well-formed."""
-    at = 0
-    for match in (*_BARE.finditer(text), None):
-        end = match.start() if match else len(text)
-        if "<" in text[at:end]:
-            raise ValueError(_INCOMPLETE_TAG)
-        if match:
-            yield start + end, start + match.end(), escape(match[0], quote=False)
-            at = match.end()
 
 
 def _kind(placeholder: str) -> str:
@@ -458,17 +530,28 @@ def _kind(placeholder: str) -> str:
     return "%1" if _PERCENTAGE.match(placeholder) else _MARKS.match(placeholder)[0]  # type: ignore[index]
 
 
-def _is_damaged(text: str, token: Token) -> bool:
-    """Check that a tag is to be rewritten; one with the same identifier is only if its native code is damaged."""
+def _nature(token: Token) -> tuple[str, ...]:
+    """Return what tags, or placeholders, have in common that differ in their names only."""
+    name = token.name if token.name in VOID or token.name == PLACEHOLDER else ""
+    return token.kind, _kind(token.text), name, _code(token.text)
+
+
+def _is_damaged(text: str, token: Token, is_mixed: bool) -> bool:
+    """Check that a tag of the target is to be rewritten as in the source; the number of an argument may differ."""
     if token.name == ICU or not token.key:
         return token.name != ICU
+    if token.name == PLACEHOLDER:
+        ours, theirs = (_WIDTH.sub(lambda head: f"{head[1]}{bool(head[2])}", side) for side in (text, token.text))
+        return is_mixed or ours.replace("i", "d") != theirs.replace("i", "d")
     codes = _code(text), _code(token.text)
-    return codes[0] != codes[1] and (not codes[1] or _canonical(codes[0])[0] == _canonical(codes[1])[0])
+    if codes[0] != codes[1]:
+        return not codes[1] or _canonical(codes[0])[0] == _canonical(codes[1])[0]
+    return " x " not in token.key and token.key[0] != "@"  # whose `i` may be another; annotations have own identifiers
 
 
 def _code(text: str) -> str:
     """Return the native code of an inline element of XLIFF or TMX."""
-    tag = _XML_TAG.match(text)
+    tag = XML_TAG.match(text)
     return unescape(text[tag.end() :].rpartition("</")[0]) if tag else ""
 
 
@@ -488,8 +571,5 @@ def _apply(edits: Sequence[_Edit], target: str) -> Repaired:
                 done[n] = done[n][:-1]
                 last = next((part[-1] for part in reversed(done[: n + 1]) if part), "")
     changed = [(target[start:end], text) for start, end, text in edits]
-    return Repaired(
-        "".join([*done, target[at:]]),
-        tuple(before for before, text in changed if not text),
-        tuple(before for before, text in changed if text),
-    )
+    removed, rewritten = (tuple(before for before, text in changed if bool(text) == kept) for kept in (False, True))
+    return Repaired("".join([*done, target[at:]]), removed, rewritten)

@@ -174,10 +174,11 @@ def _cut(text: str, events: Iterable[Event]) -> list[Token]:
     ]
 
 
-def parse_xml(text: str) -> list[Token]:
-    """Return the tokens of a line of XML, which must be well-formed but may have any entities."""
+def parse_xml(text: str, check: bool = True) -> list[Token]:
+    """Return the tokens of a line of XML, which must be well-formed if checked, but may have any entities."""
     try:
-        expat.ParserCreate("utf-8").Parse(text.encode().join(_ROOT), True)
+        if check:
+            expat.ParserCreate("utf-8").Parse(text.encode().join(_ROOT), True)
     except expat.ExpatError as error:
         raise ValueError(f"not well-formed XML: {expat.ErrorString(error.code)}") from None
     events: list[Event] = []
@@ -196,7 +197,10 @@ def parse_xml(text: str) -> list[Token]:
                 key = f"{annotations.get(identity, key)} end"
             elif name and local in ("mrk", "sm") and not {*values, annotation} & _NO_ANNOTATION:
                 key = annotations[identity] = f"@{local} {annotation}"
-            if code:
+            end = text.find(f"</{name}>", match.end()) if code and not (check or match["empty"]) else 0
+            if end < 0 or f"<{name} " in text[match.end() : end]:
+                key, code = "", None  # native code without its end
+            elif code:
                 kind, name = code, f"#{_identify(values, _PAIRING)}" if code != "point" else local
             elif match["cdata"]:
                 kind, name = "text", CDATA

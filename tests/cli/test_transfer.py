@@ -378,6 +378,30 @@ def test_lists_go_on_where_an_option_is_repeated(run: Run) -> None:
     assert result.out.decode() == expected
 
 
+def test_a_line_that_cannot_be_repaired_stays(run: Run, tmp_path: Path) -> None:
+    lines = [
+        "Ein <b>Haus</b> hier ||| A <b>house</b here",
+        "Das %s Haus, %d alt ||| The % house, % old",
+        "<b>Das Haus</b> ||| The <i house is {old",
+        "Das Haus ||| The house %s",
+    ]
+    options = ("--tags", "html,placeholders", "--repair", "--report", tmp_path / "r", "--review", tmp_path / "v")
+    result = run(*options, stdin="\n".join(lines) + "\n")
+    expected = ["A <b>house</b> here", *(line.partition(" ||| ")[2] for line in lines[1:])]
+    assert (result.code, result.out.decode().splitlines()) == (0, expected)
+    rows = [json.loads(line) for line in (tmp_path / "r").read_text(encoding="utf-8").splitlines()]
+    lists = [{name: texts for name, texts in row.items() if name not in ("id", "tags")} for row in rows]
+    assert lists == [
+        {"rewritten": ["</b"]},
+        {"unrepaired": ["%s", "%d"]},
+        {"unrepaired": ["<b>", "</b>"]},
+        {"extra": ["%s"]},
+    ]
+    assert [row["tags"] for row in rows] == [[]] * 4
+    assert [line.split("\t")[0] for line in (tmp_path / "v").read_text(encoding="utf-8").splitlines()] == ["2", "3"]
+    assert ", 4 not repaired, 1 rewritten" in result.err
+
+
 def test_doubtful_lines_are_listed(run: Run, write: Write, tmp_path: Path) -> None:
     write(
         s="<b>Das Haus</b> ist alt.\nEin <i>Wort</i>\tda\nnichts\n<b>Q</b> x\n",
