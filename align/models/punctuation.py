@@ -68,15 +68,15 @@ def leading(word: str) -> int:
     at = next((n for n, character in enumerate(word) if not opens(character) and not _is_invisible(character)), 0)
     while at and _is_invisible(word[at - 1]):  # these belong to the word
         at -= 1
-    return 0 if "&" in word or is_punctuation(word) else at
+    return 0 if is_punctuation(word) else at
 
 
 def trailing(word: str, full_stop: bool) -> int:
     """Return the number of characters after a word's end: stops, commas, brackets, quotes; 0 if it is only punctuation.
 
-    A word with an entity is left whole. `full_stop` tells that a point ends a sentence here, not an abbreviation.
+    `full_stop` tells that a point ends a sentence here, not an abbreviation.
     """
-    if "&" in word or is_punctuation(word):
+    if is_punctuation(word):
         return 0
     at = next((n for n, c in enumerate(reversed(word)) if not closes(c) and not _is_invisible(c)), 0)
     while at and _is_invisible(word[len(word) - at]):
@@ -105,13 +105,13 @@ def ends_sentence(words: Sequence[str], k: int) -> bool:
     return following[:1].isupper() and "." not in body and len(body) > (3 if body.islower() or body.isupper() else 5)
 
 
-def _kind(character: str) -> str:
-    """Return the kind of a punctuation mark: marks of one kind replace each other in translations."""
-    if character in _STOPS:
-        return "stop"
-    if character in _PAUSES:
-        return "pause"
-    return "quote" if character in _QUOTES or unicodedata.category(character) in ("Pi", "Pf") else "bracket"
+def kind_of(character: str) -> str:
+    """Return the kind of a character: punctuation marks of one kind replace each other in translations."""
+    if character in _STOPS or character in _PAUSES:
+        return "stop" if character in _STOPS else "pause"
+    category = "Pf" if character in _QUOTES else unicodedata.category(character)
+    kinds = {"Pi": "quote", "Pf": "quote", "Ps": "open", "Pe": "close", "Pd": "dash"}
+    return kinds.get(category) or ("letter" if is_letter_or_mark(character) else character)
 
 
 def leading_beyond(word: str, first: str) -> int:
@@ -127,14 +127,14 @@ def trailing_beyond(word: str, full_stop: bool, last: str) -> int:
 
 
 def _before_kind(marks: str, mark: str) -> int:
-    return next((n for n, character in enumerate(marks) if _kind(character) == _kind(mark)), len(marks))
+    return next((n for n, character in enumerate(marks) if kind_of(character) == kind_of(mark)), len(marks))
 
 
 def mark_kind(word: str) -> str:
     """Return the kind of mark that a word ends in before quotes and brackets: "stop", "pause", or "" for none."""
     for character in reversed(word):
         if character in _STOPS or character in _PAUSES:
-            return _kind(character)
+            return kind_of(character)
         if not closes(character) and not _is_invisible(character):
             break
     return ""

@@ -229,8 +229,9 @@ class Inline:
         return cls(tokens, target_tokens, syntax, as_written=as_written, well_formed=well_formed)
 
     def _flatten(self, text: str) -> str:
-        """Replace line ends and other spaces, each by one space, for a model."""
-        return text if self._as_written else _SPACE.sub(" ", text)
+        """Replace each space by one for a model; line ends by a TAB if they may tell where placeholders are."""
+        line_end = "\t" if self.syntax.has_placeholders else " "
+        return text if self._as_written else line_end.join(_SPACE.sub(" ", line) for line in text.split("\n"))
 
     def _without_tags(self, words: Sequence[Window]) -> Sequence[Window]:
         """Return words of the translation, given by their characters, by those that it has without its tags."""
@@ -387,8 +388,10 @@ class Inline:
         tree.add_own(self._target_tokens, self._matches)
         table = Scores(links, len(self._layers[0].words), len(self._words))
         rows: list[tuple[set[int], Placement]] = []
+        lengths = (len(token.text) * (token.kind == "text") for token in self._target_tokens)
+        own = {at for at, token in zip(accumulate(lengths), self._target_tokens, strict=True) if token.kind != "text"}
         for layer in self._layers:
-            insertions, placed = place_markup(layer, self._translation, self._words, table, split=split)
+            insertions, placed = place_markup(layer, self._translation, self._words, table, split=split, own=own)
             tree.add(insertions)
             rows += placed
         items = tree.items()

@@ -12,7 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
-from html.entities import html5
+from html import unescape
+from html.entities import codepoint2name, html5
+from itertools import accumulate, compress, groupby, takewhile
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -21,9 +23,11 @@ from align.models.punctuation import (
     ends_sentence,
     is_letter_or_mark,
     is_punctuation,
+    kind_of,
     leading,
     leading_beyond,
     mark_kind,
+    opens,
     trailing,
     trailing_beyond,
     visible_edges,
@@ -31,11 +35,14 @@ from align.models.punctuation import (
 from align.transfer.tags import (
     ICU,
     INSIDE,
+    LETTER,
+    NEAR,
     PLACEHOLDER,
     Element,
     Markup,
     Syntax,
     has_letters,
+    show,
 )
 from align.transfer.windows import FREE, Scores, Window, divide, place_apart, place_split
 
@@ -59,6 +66,7 @@ class _Writer:
     """Lists the tags of a line in the order in which they come in another text."""
 
     def __init__(self, placing: _Placing) -> None:
+        self._placing = placing
         self._markup, self._target, self._words = placing.markup, placing.target, placing.spans
         self._windows, self._places, self._characters = placing.windows, placing.places, placing.characters
         self._unbroken = placing.unbroken
@@ -123,17 +131,14 @@ class _Writer:
         if element.tokens[0] in self._characters:
             return self._characters[element.tokens[0]]
         (start, _), (_, end) = self._words[low], self._words[high - 1]
-        first, last = visible_edges(self._markup.plain[element.start : element.end])
+        first, last = visible_edges(self._markup.shown[element.start : element.end])
         whole = element.block or element.words == self._markup.root.words
-        (offset, word), (end_offset, end_word) = self._markup.edges(element)
-        if word == self._word(low):
-            start += offset
-        elif element.before or not whole:
+        if element.before or not whole:
             start += leading_beyond(self._word(low), first)
-        if end_word == self._word(high - 1):
-            end = self._words[high - 1][0] + end_offset
-        elif element.behind or not whole:
+        if element.behind or not whole:
             end -= trailing_beyond(self._word(high - 1), self._is_full_stop(high - 1, element), last)
+        borders = zip(self._placing.borders(element, item.window), (start, end), strict=True)
+        start, end = (edge if border is None else border for border, edge in borders)
         return start, end
 
     def _is_full_stop(self, k: int, element: Element) -> bool:
@@ -142,7 +147,7 @@ class _Writer:
         return "." in element.behind or ends_sentence(words, 0)
 
     def _word(self, k: int) -> str:
-        return self._target[slice(*self._words[k])]
+        return self._placing.shown[slice(*self._words[k])]
 
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
@@ -151,6 +156,9 @@ class _Writer:
         if element.tokens[0] in self._characters:
             offset = self._characters[element.tokens[0]][0]
             self._move(min(around(self._unbroken, offset)[0], limit))
+            spaces = [*self._placing.spaces.get(element.tokens[0], spaces)]
+            if self._insertions and self._insertions[-1].at == self._at and self._insertions[-1].text[-1:] != " ":
+                spaces[0] = " " * self._markup.plain[max(0, element.start - 1) : element.start].isspace()
         else:
             wordless = element.words[0] == element.words[1]
             free = not element.before and not element.behind
@@ -167,17 +175,12 @@ class _Writer:
             self._move(min(around(self._unbroken, offset)[on_left], limit))
             before, after = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
             left, right = (part in ("", " ", "\t") for part in (before, after))
-            words, (first, last) = self._markup.words, element.tokens
-            has_placeholder = any(token.name in (PLACEHOLDER, ICU) for token in self._markup.tokens[first : last + 1])
-            following = self._markup.plain[slice(*words[element.words[1]])] if element.words[1] < len(words) else ""
-            if free and wordless and left and after and closes(after) and not closes(following[:1] or "x"):
-                pass  # at a mark whose word is missing
-            elif free and wordless and left != right:  # at the edge of a word, not in one
+            if wordless and free and left != right:  # at the edge of a word, not in one
                 if after and self._at < limit and not self._target[self._at :].strip(" \t"):
                     self._move(self._at + 1)
                 else:
                     spaces[left] = " "
-            elif wordless and not free and (left or right or has_placeholder):
+            elif wordless and not free and (left or right or has_token(self._markup, element, PLACEHOLDERS)):
                 # the punctuation that it touched may be missing; only placeholders become text, and may split a word
                 spaces[0] = " " * (before.isalnum() and not element.before[-1:].isalnum())
                 spaces[1] = " " * (after.isalnum() and not element.behind[:1].isalnum())
@@ -189,16 +192,34 @@ class _Writer:
 
 _QUOTES = "»« «» „“ „” “” ”” ‚‘ ‘’ `' `` '' \"\" () [] <> {} 「」 『』 《》"
 _PAIRS = frozenset(_QUOTES.split(" "))
-_EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
-"""The first of two marks with nothing between them, where a placeholder may have been."""
+_MARKS = {
+    mark: rf"(?:{re.escape(mark)}|&(?:{codepoint2name.get(ord(mark), 'apos')}|#{ord(mark)}|#(?i:x{ord(mark):x}));)"
+    for mark in _QUOTES
+}
+_SPACED = re.compile("(?:[ \xa0]|&nbsp;|&#160;)$")
+_EMPTY = re.compile(
+    "|".join(
+        rf"(?<!{LETTER}){_MARKS[first]}(?:{_SPACED.pattern[:-1]})?(){_MARKS[last]}(?!{LETTER})"
+        for first, last in map(tuple, sorted(_PAIRS))
+    )
+)
+"""Two marks with nothing or a space between them, and a group where a placeholder may have been; not those of `f()`."""
+
+
+def _find_empty(text: str) -> list[tuple[int, int, str]]:
+    """Return empty pairs of a text: where each begins, where a placeholder may have been, and what is before it."""
+    spans = ((match.start(), match.end(match.lastindex or 0)) for match in _EMPTY.finditer(text))
+    return [(start, at, text[start:at]) for start, at in spans]
+
+
+OTHER_PAIR, _NEVER = 1.0, 1e9  # costs of quotes for what was in brackets and the like, and of what must not be
 
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
 
-SHORT = 3  # length from which letters next to a part of a word tell where that part is in a linked word
 CONTRARY = 0.5  # scores from which links speak against content that stands in the target as it is
 
-NEIGHBOUR = 5.0  # weight of the score between the words on the left of a placeholder and of its place
+NEIGHBOUR = 8.0  # weight of the score between the words on the left of a placeholder and of its place
 PUNCTUATION = 1.0  # bonus of a place between two words for a point if similar punctuation ends on both sides
 MAX_QUOTED = 250_000  # quoted placeholders times empty quotes of a sentence up to which the latter are filled
 LONG = 5  # length from which a word next to an element may be a part of a compound
@@ -299,21 +320,24 @@ def place_markup(
     scores: Scores,
     *,
     split: bool = False,
+    own: Collection[int] = (),
 ) -> tuple[list[Insertion], list[tuple[set[int], Placement]]]:
     """Return where the tags of a line come in a text without tags, and their positions with the numbers of tokens.
 
     Args:
         words: start and end of the text's words.
         split: whether a tag may come more than once.
+        own: offsets of other tags in the text.
     """
-    placing = _Placing(markup, target, words, scores, split)
+    placing = _Placing(markup, target, words, scores, split, own)
     placing.place()
     return _Writer(placing).write(), sorted(placing.report, key=lambda row: min(row[0]))
 
 
-def is_placeholder(markup: Markup, element: Element) -> bool:
-    """Tell whether an element is a placeholder, or several adjacent ones."""
-    return markup.tokens[element.tokens[0]].name in (PLACEHOLDER, ICU)
+def has_token(markup: Markup, element: Element, names: Collection[str]) -> bool:
+    """Tell whether an element has no text, but tokens of these names, such as placeholders, alone or in tags."""
+    tokens = markup.tokens[element.tokens[0] : element.tokens[1] + 1] if element.start == element.end else ()
+    return any(token.kind == "point" and token.name in names for token in tokens)
 
 
 def unbroken_parts(text: str, syntax: Syntax) -> list[Window]:
@@ -321,6 +345,32 @@ def unbroken_parts(text: str, syntax: Syntax) -> list[Window]:
     if not syntax.escaped or ("&" not in text and "<![" not in text):
         return []
     return [match.span() for match in (_HTML_PARTS if syntax.tags == "html" else _XML_PARTS).finditer(text)]
+
+
+SHORT = 3  # length from which letters that two words begin with tell where another part of a word begins
+GAP = 20  # limit of characters without letters on each side of a placeholder that are compared
+PLACEHOLDERS = PLACEHOLDER, ICU
+TEXTS = *PLACEHOLDERS, "ph", "x"  # tokens that stand for texts, also in XLIFF and TMX
+
+
+def _gap(text: str, at: int) -> Window:
+    """Return the range of characters around an offset up to the next letters."""
+    sides = text[max(0, at - GAP) : at][::-1], text[at : at + GAP]
+    before, behind = (next((n for n, c in enumerate(side) if is_letter_or_mark(c)), len(side)) for side in sides)
+    return at - before, at + behind
+
+
+def border(word: str, at: int, other: str) -> int | None:
+    """Return where another word has the border that a word has at an offset, after the same kinds of characters."""
+    kinds, others = ([(kind, len([*run])) for kind, run in groupby(side, kind_of)] for side in (word[:at], other))
+    n, end = len(kinds), sum(length for _, length in others[: len(kinds)])
+    if not 0 < at < len(word) or combines(other[at - 1 : at], other[at : at + 1]):
+        return None
+    is_cut = kind_of(word[at]) == kinds[-1][0]
+    if other.startswith(word[:at]) and at < len(other) and (at >= SHORT or (at == end and not is_cut)):
+        return at
+    is_like = [kind for kind, _ in kinds] + [kind_of(word[at])] == [kind for kind, _ in others[: n + 1]]
+    return end if is_like and not is_cut else None
 
 
 def around(parts: Sequence[Window], offset: int) -> Window:
@@ -332,25 +382,35 @@ def around(parts: Sequence[Window], offset: int) -> Window:
 class _Placing:
     """Finds the windows and places of one sentence's tags, by the numbers of elements' first tokens."""
 
-    def __init__(self, markup: Markup, target: str, spans: Sequence[Window], scores: Scores, split: bool) -> None:
+    def __init__(
+        self, markup: Markup, target: str, spans: Sequence[Window], scores: Scores, split: bool, own: Collection[int]
+    ) -> None:
         self.markup, self.target, self.spans = markup, target, spans
         self.unbroken = unbroken_parts(target, markup.syntax)
         self._scores, self._split = scores, split
+        self.shown = show(target, markup.syntax.escaped)
         self._words = [target[start:end] for start, end in spans]
         self._positions: defaultdict[str, list[int]] = defaultdict(list)
         for k, word in enumerate(self._words):
             self._positions[word].append(k)
-        self._source = [markup.plain[start:end].lower() for start, end in markup.words]
+        self._source = [markup.shown[start:end].lower() for start, end in markup.words]
+        self._is_mark = [is_punctuation(word) for word in self._source]
+        shown_words = [self.shown[start:end] for start, end in spans]
         self._borders = {offset for span in spans for offset in span}
         self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
-        for k, word in enumerate(self._words):
+        for k, word in enumerate(shown_words):
             if kind := mark_kind(word):
                 self._marks[kind].add(k)
         self._places_of: dict[tuple[str, bool], tuple[list[Window], list[Window]]] = {}
-        self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
+        self._empty = [
+            (at, bisect_right(spans, start, key=lambda span: span[0]) - 1, mark)
+            for start, at, mark in _find_empty(target)
+            if at not in own
+        ]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
         self.characters: dict[int, Window] = {}
+        self.spaces: dict[int, tuple[str, str]] = {}
         self._enclosed, self._edges = bytearray(len(target)), bytearray(len(target) + 1)
         self._parts: set[int] = set()  # elements whose characters are a part of a word, by what is around it
         self.report: list[tuple[set[int], Placement]] = []
@@ -457,7 +517,8 @@ class _Placing:
         """
         if INSIDE in element.remarks:
             (start, first), (end, last) = self.markup.edges(element)
-            before, after = (len(_PART.findall(text)) for text in (first[:start][::-1], last[end:]))
+            sides = zip((first[:start][::-1], last[end:]), self.borders(element, window), strict=True)
+            before, after = (len(_PART.findall(text)) * (at is None) for text, at in sides)
         else:
             i, n = element.words
             before, after = (self._is_part(m, window[0]) for m in (i - 1, n))
@@ -474,6 +535,26 @@ class _Placing:
                 self._note_characters(element, (start, end))
                 self._parts.add(element.tokens[0])
         return window
+
+    def borders(self, element: Element, window: Window) -> tuple[int | None, int | None]:
+        """Return the characters where an element starts and ends in glued words, if both sides have the same border."""
+        (offset, first), (end_offset, last) = self.markup.edges(element)
+        plain, words, (begin, after) = self.markup.plain, self.markup.words, element.words
+        found: list[int | None] = []
+        # an element that starts with the comma of a word, or ends with a bracket before one, has that word outside
+        for k, at, word, side in (
+            (window[0] - bool(plain[element.start : words[begin][0]].strip()), offset, first, 1),
+            (window[1] - 1 + bool(plain[words[after - 1][1] : element.end].strip()), len(last) - end_offset, last, -1),
+        ):
+            other = self.shown[slice(*self.spans[k])] if 0 <= k < len(self.spans) else ""
+            both = word[::side][:NEAR], other[::side][:NEAR]
+            outer = [len(text) - len(text.lstrip(".,;:!?")) for text in both]  # other marks may follow
+            outer = outer if at > outer[0] else [0, 0]
+            place = border(both[0][outer[0] :], at - outer[0], both[1][outer[1] :])
+            place = at - outer[1] if other == word else place
+            found.append(None if place is None else self.spans[k][side < 0] + side * (place + outer[1]))
+        start, end = found
+        return (start, end) if start is None or end is None or start < end else (None, None)
 
     def _is_part(self, i: int, k: int) -> bool:
         """Tell whether a source word outside of an element is a part of the compound that the target has for both.
@@ -519,16 +600,22 @@ class _Placing:
             gains, inside = self._scores.gains(element.words), self._scores.inside(element.words)
             if max(gains[first:end], default=0) < -CONTRARY and max(inside) > CONTRARY:
                 found = []
+        if part and found:  # `Rome` for `Rom`, if what is around it tells
+            sides = zip(found[0], self.borders(element, self._words_at(found[0])), strict=True)
+            start, end = (edge if at is None else at for edge, at in sides)
+            if (start, end) != found[0] and start < end:
+                self._parts.add(element.tokens[0])
+                found = [(start, end)]
         if not found:
-            similar = self._find_in_similar_word(element, region)
-            return similar and self._words_at(similar)
+            return self._find_in_similar_word(element, region)
         self._note_characters(element, found[0])
         return self._words_at(found[0])
 
     def _occurrences(self, content: str, lower: bool) -> tuple[list[Window], list[Window]]:
         """Return the characters of all occurrences of a content in the target, or in both in small letters."""
         if (content, lower) not in self._places_of:
-            text, sought = (self.target.lower(), content.lower()) if lower else (self.target, content)
+            text, sought = self.target.replace("\t", " "), content.replace("\t", " ")
+            text, sought = (text.lower(), sought.lower()) if lower else (text, sought)
             same = (len(text), len(sought)) == (len(self.target), len(content))
             self._places_of[content, lower] = occurrences(text if same else "", sought, self._borders)
         return self._places_of[content, lower]
@@ -545,8 +632,10 @@ class _Placing:
             return None
         row, text = self._scores.row(n), self.markup.plain[start:end]
         equal = [k for k in self._positions[text] if any(low <= k < high for low, high in regions)]
+        if self._is_mark[n]:  # in their order: links of several commas say little
+            equal = equal[self._source[:n].count(text) :][:1]
         linked = [k for k in equal if row.get(k)]
-        if not linked and (len(equal) != 1 or len(text) < 2):
+        if not linked and (len(equal) != 1 or (len(text) < 2 and not self._is_mark[n])):
             return None
         places = []
         for k in sorted(linked or equal, key=lambda k: -row.get(k, 0.0)):
@@ -556,27 +645,17 @@ class _Placing:
         return self._note_characters(element, free[0]) if free else None
 
     def _find_in_similar_word(self, element: Element, region: Window) -> Window | None:
-        """Return the characters of what is inside a single word, between those that are around it in a linked word."""
-        (start, first), (end, last) = self.markup.edges(element)
-        if first != last or element.words[1] - element.words[0] > 1:
-            return None
-        before = first[leading(first) : start] if leading(first) < start else ""
-        after = first[end : len(first) - trailing(first, True)]
-        if not before + after or any(part.isalnum() and len(part) < SHORT for part in (before, after)):
-            return None
+        """Return the linked word that has the borders of an element inside a word; note the characters between them."""
         gains = self._scores.inside(element.words)
-        for k in sorted((k for k in range(*region) if gains[k]), key=lambda k: -gains[k]):
-            word = self._words[k]
-            begin = word.find(before) + len(before) if before else leading(word)
-            stop = word.rfind(after) if after else len(word) - trailing(word, True)
-            split = combines(word[begin - 1 : begin], word[begin : begin + 1]) or combines(
-                word[stop - 1 : stop], word[stop : stop + 1]
-            )
-            if (not before or before in word) and begin < stop and not split:
-                at = self.spans[k][0]
-                if not self._is_enclosed(at + begin, at + stop):
-                    self._parts.add(element.tokens[0])
-                    return self._note_characters(element, (at + begin, at + stop))
+        is_part = INSIDE in element.remarks and element.words[1] - element.words[0] == 1
+        for k in sorted((k for k in range(*region) if is_part and gains[k]), key=lambda k: -gains[k]):
+            word, (low, high) = self.shown[slice(*self.spans[k])], self.spans[k]
+            start, end = self.borders(element, (k, k + 1))
+            start = low + leading(word) if start is None and not has_letters(element.before) else start
+            end = high - trailing(word, True) if end is None and not has_letters(element.behind) else end
+            if start is not None and end is not None and start < end and not self._is_enclosed(start, end):
+                self._parts.add(element.tokens[0])
+                return self._words_at(self._note_characters(element, (start, end)))
         return None
 
     def _note_characters(self, element: Element, place: Window) -> Window:
@@ -598,30 +677,44 @@ class _Placing:
         return first, bisect_left(self.spans, place[1], key=lambda span: span[0])
 
     def _fill_empty_pairs(self, parent: Element, regions: Sequence[Window]) -> None:
-        """Place points that stood within quotes or brackets into empty ones of the target, across the fewest links."""
-        quoted = [
-            child
-            for child in parent.children
-            if child.tokens[0] not in self.windows and child.before[-1:] + child.behind[:1] in _PAIRS
-        ]
-        if len(quoted) * len(self._empty) > MAX_QUOTED:
+        """Place placeholders, and points that stood within quotes or brackets, into empty ones, across few links."""
+        from scipy.optimize import linear_sum_assignment
+
+        holes = [hole for hole in self._empty if any(low <= hole[1] < high for low, high in regions)]
+        points: list[tuple[Element | None, int, str]] = []
+        for child in parent.children:
+            pair = child.before[-1:] + child.behind[:1]
+            is_free = not {"quote", "open", "close"}.intersection(map(kind_of, pair))
+            is_free &= has_token(self.markup, child, PLACEHOLDERS)
+            if child.tokens[0] not in self.windows and child.start == child.end and (pair in _PAIRS or is_free):
+                points.append((child, child.words[0], pair if pair in _PAIRS else ""))
+        if not holes or not points or len(points) * len(holes) > MAX_QUOTED:
             return
-        costs = []
-        for n, element in enumerate(quoted):
-            crossed = self._scores.crossings(element.words[0])
-            for m, offset in enumerate(self._empty):
-                k = bisect_right(self.spans, offset, key=lambda span: span[0]) - 1
-                if any(low <= k < high for low, high in regions):
-                    costs.append((min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
-        used: set[int] = set()
-        for *_, n, m, k in sorted(costs):
-            key = quoted[n].tokens[0]
-            if key not in self.characters and m not in used:
-                used.add(m)
-                self._note_characters(quoted[n], (self._empty[m], self._empty[m]))
-                self.places[key] = k
-                self._note(quoted[n], [(k, k)], 1.0)
-        self._empty = [offset for m, offset in enumerate(self._empty) if m not in used]
+        lengths = [len(token.text) * (token.kind == "text") for token in self.markup.tokens]
+        tags = {*compress(accumulate(lengths), (not length for length in lengths))}
+        for start, at, mark in _find_empty(self.markup.plain):  # those of the source itself
+            if at not in tags or _SPACED.search(mark):
+                points.append((None, bisect_left(self.markup.words, (start,)), mark))
+        costs: list[list[float]] = []
+        for n, (point, place, pair) in enumerate(points):
+            crossed = self._scores.crossings(place)
+            if place and len(points) > len(holes):  # others have better places
+                left = self._scores.row(place - 1)
+                crossed = [cost - left.get(k - 1, 0.0) for k, cost in enumerate(crossed)]
+            costs.append([-min(crossed) * (len(points) > len(holes))] * len(holes))
+            for m, (_, k, text) in enumerate(holes):
+                kinds = kind_of(unescape(text)[0]), kind_of(pair[0]) if pair else "quote"
+                costs[n][m] += OTHER_PAIR * (kinds[0] != kinds[1]) + OTHER_PAIR / 4 * (not pair)
+                costs[n][m] += min(crossed[k : k + 2]) + 1e-3 * abs(n / len(points) - m / len(holes))
+                costs[n][m] += _NEVER * (point is None and text != pair)
+        for n, m in zip(*linear_sum_assignment(costs), strict=True):
+            point, (offset, k, text) = points[n][0], holes[m]
+            if point is not None:
+                self.places[point.tokens[0]] = k
+                self._insert_at(point, offset)
+                self.spaces[point.tokens[0]] = "", "".join(_SPACED.findall(text))
+                self._note(point, [(k, k)], 1.0)
+                self._empty.remove(holes[m])
 
     def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], places: Sequence[int]) -> None:
         """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
@@ -632,6 +725,9 @@ class _Placing:
         if found:
             place = self._words_at(found)[0]
         self.places[element.tokens[0]] = place
+        touches = is_letter_or_mark(element.before[-1:]) or is_letter_or_mark(element.behind[:1])
+        if not found and self._words and not touches and has_token(self.markup, element, TEXTS):
+            self._place_in_gap(element, place)
         all_scores = costs[0] + costs[-1]
         confidence = 1.0 if found else min(margin, 1 - costs[place] / all_scores) if all_scores else 0.0
         if element.words[0] < element.words[1]:  # which it does not enclose
@@ -641,6 +737,39 @@ class _Placing:
             remark = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
             confidence = confidence if found or INSIDE not in element.remarks else min(confidence, PART)
         self._note(element, [(place, place)], confidence, *filter(None, [remark]))
+
+    def _place_in_gap(self, element: Element, place: int) -> None:
+        """Note where between two words a placeholder is, and spaces next to it, by what both texts have around it."""
+        texts = self.markup.shown, self.shown
+        at = element.start, self.spans[place][0] if place < len(self.spans) else self.spans[-1][1]
+        (low, high), (left, right) = (_gap(text, offset) for text, offset in zip(texts, at, strict=True))
+        before, behind, gap = texts[0][low : at[0]], texts[0][at[0] : high], texts[1][left:right]
+        is_end = (high, right) == (len(texts[0]), len(texts[1])) and mark_kind(gap) != "stop"
+
+        def fit(k: int) -> tuple[int, bool, int, int]:
+            same = 0
+            for side in ((before[::-1], gap[:k][::-1]), (behind, gap[k:])):
+                pairs = zip(*(text.lstrip(" ") for text in side), strict=False)
+                same += sum(1 for _ in takewhile(lambda pair: kind_of(pair[0]) == kind_of(pair[1]), pairs))
+            there, last = self.shown[max(0, left + k - 1) : left + k], before[-1:]
+            is_like = gap[k : k + 1] == " " if behind[:1] == " " != behind else there in (last, last or " ")
+            spaces = [len(text) - len(text.rstrip(" ")) for text in (before, gap[:k])]
+            return same, is_like, -abs(spaces[0] - spaces[1]), k * is_end
+
+        self._insert_at(element, left + max(range(len(gap) + 1), key=fit))
+
+    def _insert_at(self, element: Element, at: int) -> None:
+        """Note the offset of a placeholder, and spaces next to it: those that the source has, or that part words."""
+        source, start = self.markup.shown, element.start
+        before, behind = source[max(0, start - 1) : start].strip(), source[start : start + 1].strip()
+        left, right = self.shown[max(0, at - 1) : at].strip(), self.shown[at : at + 1].strip()
+        ends = mark_kind(left) != "" and kind_of(left) != kind_of(before or " ")
+        is_parted = left and not opens(left) and (not before or is_letter_or_mark(left) or ends)
+        is_glued = right == "-" != source[start : start + 2].strip() and is_letter_or_mark(self.shown[at + 1 : at + 2])
+        is_apart = right and not is_glued and (opens(right) or not closes(right))  # not in `%s-Modus` for `%s mode`
+        is_apart = is_apart and (not behind or is_letter_or_mark(right))
+        self.spaces[element.tokens[0]] = " " * bool(is_parted), " " * bool(is_apart)
+        self.characters[element.tokens[0]] = at, at
 
     def _cheapest(
         self,
@@ -656,25 +785,31 @@ class _Placing:
         """
         at = element.words[0]
         words = self._source
-        if is_placeholder(self.markup, element):
-            if not any(is_punctuation(self.markup.plain[slice(*span)]) for span in self.markup.words):
-                for k in (k for region in regions for k in range(*region)):
-                    if self._words[k] and all(map(closes, self._words[k])):
-                        return k, 1.0  # a lone closing mark, where a placeholder is missing
+        if has_token(self.markup, element, PLACEHOLDERS):
+            if not any(self._is_mark):
+                for k in (k for region in regions for k in range(*region) if self._words[k] in (",", ".", ")")):
+                    return k, 1.0  # a lone mark, before which a placeholder is missing
         elif at <= parent.words[0]:
             return regions[0][0], 1.0
         elif at >= parent.words[1]:
             return regions[-1][1], 1.0
         share = len(self._words) / max(1, len(words))
-        marks = self._marks[mark_kind(words[at - 1] if at else "")]
-        left = self._scores.row(at - 1) if at and is_placeholder(self.markup, element) else {}
+        mark = mark_kind(words[at - 1] if at else "")
+        left = self._scores.row(at - 1) if at and has_token(self.markup, element, PLACEHOLDERS) else {}
+        if (mark and self._marks[mark]) or (at and self._is_mark[at - 1]):
+            left = {}
+        marks = self._marks[mark or mark_kind(element.behind[:1])]
+        reach = {j + 1: score for j, score in left.items()}
+        gains = self._scores.gains((at - 1, at)) if left and at == len(words) else []
+        for k in (k for k, gain in enumerate(gains) if gain > 0 and k in reach):  # a preposition of the target's own
+            reach[k + 1] = max(reach[k], reach.get(k + 1, 0.0))
 
         def cost(k: int) -> tuple[float, float]:
             bonus = PUNCTUATION if k - 1 in marks else 0.0
-            return round(costs[k] - bonus - NEIGHBOUR * left.get(k - 1, 0.0), 9), abs(k - at * share)
+            return round(costs[k] - bonus - NEIGHBOUR * reach.get(k, 0.0), 9), abs(k - at * share)
 
         limit = nsmallest(2, [costs[k] for k in places])[-1] + 1e-9  # no bonus is negative
-        candidates = [k for k in places if costs[k] <= limit or k - 1 in marks or k - 1 in left]
+        candidates = [k for k in places if costs[k] <= limit or k - 1 in marks or k in reach]
         best, *others = nsmallest(2, ((*cost(k), n, k) for n, k in enumerate(candidates)))
         return best[-1], min(1.0, others[0][0] - best[0]) if others else 1.0
 

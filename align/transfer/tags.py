@@ -639,12 +639,14 @@ class Markup:
 
     Attributes:
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
+        shown: the same, with the character of each entity in its place, repeated.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
     """
 
     tokens: Sequence[Token]
     plain: str
+    shown: str
     words: Sequence[tuple[int, int]]
     root: Element
     syntax: Syntax
@@ -662,7 +664,7 @@ class Markup:
         n = min(bisect_right(self.words, element.start, key=lambda span: span[1]), len(self.words) - 1)
         m = max(bisect_left(self.words, element.end, key=lambda span: span[0]) - 1, 0)
         (start, end), (last_start, last_end) = self.words[n], self.words[m]
-        first, last = self.plain[start:end], self.plain[last_start:last_end]
+        first, last = self.shown[start:end], self.shown[last_start:last_end]
         return (max(0, element.start - start), first), (min(element.end, last_end) - last_start, last)
 
     def tags(self, element: Element) -> list[tuple[int, str]]:
@@ -695,6 +697,13 @@ def _character(entity: re.Match[str]) -> str:
     """Return the character of an entity; the entity itself if it stands for none, or for several."""
     character = unescape(entity[0])
     return character if len(character) == 1 else entity[0]
+
+
+def show(text: str, escaped: bool) -> str:
+    """Return a text of the same length with the character of each entity in its place, repeated, if `escaped`."""
+    if not escaped or "&" not in text:
+        return text
+    return _ENTITY.sub(lambda entity: c * len(entity[0]) if len(c := _character(entity)) == 1 else c, text)
 
 
 def find_words(words: Sequence[str], text: str, escaped: bool) -> list[tuple[int, int]]:
@@ -762,9 +771,10 @@ def _markup(tokens: Sequence[Token], syntax: Syntax, words: Sequence[tuple[int, 
     """Return a line with these words, or those between spaces."""
     plain, root = _tree(tokens)
     words = words_in(plain) if words is None else words
-    _find_words(root, plain, words)
+    shown = show(plain, syntax.escaped)
+    _find_words(root, shown, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, syntax)
+    return Markup(tokens, plain, shown, words, root, syntax)
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:

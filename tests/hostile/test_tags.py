@@ -97,6 +97,6 @@ def test_tags_come_once_and_nested_as_before(kind: str, data: st.DataObject, rng
         assert there == once
         if not any(CROSSING in row.remarks for row in placed.report):
             assert inside == nesting
-        if has_placeholders:  # they may need spaces around them within a word
+        if has_placeholders or "<x" in source:  # they may need spaces around them within a word
             written, expected_words = ["".join(written)], ["".join(expected_words)]
         assert written == expected_words

@@ -449,7 +449,7 @@ def test_breaks_of_the_target_end_words(source: str, target: str, expected: str)
     ("source", "target", "expected"),
     [
         ("<hr/><b><i></i></b> ja da", " <i></i> yes, here", " <hr/> <b><i></i></b> yes, here"),
-        ("ja <x/> <b><i></i></b> doch", "yes  <i></i>  but", "yes  <x/> <b><i></i></b>  but"),
+        ("ja <x/> <b><i></i></b> doch", "yes  <i></i>  but", "yes <x/> <b><i></i></b>  but"),
         ("<u>» <b/></u> ja", "» <b/> yes", "<u>» <b/></u> yes"),
     ],
 )
@@ -542,6 +542,26 @@ def test_halves_without_the_other_are_points() -> None:
         ("siehe <a>Abschnitt „LVM“</a>.", "see section “LVM”.", "0-0 1-1 2-2", "see <a>section “LVM”</a>."),
         ("<a>Wer?</a> Er.", "Who! He.", "0-0 1-1", "<a>Who!</a> He."),
         ("da (<a>das Haus)</a>", "there (the house).", "0-0 1-1 2-2", "there (<a>the house)</a>."),
+        # in a glued word, what is outside the tag tells where it ends
+        (
+            "ein [<u>alter Hut</u>](https://a.b/c_d) da",
+            "an [old hat](https://a.b/c_d) there",
+            "0-0 1-1 2-2 3-3",
+            "an [<u>old hat</u>](https://a.b/c_d) there",
+        ),
+        ("der <em>Wagen</em>(neu), da", "the car(new), there", "0-0 1-1 2-2", "the <em>car</em>(new), there"),
+        ("Linie 7<i>, bitte warten!</i>", "Line 7, please wait!", "0-0 1-1 2-2 3-3", "Line 7<i>, please wait!</i>"),
+        (
+            "<i>Bitte nicht (</i>Lärm) da",
+            "Please no (noise) there",
+            "0-0 1-1 2-2 3-3",
+            "<i>Please no (</i>noise) there",
+        ),
+        ("Linie 7-<u>Zug. Halt.</u>", "Line 7-train. Stop.", "0-0 1-1 2-2", "Line 7-<u>train. Stop.</u>"),
+        ("der Zug/<b>Wagen</b> da", "the train/car there", "0-0 1-1 2-2", "the train/<b>car</b> there"),
+        ("in Ost/<b>Rom</b>.", "in East/Rome.", "0-0 1-1", "in East/<b>Rome</b>."),
+        ('Siehe <a href="x">Seite&nbsp;9</a>.', "See page&nbsp;9.", "0-0 1-1", 'See <a href="x">page&nbsp;9</a>.'),
+        ("Ein <b>Hut</b>&quot; da", "A &quot;hat&quot; there", "0-0 1-1 2-2", "A &quot;<b>hat</b>&quot; there"),
         # entities without a semicolon
         ("<b>copy</b> x", "&copy 2020", "0-0 1-1", "<b>&copy</b> 2020"),
         ("<b>lt</b> x", "&lt 1", "0-0 1-1", "<b>&lt</b> 1"),
@@ -574,7 +594,7 @@ def test_content_and_edges(source: str, target: str, links: str, expected: str) 
         # they are glued to no word
         ("Willkommen bei {name}.", "Welcome to.", "0-0 1-1", "Welcome to {name}."),
         ('Datei "{name}" fehlt.', 'File "" is missing.', "0-0 1-1 2-3", 'File "{name}" is missing.'),
-        ("Hallo {name}, du", "Hello, you", "0-0 2-1", "Hello, {name} you"),
+        ("Hallo {name}, du", "Hello, you", "0-0 2-1", "Hello {name}, you"),
         ("Das Haus ist alt, %s.", "The house is old.", "0-0 1-1 2-2 3-3", "The house is old %s."),
         # and become no part of another
         ("Es sind 100% {x} da", "There are 100%(x there", "0-0", "There are 100%(x {x} there"),
@@ -586,6 +606,117 @@ def test_content_and_edges(source: str, target: str, links: str, expected: str) 
 def test_placeholders(source: str, target: str, links: str, expected: str) -> None:
     for tags in ("placeholders", "html,placeholders"):
         assert transfer_markup(source, target, parse_pharaoh(links), tags=tags).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        # punctuation next to a placeholder stays next to it
+        ("Gern, {who}; bis {when}!", "Sure; until!", "0-0 2-1", "Sure {who}; until {when}!"),
+        ("Bravo, %s! Weiter so.", "Well done! Go on.", "0-0 0-1 2-2 3-3", "Well done %s! Go on."),
+        ("Antwort %d: nein", "Answer: no", "0-0 2-1", "Answer %d: no"),
+        ("Ort: %s", "Der richtige Ort ist:", "0-2", "Der richtige Ort ist: %s"),
+        ("Host %s|%s|:%d...", "Server ||: …", "0-0", "Server %s|%s|:%d …"),
+        ("at '%s:%d' there", "bei `:' da", "0-0 2-2", "bei `%s:%d' da"),
+        ("by %s, %s, %s, and %s.", "von , , , und .", "0-0 4-4", "von %s, %s, %s, und %s."),
+        # a hyphen that lost its word takes it
+        ("in %s mode now", "im -Modus nun", "0-0 1-1 2-2", "im %s-Modus nun"),
+        ("Nutze %s -x nun", "Use -x now", "0-0 1-1 2-2", "Use %s -x now"),
+        # empty quotes and brackets, those of the source aside
+        ("Can't copy %s to %s now", "»« nach »« kopieren geht nicht", "1-3 2-1", "»%s« nach »%s« kopieren geht nicht"),
+        ("Moved %s to %s and %d", "« » nach « » und", "1-2 2-5", "« %s » nach « %s » und %d"),
+        ("path %s is (%d) long", 'Pfad "" ist () lang', "0-0 1-2 3-4", 'Pfad "%s" ist (%d) lang'),
+        ("f() and [] give %s", "f() und [] geben ""''", "0-0 1-1 2-2 3-3", "f() und [] geben '%s'"),
+        ("f() gives %s back", "f() gibt zurück", "0-0 1-1 2-2", "f() gibt %s zurück"),
+        ('"a" "b" of %s', '"a" "b" von', "0-0 1-1 2-2", '"a" "b" von %s'),
+        ("%s and %d there", "»%s« und da", "0-1 1-2", "»%s« und %d da"),
+        # the target's own preposition
+        ("error reading %s", "Fehler beim Lesen von", "0-0 1-1 1-2 1-3", "Fehler beim Lesen von %s"),
+    ],
+)  # fmt: skip
+def test_holes_of_the_target(source: str, target: str, links: str, expected: str) -> None:
+    placed = transfer_markup(source, target, parse_pharaoh(links), tags="placeholders")
+    assert placed.text == expected
+
+
+@pytest.mark.parametrize("pair", ["&quot;&quot;", "&laquo;&raquo;", "&bdquo;&#8220;", "&#x201E;&ldquo;", "&#39;&apos;"])
+def test_empty_quotes_as_entities(pair: str) -> None:
+    placed = transfer_markup("Job %d is", f"Auftrag {pair} ist", {(0, 0), (1, 2)}, tags="html,placeholders")
+    first, last = pair.split(";")[:2]
+    assert placed.text == f"Auftrag {first};%d{last}; ist"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("Anfang\n%s\nEnde", "Begin\n\nEnd", "Begin\n%s\nEnd"),
+        ("Datei: %s\nGröße: %d\n%s", "File:\nSize:\n", "File: %s\nSize: %d\n%s"),
+        ("Liste:\n- %s\n- b", "List:\n- \n- b", "List:\n- %s\n- b"),
+        ("Ja\n%s Ende", "Yes\nEnd", "Yes\n%s End"),
+        ("Ja %s\nEnde", "Yes\nEnd", "Yes %s\nEnd"),
+        ("%s\n(%d) a", "\n() b", "%s\n(%d) b"),
+    ],
+)
+def test_line_ends_tell_places(source: str, target: str, expected: str) -> None:
+    inline = Inline.of_segment(source, target, "placeholders")
+    words = zip(range(len(inline.source_words)), range(len(inline.target_words)), strict=False)
+    assert inline.place({*words}).text == expected
+
+
+@pytest.mark.parametrize("code", ['<ph id="y"/>', '<x id="2"/>'])
+def test_codes_get_the_spaces_of_placeholders(code: str) -> None:
+    assert transfer_markup(f"Hier ist {code}.", "Here is.", {(0, 0), (1, 1)}).text == f"Here is {code}."
+
+
+@given(
+    st.sampled_from(["", "(", "[", "Haupt-", "x/", "(alt)", "„", "3&nbsp;"]),
+    st.sampled_from(
+        ["", ")", "]", "-Teil", "/y", "(alt)", "“", "](https://a.b/c-d_e)", "&nbsp;3", ",", "(z).", "&quot;"]
+    ),
+    st.sampled_from(["<b>Haus</b>", "<i>rotes Haus</i>", '<a href="x">Haus hier drin</a>']),
+)
+def test_borders_within_words_are_those_of_the_source(before: str, after: str, element: str) -> None:
+    translated = {"Haus": "house", "rotes": "red", "hier": "here", "drin": "inside", "alt": "old", "Haupt": "main"}
+
+    def translate(text: str) -> str:
+        return re.sub(r"\w+", lambda word: translated.get(word[0], word[0]), text)
+
+    source = f"Das {before}{element}{after} da"
+    expected = f"The {translate(before)}{translate(element)}{translate(after)} there"
+    target = re.sub("<[^>]*>", "", expected)
+    links = {(n, n): 1.0 for n in range(len(target.split()))}
+    assert transfer_markup(source, target, links, tags="html").text == expected
+
+
+@given(
+    st.lists(st.sampled_from(["%s", "%d", "{name}", "{0}", "%(n)s"]), min_size=1, max_size=3, unique=True),
+    st.lists(st.sampled_from(["»« ", "«» ", '"" ', "() ", "„“ ", "« » "]), min_size=3, max_size=3),
+)
+def test_as_many_empty_pairs_as_placeholders(names: list[str], pairs: list[str]) -> None:
+    words = ["ab", "cd", "ef", "gh"]
+    source = " ".join(f"{word} {name}" for word, name in zip(words, names, strict=False))
+    holes = [f"{word} {pair}" for word, pair, _ in zip(words, pairs, names, strict=False)]
+    target = "".join(holes).strip()
+    links = {(n, target.split().index(word)): 1.0 for n, word in enumerate(words[: len(names)])}
+    placed = transfer_markup(source, target, links, tags="placeholders")
+    filled = re.sub(r"(?<=[»«\"(„]) ?(?=[»«\")“])", "{}", target)
+    assert placed.text.replace(" ", "") == filled.replace(" ", "").replace("{}", "\0").replace("\0", "{}").format(
+        *names
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target", "expected"),
+    [
+        ("html,placeholders", "Gern <b>{n}</b>, bis", "Sure, until", "Sure <b>{n}</b>, until"),
+        ("html,placeholders", "Ort <i>%s</i> ist", "Place &raquo;&laquo; is", "Place &raquo;<i>%s</i>&laquo; is"),
+        ("xml", 'Gern <g id="1"><ph id="2"/></g>, bis', "Sure, until", 'Sure <g id="1"><ph id="2"/></g>, until'),
+        ("xml", '<g id="1">Gern <ph id="2"/></g>, bis', "Sure, until", '<g id="1">Sure <ph id="2"/></g>, until'),
+    ],
+)
+def test_placeholders_in_tags(kind: str, source: str, target: str, expected: str) -> None:
+    links = {(0, 0), (1, 1)} if ";" not in target else {(0, 0), (1, 2)}
+    assert transfer_markup(source, target, links, tags=kind).text == expected
 
 
 def test_tags_and_placeholders_together() -> None:
