@@ -14,6 +14,17 @@ Span = tuple[str, Window]
 """A label and its words: the first one, and the one after the last."""
 
 
+def layers(spans: Sequence[Window]) -> list[list[int]]:
+    """Divide spans, given by their numbers, into layers in which none overlap, as few as possible."""
+    found: list[list[int]] = []
+    for n in sorted(range(len(spans)), key=lambda n: spans[n]):
+        layer = next((layer for layer in found if spans[layer[-1]][1] <= spans[n][0]), None)
+        if layer is None:
+            found.append(layer := [])
+        layer.append(n)
+    return found
+
+
 def project_labels(
     spans: Sequence[Span],
     scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
@@ -38,22 +49,15 @@ def project_labels(
         ValueError: a span or a link extends beyond the words.
     """
     table = Scores(scores, source, target)
-    layers: list[list[int]] = []  # as few as possible
-    for n in sorted(range(len(spans)), key=lambda n: spans[n][1]):
-        first, end = spans[n][1]
+    for _, (first, end) in spans:
         if not 0 <= first < end <= source:
             raise ValueError(f"a span of words {first} to {end}, and there are {source:,}")
-        layer = next((layer for layer in layers if spans[layer[-1]][1][1] <= first), None)
-        if layer is None:
-            layers.append(layer := [])
-        layer.append(n)
     placements = [Placement(label, words, (), 0.0, (UNLINKED,)) for label, words in spans]
-    for layer in layers:
+    for layer in layers([words for _, words in spans]):
         windows, _ = place_apart(table, [spans[n][1] for n in layer], (0, target))
         for n, window in zip(layer, windows, strict=True):
             if window:
-                label, words = spans[n]
-                placements[n] = Placement(label, words, (window,), table.confidence(words, [window]))
+                placements[n] = Placement(*spans[n], (window,), table.confidence(spans[n][1], [window]))
     return placements
 
 

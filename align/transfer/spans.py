@@ -10,11 +10,11 @@ from align.core.errors import show_value
 from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import Pair
-from align.models.punctuation import closes, leading, opens, trailing, visible_edges
-from align.transfer.labels import Span, project_labels
+from align.transfer.labels import Span, layers
 from align.transfer.lines import Links, Placed
-from align.transfer.tags import find_words
-from align.transfer.windows import Window
+from align.transfer.markup import Placement, place_markup
+from align.transfer.tags import Syntax, Token, find_words, markup_of
+from align.transfer.windows import Scores
 
 SPANS = "spans"
 
@@ -65,19 +65,33 @@ class Annotated(NamedTuple):
         It is the record of its source, without `target` and token counts. Labels without a target are left out,
         and relations that do not join two of the others by their ids.
         """
-        source = " ".join(self.pair.source)
-        report = project_labels(self.spans(), scores, len(self.pair.source), len(self.pair.target))
+        source, target = " ".join(self.pair.source), self.target.translate(_BREAKS)
+        words = [find_words(*side, False) for side in ((self.pair.source, self.plain), (self.pair.target, target))]
+        table = Scores(scores, *map(len, words))
+        report, places = dict[int, Placement](), dict[int, tuple[int, int]]()
+        for layer in layers([label[:2] for label in self.labels]):
+            tokens, at = list[Token](), 0
+            for n in layer:
+                begin, end, kind = self.labels[n]
+                tokens += Token("text", self.plain[at:begin]), Token("open", kind, str(n))
+                tokens += Token("text", self.plain[begin:end]), Token("close", "", str(n))
+                at = end
+            markup = markup_of([*tokens, Token("text", self.plain[at:])], Syntax("", False)).with_words(words[0])
+            markup.root.words = (-1, len(words[0]))  # no label is all of a text
+            insertions, rows = place_markup(markup, target, words[1], table)
+            offsets = {number: offset for offset, number, _ in insertions}
+            for numbers, placement in rows:
+                first = min(numbers)
+                places[layer[first // 4]] = begin, end = offsets[first], offsets[first + 2]
+                report[layer[first // 4]] = placement._replace(target=placement.target if begin < end else ())
+        in_order = [report[n] for n in range(len(self.labels))]
         if not self.record:
-            return Placed("", report, source)
-        target = self.target.translate(_BREAKS)
-        words = find_words(self.pair.target, target, False)
+            return Placed("", in_order, source)
         labels: list[Any] = []
-        rows = zip(self.record[self.name], self.labels, report, strict=True)
-        for label, (begin, end, kind), placement in rows:
-            if not placement.target:
+        for n, (label, (begin, end, kind)) in enumerate(zip(self.record[self.name], self.labels, strict=True)):
+            if not report[n].target:
                 continue
-            text = self.record["text"][begin:end]
-            begin, end = _edges(text, target, words, *placement.target)
+            text, (begin, end) = self.record["text"][begin:end], places[n]
             if isinstance(label, dict):
                 label = label | dict(zip(_edges_of(label), (begin, end), strict=True))
                 if label.get("text") == text:
@@ -94,16 +108,7 @@ class Annotated(NamedTuple):
                 for relation in relations
                 if isinstance(relation, dict) and all(relation.get(key) in ids for key in ("from_id", "to_id"))
             ]
-        return Placed(to_json({**rest, "text": self.target, self.name: labels}), report, source)
-
-
-def _edges(labelled: str, target: str, words: Sequence[Window], window: Window) -> Window:
-    """Return the characters of target words, with punctuation at their edges only if the source's label has it."""
-    (start, first_end), (last_start, end) = words[window[0]], words[window[1] - 1]
-    before, after = visible_edges(labelled)
-    if not opens(before):
-        start += leading(target[start:first_end])
-    return start, end if closes(after) else end - trailing(target[last_start:end], window[1] == len(words))
+        return Placed(to_json({**rest, "text": self.target, self.name: labels}), in_order, source)
 
 
 def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:

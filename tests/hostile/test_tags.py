@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from align.transfer.inline import Inline, transfer_markup
-from align.transfer.markup import CROSSING
+from align.transfer.markup import CROSSING, MIXED
 from align.transfer.tags import KINDS, PLACEHOLDERS, Syntax, in_common, words_in
 
 TEXT = """das Haus ist alt. (EU) „Ja“, z.B. 3,5 50% &amp; R&amp;D, &lt;b&gt; &nbsp; don't students’ ... ?! »
@@ -92,7 +92,9 @@ def test_tags_come_once_and_nested_as_before(kind: str, data: st.DataObject, rng
         placed = transfer_markup(source, target, scores, tags=kind, split=split)
         there, inside, written = structure(placed.text, kind)
         if not split:
-            assert counts(source, placed.text, kind)[1] == ours | theirs
+            # a placeholder without number among others with one may be another argument afterwards
+            is_mixed = any(MIXED in placement.remarks for placement in placed.report)
+            assert is_mixed or counts(source, placed.text, kind)[1] == ours | theirs
             once = there
         assert there == once
         if not any(CROSSING in row.remarks for row in placed.report):

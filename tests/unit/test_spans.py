@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align.evaluation.link_formats import parse_pharaoh
+from align.transfer.markup import PART
 from align.transfer.spans import read_annotated
 
 TEXTS = st.text("ab .,«»\n\r\t\xa0", min_size=1, max_size=12)
@@ -71,15 +73,33 @@ def test_labels_that_are_objects_stay_such() -> None:
     ("text", "label", "target", "expected"),
     [
         ("Haus,", [0, 4, "X"], "the (house).", "house"),  # punctuation stays outside, where it did in the source
-        ("Haus,", [0, 5, "X"], "the house.", "house."),
-        ("«Haus»", [0, 6, "X"], "the “house”.", "“house”."),
+        ("Haus,", [0, 5, "X"], "the house,", "house,"),
+        ("Haus,", [0, 5, "X"], "the house.", "house"),
+        ("«Haus»", [0, 6, "X"], "the “house”.", "“house”"),
         ("bei A.", [4, 6, "X"], "the Ltd. Co.", "Ltd. Co."),
-        ("das ,", [4, 5, "X"], "x , .", ", ."),
+        ("das ,", [4, 5, "X"], "x , .", ","),
     ],
 )
 def test_punctuation_at_the_edges(text: str, label: list[Any], target: str, expected: str) -> None:
     (found,) = project(json.dumps({"text": text, "labels": [label]}), target, (1, len(target.split())))["labels"]
     assert target[found[0] : found[1]] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "target", "links", "expected"),
+    [
+        ("das Rad von Eva", [[12, 15]], "Eva's bike", "1-1 2-0 3-0", ["Eva"]),
+        ("nach Rom/Wien.", [[5, 8], [9, 13]], "to Rome/Vienna.", "0-0 1-1", ["Rome", "Vienna"]),
+        ("(Bonn)-Köln da", [[1, 5], [7, 11]], "(Bonn)-Cologne there", "0-0 1-1", ["Bonn", "Cologne"]),
+        ("Rom-Wien", [[0, 3], [4, 8]], "RomeVienna", "0-0", ["Rom"]),
+    ],
+)
+def test_labels_inside_words(text: str, labels: list[list[int]], target: str, links: str, expected: list[str]) -> None:
+    line = json.dumps({"text": text, "labels": [[*label, "X"] for label in labels]})
+    placed = read_annotated(line, target).place(dict.fromkeys(parse_pharaoh(links), 1.0))
+    assert [target[begin:end] for begin, end, _ in json.loads(placed.text)["labels"]] == expected
+    for row, (begin, end) in zip(placed.report, labels, strict=True):
+        assert text[begin:end] in target or (row.confidence <= PART and "inside a word" in row.remarks)
 
 
 @given(TEXTS, TEXTS, st.integers(0, 11), st.integers(1, 12))
