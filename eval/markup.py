@@ -7,10 +7,14 @@ last columns count those among the tenth whose least sure tag is least sure.
 
 Paragraphs of a handbook in two languages, from Debian packages, have their translators' own tags; values of title and
 spaces next to tags are not compared. No rule was tuned on them.
+
+Messages of programs, from Debian packages: English ones with placeholders, and German ones without, which get them by
+one model; spaces are folded. Rules were tuned on those of the first programs; those of the others were looked at once.
 """
 
 from __future__ import annotations
 
+import gettext
 import operator
 import re
 import subprocess
@@ -25,7 +29,9 @@ from align import Aligner, Pair, load, two_way
 from align.core.types import FLOOR
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
+from align.transfer.catalogs import split_line_ends
 from align.transfer.inline import Inline
+from align.transfer.tags import Syntax
 from eval.common import write_table
 
 SETS = {"html": ("html", "de", "en"), "xl": ("xml", "de", "en"), "ph": ("placeholders", "en", "de")}
@@ -137,6 +143,56 @@ def handbook_row(folder: Path, name: str, aligner: Aligner) -> dict[str, Value]:
     return row | {"all": len(judged) - wrong, "of all": len(judged)}
 
 
+CATALOGS = {
+    "messages of wget, psmisc, GnuPG, coreutils": {
+        "wget": "wget",
+        "psmisc": "psmisc",
+        "gnupg-l10n": "gnupg2",
+        "coreutils": "coreutils",
+    },
+    "messages of git, PackageKit, util-linux": {
+        "git": "git",
+        "packagekit": "PackageKit",
+        "util-linux-locales": "util-linux",
+    },
+}
+"""Rows of messages: their packages and the names of the catalogs in them."""
+
+MESSAGES = Syntax.of("placeholders")
+
+
+def read_messages(folder: Path, package: str, name: str) -> list[tuple[str, str]]:
+    """Return messages with placeholders and their German translations: those whose placeholders are the same."""
+    (file,) = unpack(folder, package).glob(f"**/de/LC_MESSAGES/{name}.mo")
+    with file.open("rb") as stream:
+        catalog: dict[object, str] = vars(gettext.GNUTranslations(stream))["_catalog"]
+    pairs = {(key.split("\x04")[-1], text) for key, text in catalog.items() if isinstance(key, str) and key and text}
+    placeholders = {
+        pair: [Counter(token.text for token in MESSAGES.parse(side) if token.kind != "text") for side in pair]
+        for pair in pairs
+    }
+    return sorted(pair for pair, (ours, theirs) in placeholders.items() if ours and ours == theirs)
+
+
+def messages_row(folder: Path, name: str, aligner: Aligner) -> dict[str, Value]:
+    """Return the row of messages of several programs."""
+    rows = []
+    for package, catalog in CATALOGS[name].items():
+        for message, translation in read_messages(folder, package, catalog):
+            bare = "".join(token.text for token in MESSAGES.parse(translation) if token.kind == "text")
+            source, target, _ = split_line_ends(message, fold_all(bare))
+            rows.append((Inline.of_segment(source, target or "", MESSAGES), fold_all(translation).strip("\n")))
+    judged = [segment.judge(lambda text: fold_all(text).strip("\n")) for segment in align_segments(rows, aligner)]
+    wrong = sum(not right for right, _ in judged)
+    row: dict[str, Value] = {"segments": name, "wrong": wrong, "wrong, least sure": wrong_of_tenth(judged)}
+    return row | {"all": len(judged) - wrong, "of all": len(judged)}
+
+
+def fold_all(text: str) -> str:
+    """Return a text with single spaces, and none next to line ends."""
+    return re.sub(r" *\n *", "\n", re.sub("[ \t\xa0]+", " ", text)).strip(" ")
+
+
 def fold_spaces(text: str) -> str:
     """Return a segment without spaces next to tags, titles, and what `fold` leaves out."""
     return re.sub('title="[^"]*"', "", _without_spaces(fold(text)))
@@ -177,5 +233,7 @@ def run(data: Path, packages: Path | None, output: Path) -> None:
         for name in models:
             both = two_way(models[name], models["-".join(reversed(name.split("-")))], threshold=FLOOR)
             rows.append(handbook_row(packages, name, both))
+        fast = load("en-de-fast", threshold=FLOOR, workers=1, scorer=None)
+        rows += (messages_row(packages, name, fast) for name in CATALOGS)
     rows = [dict.fromkeys(column.key for column in COLUMNS) | row for row in rows]
     write_table(COLUMNS, rows, sign, output / "markup.tsv")

@@ -98,7 +98,7 @@ def read_catalog(data: bytes, file: str, tags: str | None, fuzzy: bool = False) 
             target = (entry.msgstr if form is None else entry.msgstr_plural[int(form)]) or None
             for_one = form == "0" and len(strings) > 1 and not any(frequent[:1])
             has_number = bool(entry.msgid_plural) and not for_one
-            source, target, line_ends = _split_line_ends(entry.msgid_plural if has_number else entry.msgid, target)
+            source, target, line_ends = split_line_ends(entry.msgid_plural if has_number else entry.msgid, target)
             if len(strings) > 1 and not has_number and target and not _NUMBER.search(target):
                 # a singular without the number that its translation lacks; others keep their positions
                 number = _NUMBER.search(source)
@@ -130,7 +130,7 @@ def read_catalog(data: bytes, file: str, tags: str | None, fuzzy: bool = False) 
     return Document(segments, text, encode, write, check, remark)
 
 
-def _split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
+def split_line_ends(source: str, target: str | None) -> tuple[str, str | None, tuple[str, str]]:
     """Split off the line ends that both a source and its translation, if any, begin and end with."""
     both = [source, source if target is None else target]
     end = min(len(text) - len(text.rstrip("\n")) for text in both)
