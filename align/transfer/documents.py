@@ -45,7 +45,7 @@ _BEGINNINGS = {
     "subtitles": r"\[Script Info\]\s*\n|(?:WEBVTT[^\n]*\n(?:[^\n]*\n){0,9}?|\d+\s*\n)?[\d:]+:\d\d[,.]\d{3} +--> ",
 }
 """Files that are not read, by the ends of their names or by how they begin, without comments."""
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<!DOCTYPE[^>]*>|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(rf"({_TEXT})|<!--.*?(?:-->|\Z)|<!DOCTYPE[^>]*>|/\*.*?\*/", re.DOTALL)  # or a quotation
 
 _ENCODING = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""", re.ASCII)
 _FIRST_BYTES = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
@@ -67,7 +67,7 @@ def refuse_unread(names: list[str]) -> None:
         if regular_file(name) or (name == "-" and sys.stdin and not sys.stdin.isatty()):
             with suppress(*DAMAGED), open_lines(name) as stream:
                 head = stream.peek(8192) if hasattr(stream, "peek") else getattr(stream, "getvalue", bytes)()
-        text = _COMMENT.sub("", head[:8192].decode(errors="replace")).lstrip("\ufeff \t\r\n")
+        text = _COMMENT.sub(r"\1", head[:8192].decode(errors="replace")).lstrip("\ufeff \t\r\n")
         kinds = [*(f"of the kind {end}" for end in _UNREAD.split() if named.endswith(end)), recognise_file(head)]
         if "|||" not in text.partition("\n")[0]:
             kinds += [kind for kind, begin in _BEGINNINGS.items() if re.match(begin, text)]

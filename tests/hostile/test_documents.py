@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 import polib
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -115,6 +115,7 @@ VALUES = st.recursive(
 JSON = st.dictionaries(LINE, VALUES, min_size=1, max_size=4)
 
 
+@example({"<!--": "/*", "*/": None}, None, False, "0")
 @given(JSON, st.sampled_from((None, 2, "\t")), st.booleans(), LINE)
 def test_any_json_is_known_unless_text_goes_on(
     tmp_path_factory: pytest.TempPathFactory,
