@@ -36,24 +36,22 @@ class Reports:
     """Lists of where tags are, as JSON lines, and of doubtful lines; each if it has a name."""
 
     def __init__(self, stack: ExitStack, report: str | None, review: str | None) -> None:
-        files = [stack.enter_context(open_output(name)) if name else None for name in (report, review)]
-        self._report, self._review = files
+        names = report, review
+        self._report, self._review = (stack.enter_context(open_output(name)) if name else None for name in names)
 
-    def add(
-        self, record: Row, sides: tuple[str, str], *, failed: str | None = None, doubts: Sequence[Row] = ()
-    ) -> None:
+    def add(self, row: Row, sides: tuple[str, str], *, failed: str | None = None, doubts: Sequence[Row] = ()) -> None:
         """Add a line.
 
         Args:
-            record: its number and its tags, without which it is no line of the report.
+            row: its number and its tags, without which it is no line of the report.
             sides: its source and its target.
             failed: why it is left as it is.
             doubts: more that is doubtful, as if they were tags.
         """
-        if self._review and (line := review_line(record["id"], [*record.get("tags", ()), *doubts], sides, failed)):
+        if self._review and (line := review_line(row["id"], [*row.get("tags", ()), *doubts], sides, failed)):
             self._review.write(line.encode())
-        if self._report and "tags" in record:
-            self._report.write(f"{to_json(record)}\n".encode())
+        if self._report and "tags" in row:
+            self._report.write(f"{to_json(row)}\n".encode())
 
 
 class _Run:

@@ -61,11 +61,8 @@ class TaggedText:
 
     def pages(self) -> Generator[tuple[int, Page], None, None]:
         """Read what is to be translated, with tags: a whole page, or lines with their numbers."""
-        if self.page:
-            yield 1, self.page
-            return
         with ExitStack() as stack:
-            yield from enumerate(self._items(stack, self._page), 1)
+            yield from [(1, self.page)] if self.page else enumerate(self._items(stack, self._page), 1)
 
     def lines(self) -> Generator[tuple[Line, Links], None, None]:
         """Read lines with their links, which are empty if a model is to align."""

@@ -185,12 +185,10 @@ def _translate(text: TaggedText, options: Options, session: Session, results: Re
     """Translate the input, which has tags, and write it."""
     from align.transfer.standins import translate_pages
 
-    split = options.tags.split
-    with (
-        closing(text.pages()) as pages,
-        closing(translate_pages(session, pages, split=split, file=text.name)) as translations,
-    ):
-        for number, translation in translations:
+    with ExitStack() as stack:
+        pages = stack.enter_context(closing(text.pages()))
+        translations = translate_pages(session, pages, split=options.tags.split, file=text.name)
+        for number, translation in stack.enter_context(closing(translations)):
             results.write_page(text, number, translation)
 
 

@@ -101,9 +101,8 @@ def read_document(
         message = f"documents need {error.name}: pip install '.[documents]'"
         raise ModuleNotFoundError(message, name=error.name) from None
     read = xml.read_units if xml.root.tag.endswith("xliff") else xml.read_variants
-    return Document(
-        read(tags or "xml", languages), xml.text, lambda text: text.encode(xml.encoding, "xmlcharrefreplace")
-    )
+    segments = read(tags or "xml", languages)
+    return Document(segments, xml.text, lambda text: text.encode(xml.encoding, "xmlcharrefreplace"))
 
 
 class _Place(NamedTuple):
@@ -135,9 +134,8 @@ class _Xml:
         if name not in ("xliff", "tmx"):
             raise DataError(f"an element {show_value(name)}, not xliff or tmx", file=file, line=1)
         texts = set(self.root.iter("{*}source", "{*}seg-source", "{*}target", "{*}seg", "{*}mrk"))
-        self._places = {
-            element: place for element, place in zip(self.root.iter("*"), places, strict=True) if element in texts
-        }
+        placed = zip(self.root.iter("*"), places, strict=True)
+        self._places = {element: place for element, place in placed if element in texts}
 
     def read_units(self, tags: str, _: object) -> list[Segment]:
         """Return the segments of XLIFF."""
@@ -276,6 +274,4 @@ def _named_source(element: Element | None) -> str:
 def _speaks(name: str, language: str) -> bool:
     """Check whether the name of a language is another's or that of one of its regions."""
     name, language = name.lower().replace("_", "-"), language.lower().replace("_", "-")
-    return bool(language) and (
-        name == language or name.partition("-")[0] == language or name == language.partition("-")[0]
-    )
+    return bool(language) and (language in (name, name.partition("-")[0]) or name == language.partition("-")[0])

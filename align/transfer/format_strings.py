@@ -53,14 +53,12 @@ Arguments = dict[int | str, str]  # types of arguments by their position, from 1
 
 def _directives(text: str, mark: str, pattern: re.Pattern[str]) -> list[re.Match[str]] | None:
     """Return the directives of a text, which begin with a mark; None if one is not valid."""
-    directives = []
-    at = text.find(mark)
-    while at >= 0:
-        directive = pattern.match(text, at)
-        if not directive:
+    directives, at = list[re.Match[str]](), 0
+    while (at := text.find(mark, at)) >= 0:
+        if not (directive := pattern.match(text, at)):
             return None
         directives.append(directive)
-        at = text.find(mark, directive.end())
+        at = directive.end()
     return directives
 
 
@@ -135,7 +133,6 @@ _ARGUMENTS: dict[str, Callable[[str], Arguments | None]] = {
 }
 _FORMATS = {"c-format": "C", "objc-format": "C", "python-format": "Python", "python-brace-format": "Python brace"}
 """Kinds of format strings by the flags of messages."""
-
 
 _DIRECTIVE = re.compile(r"%[-+ #0-9.*$|]*L?[A-Za-z@]?%?|\{[^{}]*\}|\$\{?\w+\}?|~\w")
 """What may be a placeholder in a format that is not read here."""

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -74,19 +74,16 @@ _I = re.compile(r"""^(<[^>]*?\si\s*=\s*["'])[^"'>]*""")
 _UNIDENTIFIED = re.compile(r"""<([A-Za-z][\w:.-]*)(?![^<>]*\s(?:id|mid|i|x|rid|startRef)\s*=)""")
 
 
-def _x_of(tokens: Sequence[Token]) -> dict[str, str | None]:
-    """Return the attribute `x` of the opening halves of native codes, by the names of their pairs."""
-    opening = (token for token in tokens if is_code(token) and token.name[1:2] != "<" and token.kind == "open")
-    return {token.name: x[1] if (x := _X.search(token.text)) else None for token in opening}
-
-
 def match_by_x(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[Token], list[Token]]:
     """Identify halves of native codes by `x`, which is the same in all languages of TMX; `i` only pairs two of them.
 
     Without `x` somewhere, or if the sides have none in common, `i` has to do.
     """
-    ours, theirs = _x_of(source), _x_of(target)
     sides = [*source], [*target]
+    opening = (
+        [code for code in side if is_code(code) and code.name[1:2] != "<" and code.kind == "open"] for side in sides
+    )
+    ours, theirs = ({code.name: x[1] if (x := _X.search(code.text)) else None for code in codes} for codes in opening)
     if None in {*ours.values(), *theirs.values()} or (theirs and not {*ours.values()} & {*theirs.values()}):
         return sides
     lone = {name: x for name, x in ours.items() if x not in theirs.values()}  # closing halves that have lost the other
@@ -116,12 +113,6 @@ def pair_equal(
                 same.append(same.pop(same.index(chosen[piece])))
             pairs.append((same.pop(), piece))
     return pairs
-
-
-def _contents(tokens: Sequence[Token]) -> dict[int, str]:
-    """Return the text and the placeholders in each element, by the number of its opening tag."""
-    contents = [token.text if token.kind == "text" or token.name == PLACEHOLDER else "" for token in tokens]
-    return {n: " ".join("".join(contents[n:m]).split()) for n, m in partners(tokens).items()}
 
 
 def _spans(tokens: Sequence[Token], plain: str, words: Sequence[tuple[int, int]]) -> dict[str, dict[int, list[range]]]:
@@ -185,6 +176,7 @@ class Inline:
     ) -> None:
         self.syntax, self._as_written, self._well_formed = syntax, as_written, well_formed
         self._translation = self._flatten(text_of(target))  # without its tags
+        self._offsets = [*accumulate((len(token.text) * (token.kind == "text") for token in target), initial=0)]
         check_size(source, self._translation)
         counts = [sum(token.kind != "text" for token in side) for side in (source, target)]
         if counts[1] and max(counts) > MAX_TAGS:
@@ -204,8 +196,7 @@ class Inline:
         self._target = "".join(token.text for token in target) if as_written else self._translation
         words = words_in(self._target)
         if not as_written:  # a break ends a word, even without a space
-            offsets = accumulate((len(token.text) * (token.kind == "text") for token in target), initial=0)
-            ends = sorted({at for at, token in zip(offsets, target, strict=False) if is_break(token)})
+            ends = sorted({at for at, token in zip(self._offsets, target, strict=False) if is_break(token)})
             cuts = ([a, *ends[bisect_right(ends, a) : bisect_left(ends, b)], b] for a, b in words)
             words = [word for cut in cuts for word in pairwise(cut)]
         self.target_words = readable((self._target[start:end] for start, end in words), syntax.escaped)
@@ -278,10 +269,7 @@ class Inline:
         return tokens
 
     def _match(self, chosen: Mapping[int, int]) -> dict[int, int]:
-        """Return the number of the source token for each token of the translation that the source has too.
-
-        Of equal tokens the first ones match, or those `chosen`, by the translation's numbers.
-        """
+        """Return the source's token for each equal one of the translation: the first, or the one chosen for it."""
         pairs = elements(self.tokens), elements(self._target_tokens)
         sides = []
         for tokens, ends in zip((self.tokens, self._target_tokens), pairs, strict=True):
@@ -298,24 +286,21 @@ class Inline:
         return matches | {pairs[1].get(m, -1 - m): pairs[0][n] for m, n in matches.items() if n in pairs[0]}
 
     def _choose(self, links: Mapping[tuple[int, int], float]) -> set[str]:
-        """Match equal tokens of which the translation lacks some by what is linked in them, or next to them.
+        """Match equal tokens of which the translation lacks some by their links; return which could be others as well.
 
-        A text in them that is the same on both sides, such as a command, counts more than any links. Return the
-        identities of tokens of which others could be the missing ones as well.
+        A text in them that is the same on both sides, such as a command, counts more than links in or next to them.
         """
         matched = {self.tokens[n].identity for n in self._matches.values()}
         if not any(self.tokens[n].identity in matched for n in self._new):
             return set()
         source = self._layers[0]
-        written = [
-            token._replace(text=markup_of([token], self.syntax, spaces=not self._as_written).plain)
-            if token.kind == "text"
-            else token
-            for token in self.tokens
-        ]
+        written = markup_of(self.tokens, self.syntax, spaces=not self._as_written).tokens
         ours_of = _spans(written, source.plain, source.words)
         theirs_of = _spans(self._target_tokens, self._translation, self._words)
-        contents = _contents(self.tokens), _contents(self._target_tokens)
+        contents = list[dict[int, str]]()  # text and placeholders in each element, by the number of its opening tag
+        for tokens in (self.tokens, self._target_tokens):
+            texts = [token.text if token.kind == "text" or token.name == PLACEHOLDER else "" for token in tokens]
+            contents.append({n: " ".join("".join(texts[n:m]).split()) for n, m in partners(tokens).items()})
         of_target: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for (i, j), score in links.items():
             of_target[j].append((i, score))
@@ -346,15 +331,14 @@ class Inline:
         codes = sorted(pair for pair in new if is_code(self.tokens[pair[0]]))
         numbers = self._new
         for count in range(1, MAX_LAYERS + 1):
-            accepted, rest = fixed, []
-            for pair in codes:
-                if any(overlap(pair, element) for element in accepted) and count < MAX_LAYERS:
-                    rest.append(pair)
+            pairs, rest = dict(fixed), []
+            for n, m in codes:
+                if count < MAX_LAYERS and any(overlap((n, m), pair) for pair in pairs.items()):
+                    rest.append((n, m))
                 else:
-                    accepted = [*accepted, pair]
+                    pairs[n] = m
             later = {n for pair in rest for n in pair}
-            pairs = dict(accepted)
-            starts = {m: n for n, m in accepted}
+            starts = {m: n for n, m in pairs.items()}
             layer = []  # all tokens of the source; those that are not of this layer are empty texts
             for n, token in enumerate(self._written):
                 if token.kind == "text":
@@ -388,8 +372,7 @@ class Inline:
         tree.add_own(self._target_tokens, self._matches)
         table = Scores(links, len(self._layers[0].words), len(self._words))
         rows: list[tuple[set[int], Placement]] = []
-        lengths = (len(token.text) * (token.kind == "text") for token in self._target_tokens)
-        own = {at for at, token in zip(accumulate(lengths), self._target_tokens, strict=True) if token.kind != "text"}
+        own = {at for at, token in zip(self._offsets, self._target_tokens, strict=False) if token.kind != "text"}
         for layer in self._layers:
             insertions, placed = place_markup(layer, self._translation, self._words, table, split=split, own=own)
             tree.add(insertions)
@@ -398,36 +381,38 @@ class Inline:
         text = self._join(items)
         pairs = partners(self._target_tokens)
         paired = {*pairs, *pairs.values()}
-        orphans = {
-            token.name
-            for m, token in enumerate(self._target_tokens)
-            if token.kind in ("open", "close") and m not in paired and not is_code(token)
-        }
+        tags = [(m, token) for m, token in enumerate(self._target_tokens) if token.kind in ("open", "close")]
+        orphans = {token.name for m, token in tags if m not in paired and not is_code(token)}
         crossed = tree.crossed(items, {-1 - m: -1 - end for m, end in pairs.items()})
         touching = tree.touching(items)
-        positional = [
-            item.number
-            for item in items
-            if item.number >= 0 and item.kind != "text" and has_positional(self.tokens[item.number].text)
-        ]
-        swapped = {positional[n] for n in out_of_order(positional)}
+        order = [item.number for item in items if item.number >= 0 and item.kind != "text"]
+        order = [n for n in order if has_positional(self.tokens[n].text)]
+        highest, lowest = accumulate(order, max), reversed([*accumulate(reversed(order), min)])
+        swapped = {n for n, high, low in zip(order, highest, lowest, strict=True) if n < high or n > low}
+        is_mixed = bool(rows) and "$" in text and not mixes_arguments(self.tokens)
+        is_mixed = is_mixed and mixes_arguments(self._parse(text) or [Token("text", text)])
+        has_others = any(tag[:1] != "<" for tag in self.extra)
+        extra = {name[1].lower() for tag in self.extra if (name := _UNIDENTIFIED.match(tag))}
         report = []
         for numbers, row in rows:
             numbers |= {tree.first_half(n) for n in numbers}
-            if not self._well_formed:
-                row = row.doubt(MALFORMED)
-            if moved := [tree.moved[n] for n in numbers if n in tree.moved]:
-                row = row.doubt(MOVED, min(moved))
-            if numbers & crossed or any(self.tokens[n].name in orphans for n in numbers):
-                row = row.doubt(CROSSING, 0.0)
-            if numbers & swapped:
-                row = row.doubt(ORDER, 0.0)
-            if numbers & touching:
-                row = row.doubt(REPEATED, 0.0)
-            if any(self.tokens[n].identity in unsure for n in numbers):
-                row = row.doubt(REPEATED, PART)
+            moved = [tree.moved[n] for n in numbers if n in tree.moved]
+            has_argument = row.tag[:1] != "<" or "%" in row.tag
+            doubts = (
+                (MALFORMED, 1.0, not self._well_formed),
+                (MOVED, min(moved, default=1.0), moved),
+                (CROSSING, 0.0, numbers & crossed or any(self.tokens[n].name in orphans for n in numbers)),
+                (ORDER, 0.0, numbers & swapped),
+                (REPEATED, 0.0, numbers & touching),
+                (REPEATED, PART, any(self.tokens[n].identity in unsure for n in numbers)),
+                (ANOTHER, 0.0, any(name.lower() in extra for name in _UNIDENTIFIED.findall(row.tag))),
+                (OTHERS, 0.0, has_argument and has_others),
+                (MIXED, 0.0, has_argument and is_mixed),
+            )
+            for remark, limit, applies in doubts:
+                row = row.doubt(remark, limit) if applies else row
             report.append(row)
-        return Transferred(text, tuple(self._doubt_arguments(report, text)))
+        return Transferred(text, tuple(report))
 
     def _join(self, items: Sequence[Item]) -> str:
         """Return the text of all items, with spaces around new placeholders where they would become part of others."""
@@ -441,53 +426,27 @@ class Inline:
             if is_one_new and not adjacent and {names[one.number], names[other.number]} <= {PLACEHOLDER, ICU}:
                 other.text = f" {other.text}"
         text = "".join(item.text for item in items)
-        if self.syntax.has_placeholders and not self._is_intact(text):
+        if not self.syntax.has_placeholders:
+            return text
+        tokens = *self._target_tokens, *(self._written[n] for n in self._new)
+        sides = tokens, self._parse(text) or tokens
+        before, now = (Counter(token.text for token in side if token.name in (PLACEHOLDER, ICU)) for side in sides)
+        if before != now:  # one has become a part of another
             text = ""
             for item, following in zip(items, [*items[1:], Item("text", "")], strict=True):
                 if item.rank >= 0 and self._written[item.number].name in (PLACEHOLDER, ICU):
-                    sides = text[-1:], following.text[:1]
-                    before, after = (" " * (side not in ("", " ", "\t", "<", ">")) for side in sides)
-                    item.text = before + item.text.strip(" ") + after
+                    near = text[-1:], following.text[:1]
+                    left, right = (" " * (side not in ("", " ", "\t", "<", ">")) for side in near)
+                    item.text = left + item.text.strip(" ") + right
                 text += item.text
         return text
 
-    def _is_intact(self, text: str) -> bool:
-        """Check that a text has the placeholders of the source and of the translation: none became part of another."""
-        after = self._parse(text)
-        if after is None:
-            return True
-        tokens = *self._target_tokens, *(self._written[n] for n in self._new)
-        before, now = (
-            Counter(token.text for token in side if token.name in (PLACEHOLDER, ICU)) for side in (tokens, after)
-        )
-        return before == now
-
-    def _doubt_arguments(self, report: Sequence[Placement], text: str) -> Iterator[Placement]:
-        """Doubt what is placed in a target with others that the source lacks, or that are written in another way."""
-        remarks = [OTHERS] * any(tag[:1] != "<" for tag in self.extra)
-        if report and "$" in text and not mixes_arguments(self.tokens):
-            remarks += [MIXED] * mixes_arguments(self._parse(text) or [Token("text", text)])
-        names = {name[1].lower() for tag in self.extra if (name := _UNIDENTIFIED.match(tag))}
-        for row in report:
-            if any(name.lower() in names for name in _UNIDENTIFIED.findall(row.tag)):
-                row = row.doubt(ANOTHER, 0.0)
-            for remark in remarks if row.tag[:1] != "<" or "%" in row.tag else ():
-                row = row.doubt(remark, 0.0)
-            yield row
-
-    def _parse(self, text: str) -> list[Token] | None:
-        """Return the tokens of the result; None if it is not well-formed, as the translation is not."""
+    def _parse(self, text: str) -> list[Token]:
+        """Return the tokens of the result; none if it is not well-formed, as the translation is not."""
         try:
             return self.syntax.parse(text)
         except ValueError:
-            return None
-
-
-def out_of_order(values: Sequence[Any]) -> list[int]:
-    """Return the positions of all values of which a larger one is before, or a smaller one behind."""
-    highest = [*accumulate(values, max)]
-    lowest = [*accumulate(reversed(values), min)][::-1]
-    return [n for n, value in enumerate(values) if value < highest[n] or value > lowest[n]]
+            return []
 
 
 def transfer_markup(

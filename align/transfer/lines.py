@@ -69,12 +69,12 @@ class TaggedLine:
         source = "".join(token.text for token in tokens)
         if self.repaired is None:
             return Placed(text, report, source, {"extra": self.source.extra}, tokens)
-        lists, unsure = self.repaired.lists(), bool(self.repaired.unsure)
+        lists = {name: getattr(self.repaired, name) for name in ("removed", "rewritten", "unrepaired", "extra")}
         missing = missing_tags(source, text, self.source.syntax) if self.repaired.certain else ()
         lists["unrepaired"] += missing
         if missing or not self.repaired.certain:
             text, report = self.target, ()
-        return Placed(text, report, source, lists, tokens, unsure)
+        return Placed(text, report, source, lists, tokens, bool(self.repaired.unsure))
 
 
 def find_faults(source: str, target: str, tags: str | Syntax) -> list[str]:
@@ -102,7 +102,6 @@ def read_tagged(
         repair: whether tags of the target that are not as in the source are removed or rewritten.
     """
     repaired = repair_target(source, target, syntax) if repair else None
-    if repaired:
-        target = repaired.text
+    target = repaired.text if repaired else target
     inline = Inline.of_line(source, target, syntax, as_written=not as_words)
     return TaggedLine(inline, target, Pair(inline.source_words, inline.target_words, number), split, repaired)

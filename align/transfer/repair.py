@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape, unescape
 from itertools import accumulate, pairwise, product
 from typing import NamedTuple
@@ -72,10 +72,8 @@ _INCOMPLETE = re.compile(
 )
 """The beginning of a tag that has no end, or of one that may contain words of the text."""
 
-_NUMBER = re.compile(r"[0-9]+")
 _PERCENTAGE = re.compile(r"%([0-9]+)(?![0-9$])")
 _WIDTH = re.compile(r"%(?:[0-9]+\$)?([-+#0]*)([1-9][0-9]*)?")
-_MARKS = re.compile(r"[^\w\s]*")
 _ICU_KEY = re.compile(r"(=?[\w-]+)\s*\{\Z")
 _ICU_LIKE = re.compile(r"\{\s*[\w.$-]{1,80}\s*,\s*(?:plural|select)", re.IGNORECASE)
 
@@ -99,10 +97,6 @@ class Repaired(NamedTuple):
     extra: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
     certain: bool = True
-
-    def lists(self) -> dict[str, tuple[str, ...]]:
-        """Return what was done by its name in a report."""
-        return {name: texts for name, texts in self._asdict().items() if isinstance(texts, tuple) and name != "unsure"}
 
 
 _Span = tuple[int, int]
@@ -142,7 +136,7 @@ def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, round
     try:
         read, well_formed = syntax.parse(masked if syntax.tags else target), True
     except ValueError:
-        read, well_formed = syntax.parse(_UNREAD.sub(MASK, masked), lambda text: parse_xml(text, check=False)), False
+        read, well_formed = syntax.parse(_UNREAD.sub(MASK, masked), check=False), False
     read = _collapse(read, points)
     at = [*pairwise([0, *accumulate(len(token.text) for token in read)])]
     read = [token._replace(text=target[start:end]) for token, (start, end) in zip(read, at, strict=True)]
@@ -160,7 +154,7 @@ def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, round
         rest = _repair(source, tokens, mended.text, syntax, rounds - 1)
         return rest._replace(removed=mended.removed + rest.removed, rewritten=mended.rewritten + rest.rewritten)
     source_text = text_of(ours)
-    plain, numbers = unescape(source_text), frozenset(_NUMBER.findall(source_text))
+    plain, numbers = unescape(source_text), {*re.findall("[0-9]+", source_text)}
     kinds = {_kind(token.text) for token in ours if token.name == PLACEHOLDER}
     is_mixed = mixes_arguments(read) and not mixes_arguments(ours)
     left: list[str] = []
@@ -284,37 +278,26 @@ def _form(token: Token) -> str:
 
 
 def _match(source: Sequence[Token], target: Sequence[Token]) -> dict[int, int]:
-    """Return the number of the source token for each tag and placeholder of the target that the source has.
-
-    Of an element both tags match, or none. Tags without their other half match only such tags.
-    """
-    units = [*_units(source)], [*_units(target)]
+    """Return the source token for each tag and placeholder of the target; of an element both tags match, or none."""
+    paired = [partners(side) for side in (source, target)]
     matches: dict[int, int] = {}
-    identities: tuple[Callable[[Token], str], ...] = (lambda token: token.identity, _form)
-    for identify in identities:
-        used = {*matches.values()}
-        sides = [
-            [((side[unit[0]].kind, *(identify(side[n]) for n in unit)), unit) for unit in found if unit[0] not in known]
-            for side, found, known in zip((source, target), units, (used, matches), strict=True)
-        ]
+    for by_form in (False, True):
+        sides: list[list[tuple[tuple[str, ...], tuple[int, ...]]]] = []
+        for tokens, pairs, known in zip((source, target), paired, ({*matches.values()}, matches), strict=True):
+            skipped = {*pairs.values(), *known}
+            first = (n for n, token in enumerate(tokens) if token.kind != "text" and n not in skipped)
+            units = [(n, pairs[n]) if n in pairs else (n,) for n in first]
+            forms = ([_form(tokens[n]) if by_form else tokens[n].identity for n in unit] for unit in units)
+            sides.append([((tokens[unit[0]].kind, *form), unit) for form, unit in zip(forms, units, strict=True)])
         for ours, theirs in pair_equal(sides[0], sides[1]):
             matches.update(zip(theirs, ours, strict=True))
-    used = {*matches.values()}
-    alone = [unit[0] for unit in units[0] if len(unit) == 1 and unit[0] not in used]
-    pairs = pair_equal(
-        [(source[n].identity, n) for n in alone if source[n].kind != "point"],
-        [(token.identity, m) for m, token in enumerate(target) if m not in matches and token.kind in ("open", "close")],
-    )
-    return matches | {m: n for n, m in pairs}
-
-
-def _units(tokens: Sequence[Token]) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers of both tags of elements, and of tags and placeholders that stand alone."""
-    pairs = partners(tokens)
-    ends = set(pairs.values())
-    for n, token in enumerate(tokens):
-        if token.kind != "text" and n not in ends:
-            yield (n, pairs[n]) if n in pairs else (n,)
+    # a tag of the source without its other half matches any equal one that is left
+    known = {*matches.values(), *paired[0], *paired[0].values()}
+    lone = [
+        [(token.identity, n) for n, token in enumerate(tokens) if token.kind in ("open", "close") and n not in skipped]
+        for tokens, skipped in ((source, known), (target, matches))
+    ]
+    return matches | {m: n for n, m in pair_equal(lone[0], lone[1])}
 
 
 def _compare_messages(source: str, target: str, syntax: Syntax) -> tuple[list[_Edit], list[str]]:
@@ -437,11 +420,9 @@ def _mend(
             is_several = len(places) > len(missing[form])
             if is_several and (rank == EDITED or form in ours):
                 raise ValueError
-            places = [] if is_several and rank else places
-            for (a, b), n in zip(sorted(places), [*missing[form]], strict=False):
+            for a, b in [] if is_several and rank else sorted(places)[: len(missing[form])]:
                 text = text[:a] + _USED * (b - a) + text[b:]
-                found.append((spans[a][0], spans[b - 1][1], n, rank))
-                missing[form].remove(n)
+                found.append((spans[a][0], spans[b - 1][1], missing[form].pop(0), rank))
         missing = {form: numbers for form, numbers in missing.items() if numbers}
     there = {*used.values(), *(n for _, _, n, _ in found)}
     halves = {half: other for pair in partners(tokens).items() for half, other in (pair, pair[::-1])}
@@ -527,7 +508,7 @@ def _is_of_word(character: str) -> bool:
 
 def _kind(placeholder: str) -> str:
     """Return what placeholders of the same syntax have in common."""
-    return "%1" if _PERCENTAGE.match(placeholder) else _MARKS.match(placeholder)[0]  # type: ignore[index]
+    return "%1" if _PERCENTAGE.match(placeholder) else re.split(r"[\w\s]", placeholder, maxsplit=1)[0]
 
 
 def _nature(token: Token) -> tuple[str, ...]:
@@ -557,19 +538,15 @@ def _code(text: str) -> str:
 
 def _apply(edits: Sequence[_Edit], target: str) -> Repaired:
     """Make the edits; remove a space before something removed if a space, a closing mark or nothing follows."""
-    done, at, last = [""], 0, ""
+    done, at = "", 0
     for start, end, text in edits:
-        done += [target[at:start], text]
-        last = next((part[-1] for part in (text, target[at:start]) if part), last)
-        at = end
-        if not text and last in ("", " ", "\t"):
-            following = target[end : end + 1]
+        done += target[at:start] + text
+        following, at = target[end : end + 1], end
+        if not text and done[-1:] in ("", " ", "\t"):
             if following in (" ", "\t"):
                 at += 1
-            elif last and (not following or closes(following)):
-                n = next(n for n in reversed(range(len(done))) if done[n])
-                done[n] = done[n][:-1]
-                last = next((part[-1] for part in reversed(done[: n + 1]) if part), "")
+            elif done and (not following or closes(following)):
+                done = done[:-1]
     changed = [(target[start:end], text) for start, end, text in edits]
     removed, rewritten = (tuple(before for before, text in changed if bool(text) == kept) for kept in (False, True))
-    return Repaired("".join([*done, target[at:]]), removed, rewritten)
+    return Repaired(done + target[at:], removed, rewritten)

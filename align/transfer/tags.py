@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape, unescape
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
@@ -167,11 +168,7 @@ def _identify(values: Mapping[str, str], names: Iterable[str]) -> str:
 def _cut(text: str, events: Iterable[Event]) -> list[Token]:
     """Split a line where tokens start; anything before the first is text."""
     bounds: list[Event] = [(0, "text", "", ""), *events, (len(text), "text", "", "")]
-    return [
-        Token(kind, text[start:end], name, key)
-        for (start, kind, name, key), (end, *_) in pairwise(bounds)
-        if end > start
-    ]
+    return [Token(kind, text[a:b], name, key) for (a, kind, name, key), (b, *_) in pairwise(bounds) if b > a]
 
 
 def parse_xml(text: str, check: bool = True) -> list[Token]:
@@ -368,15 +365,15 @@ class Syntax:
         """Return whether the text has placeholders of any kind."""
         return self.placeholders or bool(self.patterns)
 
-    def parse(self, text: str, parse_tags: Callable[[str], list[Token]] | None = None) -> list[Token]:
+    def parse(self, text: str, check: bool = True) -> list[Token]:
         """Return the tokens of a text.
 
         Args:
-            parse_tags: returns the tokens of a text with tags; by default `parse_xml` or `parse_html`.
+            check: whether XML must be well-formed.
         """
         if not self.tags:
             return parse_placeholders(text, self.placeholders, self.patterns)
-        parse_tags = parse_tags or (parse_xml if self.tags == "xml" else parse_html)
+        parse_tags = partial(parse_xml, check=check) if self.tags == "xml" else parse_html
         if not self.has_placeholders:
             return parse_tags(text)
         masked = list(text)
@@ -431,12 +428,12 @@ def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[To
     addresses of links.
     """
     sides = same_arguments(source, target)
-    lone: list[dict[tuple[str, ...], list[tuple[int, ...]]]] = []
+    lone: list[dict[tuple[str, str], list[int]]] = []
     counts = [Counter(token.identity for token in side) for side in sides]
     for side, opposite in zip(sides, reversed(counts), strict=True):
         pairs, left = halves(side), Counter(opposite)
         ends = set(pairs.values())
-        groups: dict[tuple[str, ...], list[tuple[int, ...]]] = defaultdict(list)
+        groups: dict[tuple[str, str], list[int]] = defaultdict(list)
         for n, token in enumerate(side):
             if token.kind == "text" or n in ends:
                 continue
@@ -446,13 +443,12 @@ def in_common(source: Sequence[Token], target: Sequence[Token]) -> tuple[list[To
                 name = token.name.lower()
                 is_alone = token.kind != "point" and n not in pairs
                 kind = "half" if is_alone else "point" if token.kind == "point" or name in VOID else "element"
-                groups[kind, _shape(token)].append((n, pairs[n]) if n in pairs else (n,))
+                groups[kind, _shape(token)] += (n, pairs[n]) if n in pairs else (n,)
         lone.append(groups)
     for kind, shape in lone[0].keys() & lone[1].keys():
         for side, groups in zip(sides, lone, strict=True):
-            for numbers in groups[kind, shape]:
-                for n in numbers:
-                    side[n] = side[n]._replace(key=f"{side[n].kind} {shape}")
+            for n in groups[kind, shape]:
+                side[n] = side[n]._replace(key=f"{side[n].kind} {shape}")
     return sides
 
 
@@ -521,14 +517,9 @@ def mixes_arguments(tokens: Sequence[Token]) -> bool:
 
 
 def has_positional(text: str) -> bool:
-    """Check for placeholders without a number or name in a tag, or among adjacent placeholders.
-
-    Those are `%s` and `{}`, which take the next argument.
-    """
+    """Check for placeholders that take the next argument, as `%s` and `{}`: in a tag, or among adjacent ones."""
     tokens = [Token("point", text)] if text[:1] == "<" else parse_placeholders(text)
-    if any(_NEXT.fullmatch(token.text) for token in tokens):
-        return True
-    return any(not argument.numbered for argument in _arguments(tokens))
+    return any(_NEXT.fullmatch(token.text) for token in tokens) or not all(each.numbered for each in _arguments(tokens))
 
 
 class _Argument(NamedTuple):
@@ -598,9 +589,7 @@ _SPACES = re.compile(
 _BREAKS = BLOCK | {"br"}  # elements that end a word even without a space
 
 MAX_CELLS = 10_000_000
-"""Tags of a sentence, times words of both sides and characters of the longest, up to which tags are placed, which takes
-seconds.
-"""
+"""Limit of tags of a sentence, times words of both sides and characters of the longest; placing them takes seconds."""
 
 NEAR = 200
 """Characters of a word that are read next to a tag: a line without spaces is one word, and may have many tags."""
@@ -678,9 +667,7 @@ class Markup:
             if token.kind != "text":
                 tags.append((n, space))
                 space = ""
-            elif token.text and any(
-                neighbour.name in (PLACEHOLDER, ICU) for neighbour in self.tokens[max(first, n - 1) : n + 2]
-            ):
+            elif token.text and {PLACEHOLDER, ICU} & {near.name for near in self.tokens[max(first, n - 1) : n + 2]}:
                 space = " "
         return tags
 
@@ -828,32 +815,27 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
         n, element.before, first, starts_inside = _around(element.start, plain, words, ends)
         m, last, element.behind, ends_inside = _around(element.end, plain, words, ends)
         inside = bool(starts_inside and element.before and first), bool(ends_inside and last and element.behind)
-        cut = (
-            inside[0] and has_letters(element.before) and has_letters(first),
-            inside[1] and has_letters(last) and has_letters(element.behind),
-        )
+        sides = (inside[0], element.before, first), (inside[1], last, element.behind)
+        is_cut = any(touches and has_letters(left) and has_letters(right) for touches, left, right in sides)
         begin = n + (inside[0] and not has_letters(first))
         after = m + (inside[1] and has_letters(last))
         if not plain[element.start : element.end].strip(" \t"):
             begin = after = n + (inside[0] and (has_letters(element.before) or not has_letters(first)))
         elif begin >= after:  # around punctuation of a word, not around the word
-            begin, after, cut = n, n + 1, (True, True)
+            begin, after, is_cut = n, n + 1, True
         element.words = (begin, after)
-        if any(cut):
+        if is_cut:
             element.remarks += (INSIDE,)
 
 
 def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequence[int]) -> tuple[int, str, str, bool]:
-    """Return how many words end up to an offset of a text, the visible text next to it, and whether it is in a word.
-
-    Where two words touch, as in text without spaces, only punctuation counts as text next to an offset.
-    """
+    """Return how many words end up to an offset of a text, the visible text next to it, and whether it is in a word."""
     n = bisect_right(ends, at)
     before = plain[max(words[n - 1][0], at - NEAR) : at] if n and ends[n - 1] == at else ""
     behind = plain[at : min(words[n][1], at + NEAR)] if n < len(words) and words[n][0] <= at else ""
     inside = bool(behind) and words[n][0] < at
     if inside:
         before = plain[max(words[n][0], at - NEAR) : at]
-    elif before and behind:
+    elif before and behind:  # two words touch, as in text without spaces: only punctuation counts
         before, behind = ("" if has_letters(text) else text for text in (before, behind))
     return n, normalize(before), normalize(behind), inside

@@ -182,10 +182,7 @@ class Tree:
             self._nodes[node.number].append(node)
 
     def _insert(self, node: _Node, base: int) -> None:
-        """Place a tag or an element near its offsets: in its parent, in the source's order, and across no element.
-
-        Tags from the rank `base` on are of its layer.
-        """
+        """Place a tag or an element of a layer, whose ranks begin at `base`: in its parent, in order, across none."""
         n, linked = node.number, (node.start, node.end)
         parent, low, high, content = self._find_room(node, base)
         start, end = node.start, node.end
@@ -217,10 +214,7 @@ class Tree:
         self._note_move(node, linked)
 
     def _find_room(self, node: _Node, base: int) -> tuple[_Node, int, int, set[_Node]]:
-        """Move a node into its parent, between what is next to it in the source.
-
-        Return the parent, the range of its children that the node may enclose, and those that it has to enclose.
-        """
+        """Move a node into its parent; return that, the range of children that it may enclose, and those it must."""
         n = node.number
         parent = self._root
         for element in reversed(self._around[n]):
@@ -266,27 +260,21 @@ class Tree:
         """Return the element that the source does not have and that a node is in, with all of its content."""
         start, end = inner.start, inner.end
         for node in nodes:
-            if len(node.tags) == 2 and node.number < 0 and content <= {node}:
-                bounds = node.start, node.end
-                if bounds[0] < start <= end < bounds[1] or (
-                    start < end and bounds[0] <= start and end <= bounds[1] and bounds != (start, end)
-                ):
-                    return node
+            bounds = node.start, node.end
+            is_inside = bounds[0] <= start <= end <= bounds[1] and bounds != (start, end)
+            is_extra = len(node.tags) == 2 and node.number < 0
+            if is_extra and is_inside and (start < end or start not in bounds) and content <= {node}:
+                return node
         return None
 
     def _find_gap(self, node: _Node, parent: _Node, content: set[_Node], base: int) -> tuple[int, int, Window]:
-        """Return the children of a parent between those that are next to a tag in the source, and their characters.
-
-        They have as many of the node's characters as possible, and the nodes of its content.
-        """
+        """Return the children between a tag's neighbours in the source, with most of its characters, and their own."""
         n, children = node.number, parent.children
         places, are_behind = [-1], list[bool]()  # of those next to the tag
         for k, child in enumerate(children):
-            neighbour = None if child in content else self._neighbour(child, n)
-            if neighbour is not None:
+            if child not in content and (neighbour := self._neighbour(child, n)):
                 places.append(k)
-                is_new = neighbour.rank >= base
-                are_behind.append(neighbour.rank > node.rank if is_new else neighbour.number > n)
+                are_behind.append(neighbour.rank > node.rank if neighbour.rank >= base else neighbour.number > n)
         places.append(len(children))
         # how many would be on the other side than in the source, for each gap
         disorder = accumulate((1 if is_behind else -1 for is_behind in are_behind), initial=are_behind.count(False))
