@@ -158,7 +158,8 @@ class _Writer:
             self._move(min(around(self._unbroken, offset)[0], limit))
             spaces = [*self._placing.spaces.get(element.tokens[0], spaces)]
             if self._insertions and self._insertions[-1].at == self._at and self._insertions[-1].text[-1:] != " ":
-                spaces[0] = " " * self._markup.plain[max(0, element.start - 1) : element.start].isspace()
+                token = self._markup.tokens[max(0, element.tokens[0] - 1)]
+                spaces[0] = " " * (token.kind == "text" and token.text[-1:].isspace())
         else:
             wordless = element.words[0] == element.words[1]
             free = not element.before and not element.behind

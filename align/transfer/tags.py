@@ -47,8 +47,9 @@ _PRINTF = re.compile(
 
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"  # {{name}}
-    r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
-    r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
+    r"|[$#%@]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}, @{name}
+    r"|\{ ?(?:\$[\w.-]{1,80}|[A-Z][A-Z0-9_-]{0,40}\([^(){}]{0,200}\)) ?\}"  # { $name }, { NUMBER($name) } of Fluent
+    r"|%[0-9$]{0,4}#@\w{1,80}@"  # %#@name@ of iOS
     rf"|(?<!{LETTER})(?<!\$)\$t\((?:[^()]|\([^()]{{0,200}}\)){{1,400}}\)"  # $t(key, {"count": {{n}} }) of i18next
     rf"|(?<!{LETTER})@(?:\.[a-zA-Z]{{1,40}})?:"  # @:key, @.lower:key, @:(key) of vue-i18n
     r"(?:\([^()\s]{1,80}\)|\{[^{}]{1,80}\}|[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*)"
@@ -142,7 +143,11 @@ CODES: dict[str, Kind] = {
 }
 """Inline elements of XLIFF and TMX whose content is code, not text, or that have none, and what they stand for."""
 
-_AS_TAG = (r"^START_(.+?)(_\d+)?$", r"<x-\1>"), (r"^CLOSE_(.+?)(_\d+)?$", r"</x-\1>"), (r"^[\[{](\S*)[\]}]$", r"<\1>")
+_AS_TAG = (
+    (r"^(?:START|OPEN)_(.+?)(_\d+)?$", r"<x-\1>"),
+    (r"^CLOSE_(.+?)(_\d+)?$", r"</x-\1>"),
+    (r"^[\[{](\S*)[\]}]$", r"<\1>"),
+)
 _NO_ANNOTATION = {"translate", "seg", "protected", "x-protected"}  # attribute and types of other `mrk`
 _PAIRING = "rid", "startref", "i", "id"
 _IDENTITY = "id", "mid", "i", "x", "rid", "startref"

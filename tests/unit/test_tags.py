@@ -132,6 +132,10 @@ def test_placeholders_of_many_languages() -> None:
     [
         ("$t(punkte, {'count': {{n}} }) da", "$t(punkte, {'count': {{n}} })"),
         ('die $t(a:b.c) und $t(x, { "y": f(z) })!', '$t(a:b.c)|$t(x, { "y": f(z) })'),
+        (
+            "Um { NUMBER($n, digits: 2) } und { $n } @{ort}, %#@tage@",
+            "{ NUMBER($n, digits: 2) }|{ $n }|@{ort}|%#@tage@",
+        ),
         ("Zu @:menu.datei. Und @.lower:titel, @:(a.b), @:{0}", "@:menu.datei|@.lower:titel|@:(a.b)|@:{0}"),
         ("an a@b.example und um @: 5", ""),
         ("%<PRIu64> von %-5<PRIdMAX>", "%<PRIu64>|%-5<PRIdMAX>"),
