@@ -190,11 +190,15 @@ def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, round
     shown = _texts(token._replace(kind="text") if token.text in left else token for *_, token in parts)
     lost = [x.text for n, x in enumerate(ours) if x.kind != "text" and (rounds < MAX_MARKS or n not in there)]
     texts = [unescape(unescape(side)) for side in (_texts(ours), shown)]
+    unrepaired += ["%%"] * (texts[0].count("%%") > texts[1].count("%%"))
     marks = {mark for text in lost for mark in text if mark in _STRAY}
-    for mark in marks | {text[1:] for text in lost if re.fullmatch("%(?:[sd]|[0-9]+[a-z]?)", text)}:
-        stray = re.compile(_STRAY.get(mark, rf"(?<![\w.,'’]){re.escape(mark)}(?![\w.,'’])"))
+    missing = (x.text for n, x in enumerate(ours) if x.name == PLACEHOLDER and n not in there)
+    names = {text.strip("{}[]()⟦⟧<>%$#@: ") for text in missing}
+    words = {name for name in names if name.isalpha() and (name[1:] or "a").islower()} - {"s", "d", "ld", "lu"}
+    for mark in marks | names - words - {""}:
+        stray = re.compile(_STRAY.get(mark, rf"(?<![\w.,'’]){re.escape(mark)}(?![\w'’]|[.,]\w)"))
         if len(stray.findall(texts[0])) < len(stray.findall(texts[1])):
-            if mark != "s":  # a word of Slavic languages
+            if not mark.isalpha() or mark == "d":  # others may be words
                 raise ValueError
             unrepaired.append(mark)
     unsure = _which_of_equal(read, matches, gone)

@@ -268,7 +268,6 @@ def test_damaged_tags_are_rewritten_where_they_stand(source: str, good: str, tag
         ("{x | x > 0}, {ort}", "{x | x > 0},", "placeholders"),
         ("Ort %s", "it's a place", "placeholders"),
         ("Hallo :name", "Name: you", "placeholders"),
-        ("Preis $NAME", "NAME and price", "placeholders"),
         ("Ort :ort", "the ort: here", "placeholders"),
         ("%i Orte", "i og e", "placeholders"),
         ("Das &lt;b&gt; ist <b>fett</b>", "The &lt;b&gt; is bold", "html"),
@@ -307,6 +306,8 @@ def test_others_are_removed_or_stay(source: str, target: str, expected: Repaired
         ("{n, plural, other {# z}}", "{n, plural, =0 {y} one {a z} other {z}}", ("# of other",)),
         ("Zum %s Ort", "To %ss place", ("%ss",)),
         ("Zum %s Ort", "To s place", ("s",)),
+        ("Preis $NAME", "NAME and price", ("NAME",)),
+        ("%d%% mehr", "%d% more", ("%%",)),
     ],
 )
 def test_what_may_be_damaged_is_reported(source: str, target: str, unrepaired: tuple[str, ...]) -> None:
