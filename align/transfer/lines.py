@@ -12,7 +12,7 @@ from typing import NamedTuple
 from align.core.types import Pair
 from align.transfer.inline import Inline
 from align.transfer.markup import Placement
-from align.transfer.repair import Repaired, missing_tags, repair_target
+from align.transfer.repair import Repaired, compare_messages, missing_tags, repair_target
 from align.transfer.tags import Syntax, Token
 
 _NO_CODE = re.compile(r"<[!?]|</?(?:\w+:)?(?:mrk|sm)\b|<(?:\w+:)?em\b[^>]*\sstartRef")  # comments and annotations
@@ -88,6 +88,13 @@ def find_faults(source: str, target: str, tags: str | Syntax) -> list[str]:
     for found, what in ((missing - extra, "missing"), (extra - missing, "not in the source")):
         opened = {re.split(r"[\s/>]", tag[1:])[0] for tag in found}
         faults += [f"{tag} is {what}" for tag in found.elements() if tag[:2] != "</" or tag[2:-1] not in opened]
+    if not faults and inline.syntax.placeholders:
+        try:
+            edits, missing_parts = compare_messages(source, target, inline.syntax)
+        except ValueError:
+            return ["an ICU message is not as in the source"]
+        faults = [f"the keyword {keyword} is translated" for _, _, keyword in edits]
+        faults += [f"{part} is missing" for part in missing_parts]
     return faults
 
 

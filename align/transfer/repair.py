@@ -129,7 +129,7 @@ def repair_target(source: str, target: str, tags: str | Syntax) -> Repaired:
 
 def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, rounds: int) -> Repaired:
     """Repair a translation: rewrite what is damaged, read the result, and remove what is not of the source."""
-    edits, unrepaired = _compare_messages(source, target, syntax)
+    edits, unrepaired = compare_messages(source, target, syntax)
     points = {_form(token) for token in tokens if token.kind == "point"}
     own = tuple(token.text for token in tokens if token.kind != "text" and _INCOMPLETE.match(token.text))
     masked = _INCOMPLETE.sub(lambda mark: "<" if target.startswith(own, mark.start()) else MASK, target)
@@ -304,7 +304,7 @@ def _match(source: Sequence[Token], target: Sequence[Token]) -> dict[int, int]:
     return matches | {m: n for n, m in pair_equal(lone[0], lone[1])}
 
 
-def _compare_messages(source: str, target: str, syntax: Syntax) -> tuple[list[_Edit], list[str]]:
+def compare_messages(source: str, target: str, syntax: Syntax) -> tuple[list[_Edit], list[str]]:
     """Return what restores translated keywords of ICU messages, and the placeholders and tags that a text lacks."""
     sides = [_messages(text) if syntax.placeholders else [] for text in (source, target)]
     if Counter(head for head, _ in sides[0]) != Counter(head for head, _ in sides[1]):

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from align.transfer.inline import MAX_TAGS, Inline
+from align.transfer.lines import find_faults
 from align.transfer.repair import Repaired, missing_tags, repair_target
 from align.transfer.tags import Syntax, parse_placeholders, parse_xml
 
@@ -312,6 +313,19 @@ def test_others_are_removed_or_stay(source: str, target: str, expected: Repaired
 )
 def test_what_may_be_damaged_is_reported(source: str, target: str, unrepaired: tuple[str, ...]) -> None:
     assert repair_target(source, target, "placeholders") == Repaired(target, unrepaired=unrepaired)
+
+
+@pytest.mark.parametrize(
+    ("target", "faults"),
+    [
+        ("{n, plural, one {# y} other {# {a} z}}", []),
+        ("{n, plural, one {y} other {# z}}", ["# of one is missing", "{a} of other is missing"]),
+        ("{n, plural, eins {# y} other {# {a} z}}", ["the keyword one is translated"]),
+        ("{n, plural, one {# y} eins {# y} zwei {# y}}", ["an ICU message is not as in the source"]),
+    ],
+)
+def test_faults_within_messages(target: str, faults: list[str]) -> None:
+    assert find_faults("{n, plural, one {# a} other {# {a} b}}", target, "placeholders") == faults
 
 
 DAMAGES = {
