@@ -78,9 +78,7 @@ _KEPT_TEXT = re.compile(
 _AFTER = ".,;:!?)]}'»”’*`"  # marks that end a sentence or a bracket, not an address
 _LEAD = re.compile(r"\s*(?:(?:#{1,6}|[-*+>]|\[[ xX]\])\s+)*")  # marks before headings, items and quotations
 
-WORD_LETTER = LETTER.replace("^", r"^\d", 1)
-# a letter of a word, not of a unit such as `kB` or of an ending
-WORD_START = re.compile(rf"(?!(?:.|[^\W_aeiouyAEIOUY]{{2,3}})(?!{WORD_LETTER})){WORD_LETTER}")
+WORD_LETTER = LETTER.replace("^", r"^\d", 1)  # a pattern of a letter that parts a word from a number
 
 _MASKS = dict.fromkeys((KEPT, PLACEHOLDER, ICU), "\ue001") | dict.fromkeys((_SPACE, *_SEPARATE), "\ue002")
 """Characters that stand for tokens by their names: for words and for spaces; U+E000 stands for others."""
@@ -92,8 +90,6 @@ _PAIR = re.compile(
     r"\s*\](?:\((?:[^\s()\ue002]|\([^\s()\ue002]{0,99}\)){0,500}(?:\s\"[^\"\ue002]{0,200}\")?\)|\[[^\[\]\ue002]{0,99}\]))"
 )
 """Markdown's emphasis, code and links."""
-
-_CUT = re.compile(r"([\ue000-\ue002]|(?<=[^\W\d])\*{1,3}|(?<!%)\*{1,3}(?=[^\W\d]))")  # at tokens, and stars of words
 
 
 def unescaped(text: str) -> str:
@@ -151,9 +147,8 @@ def _find_pairs(tokens: list[Token]) -> list[Token]:
         return tokens  # the text has such characters itself
 
     def cut(start: int, end: int) -> Iterator[Token]:
-        for part in filter(None, _CUT.split(shown[start:end])):
-            token = Token("text", part) if part.strip("*") else Token("point", part, KEPT)
-            yield next(left) if "\ue000" <= part <= "\ue002" else token
+        for part in filter(None, re.split("([\ue000-\ue002])", shown[start:end])):
+            yield next(left) if "\ue000" <= part <= "\ue002" else Token("text", part)
 
     def read(start: int, end: int) -> Iterator[Token]:
         for match in _PAIR.finditer(shown, start, end):
@@ -280,9 +275,9 @@ class Page:
     def name_language(self, source: str, target: str) -> None:
         """Let the root of a page of HTML name the target language if it names the source language."""
         named = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?){source}(?![^\W_])[\w-]*""", re.IGNORECASE)
-        roots = (n for n, part in enumerate(self._parts) if str(part)[:5].lower() == "<html")
-        for n in roots:
-            self._parts[n] = named.sub(rf"\g<1>{target}", str(self._parts[n]))
+        for n, part in enumerate(self._parts):
+            if isinstance(part, str) and part[:5].lower() == "<html":
+                self._parts[n] = named.sub(rf"\g<1>{target}", part)
 
     def fill(self, texts: Sequence[str]) -> str:
         """Return the page with a text in the place of each segment, in the same order."""
@@ -305,11 +300,6 @@ class Page:
             self._parts += [part for token, line in run for part in self._divide(token, line)]
             return
         start, end = _inner(tokens)
-        # if there are no other placeholders, those glued to the first word and to the last one stay there
-        first = start + (tokens[start].name == PLACEHOLDER and bool(WORD_START.match(tokens[start + 1].text)))
-        last = end - (tokens[end - 1].name == PLACEHOLDER and bool(WORD_START.match(tokens[end - 2].text[::-1])))
-        if not any(token.name in (KEPT, PLACEHOLDER, ICU) for token in tokens[first:last]):
-            start, end = first, last
         lead = tail = ""
         inside, lines = tokens[start:end], [line for _, line in run[start:end]]
         if inside[0].kind == "text":
@@ -382,13 +372,11 @@ class Page:
 
 
 def _start_tag(token: Token) -> str:
-    """Return the start tag of an element whose attributes may be translated; "" for anything else.
-
-    Of the elements that are kept as a whole, only a text area is one.
-    """
+    """Return the start tag of an element whose attributes may be translated; "" for anything else."""
     tag = _TAG.match(token.text)
     if tag is None or _is_kept(Token("open", tag[0]), frozenset()):
         return ""
+    # of the elements that are kept as a whole, only a text area has one
     return tag[0] if tag.end() == len(token.text) or tag[0][1:9].lower() == token.name == "textarea" else ""
 
 

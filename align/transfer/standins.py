@@ -17,7 +17,7 @@ from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
 from align.transfer.inline import Inline, without_comments
 from align.transfer.markup import Placement
-from align.transfer.pages import KEPT, WORD_LETTER, WORD_START, Page, Segment, unescaped
+from align.transfer.pages import KEPT, WORD_LETTER, Page, Segment, unescaped
 from align.transfer.tags import ICU, PLACEHOLDER, Token
 
 T = TypeVar("T")
@@ -134,10 +134,7 @@ class Passage:
 
 
 def _without_repeats(words: Sequence[str], numbers: Collection[str]) -> list[str]:
-    """Return words without repeated numbers, which leave an empty word if they are all of it.
-
-    A number is repeated if an unknown word was replaced by its source word, which has the number in it.
-    """
+    """Return words without numbers that are repeated because an unknown word was replaced by its source word."""
     seen: set[str] = set()
 
     def once(match: re.Match[str]) -> str:
@@ -155,15 +152,15 @@ def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:
     tokens: dict[str, list[int]] = {}
 
     def number(match: re.Match[str]) -> str:
-        sides = match.string[: match.start()][-5:][::-1], match.string[match.end() :][:5]
-        if any(side[:1].isdigit() for side in sides):
+        sides = match.string[: match.start()][-1:], match.string[match.end() :][:1]
+        if any(map(str.isdigit, sides)):
             return ""
         standins = []
         for _, group in groupby(enumerate(match[0]), lambda row: ord(row[1]) - row[0]):  # one for adjacent tokens
             if standin := next(left, ""):
                 tokens[standin] = [ord(mark) - _MARKS for _, mark in group]
                 standins.append(standin)
-        return " ".join(standins).join(" " * bool(standins and WORD_START.match(side)) for side in sides)
+        return " ".join(standins).join(" " * bool(standins and re.match(WORD_LETTER, side)) for side in sides)
 
     return tuple(filter(None, _MARK.sub(number, " ".join(words)).split(" "))), tokens
 
