@@ -138,9 +138,3 @@ def mark_kind(word: str) -> str:
         if not closes(character) and not _is_invisible(character):
             break
     return ""
-
-
-def sentence_ends(words: Sequence[str]) -> set[int]:
-    """Return the ends of sentences as the numbers of the next words, including 0 and the number of all words."""
-    ends = {k for k, word in enumerate(words, 1) if mark_kind(word) == "stop"}
-    return ends | {0, len(words)}

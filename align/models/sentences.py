@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from align.models.languages import base_language
-from align.models.punctuation import opens, sentence_ends, visible_edges
+from align.models.punctuation import mark_kind, opens, visible_edges
 
 
 @lru_cache(maxsize=64)
@@ -26,8 +26,8 @@ def split_sentences(words: Sequence[str], language: str) -> list[tuple[int, int]
     A sentence ends at a stop that is not followed by a small letter; a point ends none after an abbreviation, an
     initial or an ordinal number, nor before a number.
     """
-    ends = [k for k in sorted(sentence_ends(words)) if 0 < k < len(words) and _ends(words[k - 1], words[k], language)]
-    bounds = [0, *ends, len(words)]
+    stops = (k for k, (word, _) in enumerate(pairwise(words), 1) if mark_kind(word) == "stop")
+    bounds = [0, *(k for k in stops if _ends(words[k - 1], words[k], language)), len(words)]
     return [(start, end) for start, end in pairwise(bounds) if start < end]
 
 

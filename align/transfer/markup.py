@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
 from html import unescape
 from html.entities import codepoint2name, html5
-from itertools import accumulate, compress, groupby, takewhile
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from align.models.punctuation import (
@@ -213,7 +213,7 @@ def _find_empty(text: str) -> list[tuple[int, int, str]]:
     return [(start, at, text[start:at]) for start, at in spans]
 
 
-OTHER_PAIR, _NEVER = 1.0, 1e9  # costs of quotes for what was in brackets and the like, and of what must not be
+OTHER_PAIR = 1.0  # cost of quotes for what was in brackets and the like
 
 LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
@@ -234,7 +234,7 @@ _HTML_PARTS = re.compile(
 )
 """Entities, some of which HTML reads without a semicolon, and what else no tag breaks."""
 
-_PART = re.compile(r"[-\u2010\u2011\u2013]\w+")  # a further part of a compound; backwards, an earlier one
+_HYPHEN = re.compile(r"[-\u2010\u2011\u2013](?=\w)")  # before a further part of a compound
 
 PART = 0.6
 """Factor of the confidence of a tag that covers part of a word, unless that part stands in the target."""
@@ -396,17 +396,20 @@ class _Placing:
             self._positions[word].append(k)
         self._source = [markup.shown[start:end].lower() for start, end in markup.words]
         self._is_mark = [is_punctuation(word) for word in self._source]
-        shown_words = [self.shown[start:end] for start, end in spans]
         self._borders = {offset for span in spans for offset in span}
-        self._marks: dict[str, set[int]] = {"stop": set(), "pause": set(), "": set()}
-        for k, word in enumerate(shown_words):
-            if kind := mark_kind(word):
-                self._marks[kind].add(k)
+        self._marks: defaultdict[str, set[int]] = defaultdict(set)  # words that end in each kind of mark
+        for k, (start, end) in enumerate(spans):
+            self._marks[mark_kind(self.shown[start:end])].add(k)
+        self._marks[""].clear()
         self._places_of: dict[tuple[str, bool], tuple[list[Window], list[Window]]] = {}
+        # empty pairs that the source has itself: without a placeholder, or with the space between two
+        texts = (token.text for token in markup.tokens if token.kind == "text")
+        own_marks = {mark for text in texts for *_, mark in _find_empty(text)}
+        own_marks |= {mark for *_, mark in _find_empty(markup.plain) if _SPACED.search(mark)}
         self._empty = [
             (at, bisect_right(spans, start, key=lambda span: span[0]) - 1, mark)
             for start, at, mark in _find_empty(target)
-            if at not in own
+            if at not in own and mark not in own_marks
         ]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
@@ -427,9 +430,6 @@ class _Placing:
             if any(child.block for child in parent.children):
                 waiting += self._divide(parent, *regions)
                 continue
-            for child in parent.children:  # touches nothing beyond a block
-                child.before = parent.before if child.start == parent.start else child.before
-                child.behind = parent.behind if child.end == parent.end else child.behind
             spans = [child for child in parent.children if child.words[0] < child.words[1]]
             own = self.characters.get(parent.tokens[0], (0, 0))
             self._enclosed[slice(*own)] = bytes(own[1] - own[0])
@@ -439,11 +439,9 @@ class _Placing:
                 if child_windows:
                     self.windows[child.tokens[0]] = child_windows
                     is_part = child.tokens[0] in self._parts
-                    if child.tokens[0] in self.characters and not is_part:  # stands in the target as it is
-                        confidence = 1.0
-                    else:
-                        factor = PART if INSIDE in child.remarks or is_part else 1.0
-                        confidence = self._scores.confidence(child.words, child_windows) * factor
+                    is_equal = child.tokens[0] in self.characters and not is_part  # stands in the target as it is
+                    factor = PART if INSIDE in child.remarks or is_part else 1.0
+                    confidence = 1.0 if is_equal else factor * self._scores.confidence(child.words, child_windows)
                     self._note(child, child_windows, confidence)
                     waiting.append(child)
             self._fill_empty_pairs(parent, regions)
@@ -505,37 +503,28 @@ class _Placing:
         (region,) = regions
         known = [self._find_verbatim(child, parent, region) for child in spans]
         placed, taken = place_apart(self._scores, words, region, known)
-        for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
-            if window and child.tokens[0] not in self.characters:
-                placed[n] = self._without_compound(child, window)
+        for child, window in zip(spans, placed, strict=True):
+            if window and child.tokens[0] not in self.characters and INSIDE not in child.remarks:
+                self._find_in_compound(child, window)
         return [[window] if window else [] for window in placed], taken
 
-    def _without_compound(self, element: Element, window: Window) -> Window:
-        """Return the window of an element without the other parts of a compound.
-
-        In `<b>Stable</b>-Suite` the window of the compound is that of the element, which covers its first part only;
-        in `<b>Help</b> screen`, its characters are a part of `Hilfe-Ansicht`.
-        """
-        if INSIDE in element.remarks:
-            (start, first), (end, last) = self.markup.edges(element)
-            sides = zip((first[:start][::-1], last[end:]), self.borders(element, window), strict=True)
-            before, after = (len(_PART.findall(text)) * (at is None) for text, at in sides)
-        else:
-            i, n = element.words
-            before, after = (self._is_part(m, window[0]) for m in (i - 1, n))
+    def _find_in_compound(self, element: Element, window: Window) -> None:
+        """Note the characters of a part of a compound, as in `<b>Hilfe</b>-Ansicht` for `<b>help</b> screen`."""
         low, high = window
-        if high - low > 1 and INSIDE in element.remarks:
-            low = min(low + before, high - 1)
-            return low, max(low + 1, high - after)
         word, at = self._words[low], self.spans[low][0]
-        hyphens = [match.start() for match in _PART.finditer(word)]
-        if high - low == 1 and bool(before) != bool(after) and before + after <= len(hyphens):
-            start = at + hyphens[before - 1] + 1 if before else at + leading(word)
-            end = at + len(word) - trailing(word, full_stop=True) if before else at + hyphens[-after]
-            if start < end and not self._is_enclosed(start, end):
-                self._note_characters(element, (start, end))
-                self._parts.add(element.tokens[0])
-        return window
+        hyphens = [match.start() for match in _HYPHEN.finditer(word)]
+        is_part = []  # whether the source word on each side is the other part
+        for i in (element.words[0] - 1, element.words[1]):
+            # articles and prepositions are linked with nouns next to them; a part is longer, and has no better word
+            row = self._scores.row(i) if 0 <= i < len(self._source) and len(self._source[i]) >= LONG else {}
+            is_part.append(row.get(low, 0.0) >= COMPOUND and row[low] == max(row.values()))
+        if high - low > 1 or not hyphens or is_part[0] == is_part[1]:
+            return
+        start = at + (hyphens[0] + 1 if is_part[0] else leading(word))
+        end = at + (hyphens[-1] if is_part[1] else len(word) - trailing(word, full_stop=True))
+        if start < end and not self._is_enclosed(start, end):
+            self._note_characters(element, (start, end))
+            self._parts.add(element.tokens[0])
 
     def borders(self, element: Element, window: Window) -> tuple[int | None, int | None]:
         """Return the characters where an element starts and ends in glued words, if both sides have the same border."""
@@ -557,95 +546,63 @@ class _Placing:
         start, end = found
         return (start, end) if start is None or end is None or start < end else (None, None)
 
-    def _is_part(self, i: int, k: int) -> bool:
-        """Tell whether a source word outside of an element is a part of the compound that the target has for both.
-
-        Articles and prepositions are linked with nouns next to them; a part is longer, and has no better word.
-        """
-        if not 0 <= i < len(self._source) or len(self._source[i]) < LONG:
-            return False
-        row = self._scores.row(i)
-        return row.get(k, 0.0) >= COMPOUND and row[k] == max(row.values())
-
     def _find_verbatim(self, element: Element, parent: Element, region: Window) -> Window | None:
-        """Return the window of an element whose content stands in the target as it is; note its characters.
-
-        Where the content occurs more than once, or in a part of a word, the occurrence has to be linked.
-        """
+        """Return the window of an element whose content stands in the target as it is; note its characters."""
         content = self.markup.plain[element.start : element.end].strip(" \t")
         low, high = region
         if not content or low >= high:
             return None
-        if place := self._find_in_equal_word(element, [region]):
-            return self._words_at(place)
         edges = self.characters.get(parent.tokens[0], (self.spans[low][0], self.spans[high - 1][1]))
-        found: Sequence[Window] = []
-        part = False
-        for part in (False, True) if INSIDE in element.remarks else (False,):
-            for lower in (False, True):
-                found = found or _within(self._occurrences(content, lower)[part], *edges)
-            if found:
-                break
-        found = [place for place in found if not self._is_enclosed(*place)]
-        if len(found) > 1 or part:
+        found, is_part = self._occurrences(content, edges, False), False
+        if not found and INSIDE in element.remarks:
+            if place := self._find_in_similar_word(element, content, region):
+                return place
+            found, is_part = self._occurrences(content, edges, True), True
+        if len(found) > 1 or is_part:  # has to be linked
             gains = self._scores.inside(element.words)
-            linked: set[Window] = set()
-            for start, end in (self.spans[j] for j in range(low, high) if gains[j]):
-                first = bisect_right(found, start, key=lambda place: place[1])
-                linked.update(found[first : bisect_left(found, end, lo=first, key=lambda place: place[0])])
-            found = sorted(linked)
-            if len(found) > 1:
-                found = [max(found, key=lambda place: sum(gains[slice(*self._words_at(place))]))]
+            sums = {place: sum(gains[slice(*self._words_at(place))]) for place in found}
+            found = [max(found, key=sums.__getitem__)] if any(sums.values()) else []
         elif found and " " not in content:  # may be a false friend: both words are linked to others
             first, end = self._words_at(found[0])
             gains, inside = self._scores.gains(element.words), self._scores.inside(element.words)
             if max(gains[first:end], default=0) < -CONTRARY and max(inside) > CONTRARY:
                 found = []
-        if part and found:  # `Rome` for `Rom`, if what is around it tells
-            sides = zip(found[0], self.borders(element, self._words_at(found[0])), strict=True)
-            start, end = (edge if at is None else at for edge, at in sides)
-            if (start, end) != found[0] and start < end:
-                self._parts.add(element.tokens[0])
-                found = [(start, end)]
-        if not found:
-            return self._find_in_similar_word(element, region)
-        self._note_characters(element, found[0])
-        return self._words_at(found[0])
+        return self._words_at(self._note_characters(element, found[0])) if found else None
 
-    def _occurrences(self, content: str, lower: bool) -> tuple[list[Window], list[Window]]:
-        """Return the characters of all occurrences of a content in the target, or in both in small letters."""
-        if (content, lower) not in self._places_of:
-            text, sought = self.target.replace("\t", " "), content.replace("\t", " ")
-            text, sought = (text.lower(), sought.lower()) if lower else (text, sought)
-            same = (len(text), len(sought)) == (len(self.target), len(content))
-            self._places_of[content, lower] = occurrences(text if same else "", sought, self._borders)
-        return self._places_of[content, lower]
+    def _occurrences(self, content: str, edges: Window, in_parts: bool) -> list[Window]:
+        """Return the free characters of a content wherever it stands between two offsets, else so in small letters."""
+        found: Sequence[Window] = []
+        for lower in (False, True):
+            if (content, lower) not in self._places_of:
+                text, sought = self.target.replace("\t", " "), content.replace("\t", " ")
+                text, sought = (text.lower(), sought.lower()) if lower else (text, sought)
+                same = (len(text), len(sought)) == (len(self.target), len(content))
+                self._places_of[content, lower] = occurrences(text if same else "", sought, self._borders)
+            places = self._places_of[content, lower][in_parts]  # all of the same length
+            first = bisect_left(places, edges[0], key=lambda place: place[0])
+            found = found or places[first : bisect_right(places, edges[1], lo=first, key=lambda place: place[1])]
+        return [place for place in found if not self._is_enclosed(*place)]
 
-    def _find_in_equal_word(self, element: Element, regions: Sequence[Window]) -> Window | None:
-        """Return the characters of what touches or is inside a single word, if that stands in the target too."""
-        if not (element.before or element.behind):
+    def _find_in_equal_word(self, point: Element, regions: Sequence[Window]) -> Window | None:
+        """Note and return where a point is that touches a word, or is inside one, which the target has too."""
+        if not (point.before or point.behind):
             return None
         words = self.markup.words
-        n = bisect_right(words, element.start, key=lambda span: span[1])
-        n -= bool(n and words[n - 1][1] == element.start and not element.behind)
-        start, end = words[n]
-        if element.end > end:
-            return None
-        row, text = self._scores.row(n), self.markup.plain[start:end]
+        n = bisect_right(words, point.start, key=lambda span: span[1])
+        n -= bool(n and words[n - 1][1] == point.start and not point.behind)
+        row, text = self._scores.row(n), self.markup.plain[slice(*words[n])]
         equal = [k for k in self._positions[text] if any(low <= k < high for low, high in regions)]
         if self._is_mark[n]:  # in their order: links of several commas say little
             equal = equal[self._source[:n].count(text) :][:1]
         linked = [k for k in equal if row.get(k)]
         if not linked and (len(equal) != 1 or (len(text) < 2 and not self._is_mark[n])):
             return None
-        places = []
-        for k in sorted(linked or equal, key=lambda k: -row.get(k, 0.0)):
-            at = self.spans[k][0] - start
-            places.append((element.start + at, element.end + at))
-        free = [place for place in places if not self._is_enclosed(*place)]
-        return self._note_characters(element, free[0]) if free else None
+        starts = (self.spans[k][0] for k in sorted(linked or equal, key=lambda k: -row.get(k, 0.0)))
+        places = (start + point.start - words[n][0] for start in starts)
+        free = next((at for at in places if not self._is_enclosed(at, at)), None)
+        return None if free is None else self._note_characters(point, (free, free))
 
-    def _find_in_similar_word(self, element: Element, region: Window) -> Window | None:
+    def _find_in_similar_word(self, element: Element, content: str, region: Window) -> Window | None:
         """Return the linked word that has the borders of an element inside a word; note the characters between them."""
         gains = self._scores.inside(element.words)
         is_part = INSIDE in element.remarks and element.words[1] - element.words[0] == 1
@@ -655,7 +612,8 @@ class _Placing:
             start = low + leading(word) if start is None and not has_letters(element.before) else start
             end = high - trailing(word, True) if end is None and not has_letters(element.behind) else end
             if start is not None and end is not None and start < end and not self._is_enclosed(start, end):
-                self._parts.add(element.tokens[0])
+                if self.target[start:end] != content:
+                    self._parts.add(element.tokens[0])
                 return self._words_at(self._note_characters(element, (start, end)))
         return None
 
@@ -682,40 +640,30 @@ class _Placing:
         from scipy.optimize import linear_sum_assignment
 
         holes = [hole for hole in self._empty if any(low <= hole[1] < high for low, high in regions)]
-        points: list[tuple[Element | None, int, str]] = []
+        points: list[tuple[Element, str]] = []
         for child in parent.children:
             pair = child.before[-1:] + child.behind[:1]
-            is_free = not {"quote", "open", "close"}.intersection(map(kind_of, pair))
-            is_free &= has_token(self.markup, child, PLACEHOLDERS)
+            kinds = {*map(kind_of, pair)}
+            is_free = has_token(self.markup, child, PLACEHOLDERS) and kinds.isdisjoint(("quote", "open", "close"))
             if child.tokens[0] not in self.windows and child.start == child.end and (pair in _PAIRS or is_free):
-                points.append((child, child.words[0], pair if pair in _PAIRS else ""))
+                points.append((child, pair if pair in _PAIRS else ""))
         if not holes or not points or len(points) * len(holes) > MAX_QUOTED:
             return
-        lengths = [len(token.text) * (token.kind == "text") for token in self.markup.tokens]
-        tags = {*compress(accumulate(lengths), (not length for length in lengths))}
-        for start, at, mark in _find_empty(self.markup.plain):  # those of the source itself
-            if at not in tags or _SPACED.search(mark):
-                points.append((None, bisect_left(self.markup.words, (start,)), mark))
         costs: list[list[float]] = []
-        for n, (point, place, pair) in enumerate(points):
-            crossed = self._scores.crossings(place)
-            if place and len(points) > len(holes):  # others have better places
-                left = self._scores.row(place - 1)
-                crossed = [cost - left.get(k - 1, 0.0) for k, cost in enumerate(crossed)]
+        for n, (point, pair) in enumerate(points):
+            crossed = self._scores.crossings(point.words[0])
             costs.append([-min(crossed) * (len(points) > len(holes))] * len(holes))
             for m, (_, k, text) in enumerate(holes):
-                kinds = kind_of(unescape(text)[0]), kind_of(pair[0]) if pair else "quote"
-                costs[n][m] += OTHER_PAIR * (kinds[0] != kinds[1]) + OTHER_PAIR / 4 * (not pair)
-                costs[n][m] += min(crossed[k : k + 2]) + 1e-3 * abs(n / len(points) - m / len(holes))
-                costs[n][m] += _NEVER * (point is None and text != pair)
+                is_other = kind_of(unescape(text)[0]) != (kind_of(pair[0]) if pair else "quote")
+                costs[n][m] += OTHER_PAIR * is_other + OTHER_PAIR / 4 * (not pair)
+                costs[n][m] += min(crossed[k : k + 2])
         for n, m in zip(*linear_sum_assignment(costs), strict=True):
-            point, (offset, k, text) = points[n][0], holes[m]
-            if point is not None:
-                self.places[point.tokens[0]] = k
-                self._insert_at(point, offset)
-                self.spaces[point.tokens[0]] = "", "".join(_SPACED.findall(text))
-                self._note(point, [(k, k)], 1.0)
-                self._empty.remove(holes[m])
+            (point, _), (offset, k, text) = points[n], holes[m]
+            self.places[point.tokens[0]] = k
+            self._insert_at(point, offset)
+            self.spaces[point.tokens[0]] = "", "".join(_SPACED.findall(text))
+            self._note(point, [(k, k)], 1.0)
+            self._empty.remove(holes[m])
 
     def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], places: Sequence[int]) -> None:
         """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
@@ -773,30 +721,19 @@ class _Placing:
         self.characters[element.tokens[0]] = at, at
 
     def _cheapest(
-        self,
-        element: Element,
-        parent: Element,
-        regions: Sequence[Window],
-        places: Sequence[int],
-        costs: Sequence[float],
+        self, element: Element, parent: Element, regions: Sequence[Window], places: Sequence[int], costs: list[float]
     ) -> tuple[int, float]:
-        """Return the place that the fewest links cross, and by how much the next best is worse, at most 1.
-
-        An element at the edge of its parent stays at that edge.
-        """
+        """Return the place that the fewest links cross, and by how much the next best is worse, at most 1."""
         at = element.words[0]
         words = self._source
-        if has_token(self.markup, element, PLACEHOLDERS):
-            if not any(self._is_mark):
-                for k in (k for region in regions for k in range(*region) if self._words[k] in (",", ".", ")")):
-                    return k, 1.0  # a lone mark, before which a placeholder is missing
-        elif at <= parent.words[0]:
+        is_placeholder = has_token(self.markup, element, PLACEHOLDERS)
+        if not is_placeholder and at <= parent.words[0]:  # stays at the edge of its parent
             return regions[0][0], 1.0
-        elif at >= parent.words[1]:
+        if not is_placeholder and at >= parent.words[1]:
             return regions[-1][1], 1.0
         share = len(self._words) / max(1, len(words))
         mark = mark_kind(words[at - 1] if at else "")
-        left = self._scores.row(at - 1) if at and has_token(self.markup, element, PLACEHOLDERS) else {}
+        left = self._scores.row(at - 1) if at and is_placeholder else {}
         if (mark and self._marks[mark]) or (at and self._is_mark[at - 1]):
             left = {}
         marks = self._marks[mark or mark_kind(element.behind[:1])]
@@ -826,20 +763,8 @@ def occurrences(text: str, content: str, borders: Collection[int]) -> tuple[list
         end = at + len(content)
         before, after = text[max(0, at - 1) : at], text[end : end + 1]
         if not combines(before, content[0]) and not combines(content[-1], after):
-            is_part = (_joined(before, content[0]) and at not in borders) or (
-                _joined(content[-1], after) and end not in borders
-            )
-            places[is_part].append((at, end))
+            is_joined = before and is_letter_or_mark(before + content[0]) and at not in borders
+            is_joined = is_joined or (after and is_letter_or_mark(content[-1] + after) and end not in borders)
+            places[bool(is_joined)].append((at, end))
         at = text.find(content, at + 1)
     return places
-
-
-def _within(places: Sequence[Window], start: int, end: int) -> Sequence[Window]:
-    """Return those of several places, all of the same length, that are between two offsets."""
-    first = bisect_left(places, start, key=lambda place: place[0])
-    return places[first : bisect_right(places, end, lo=first, key=lambda place: place[1])]
-
-
-def _joined(left: str, right: str) -> bool:
-    """Tell whether two characters belong to the same word: both are letters, their marks, or digits."""
-    return is_letter_or_mark(left) and is_letter_or_mark(right)

@@ -390,9 +390,8 @@ def _has_words(token: Token) -> bool:
 
 def _inner(tokens: Sequence[Token]) -> tuple[int, int]:
     """Return the first token of a segment and the one after its last: tags around all of the text are outside."""
-    pairs = halves(tokens)
-    ends = {end: start for start, end in pairs.items()}
-    start, end = 0, len(tokens)
+    pairs, start, end = halves(tokens), 0, len(tokens)
+    ends = {last: first for first, last in pairs.items()}
     while True:
         token, last = tokens[start], tokens[end - 1]
         if _is_outside(token) or (token.kind == "open" and not start < pairs.get(start, -1) < end):

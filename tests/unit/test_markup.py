@@ -146,7 +146,6 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
     [
         # a part of a word, which the target may write otherwise
         ("<b>Stable</b>-Suite nutzen", "use the stable suite", "0-2 0-3 1-0", "use the <b>stable</b> suite"),
-        ("den <b>Zurück</b>-Knopf", "the Go Back button", "0-0 1-1 1-2 1-3", "the <b>Go Back</b> button"),
         ("als /usr/x-<b>Fassung</b>.tar da", "as /usr/x-version.tar", "0-0 1-1", "as /usr/x-<b>version</b>.tar"),
         ("mit <b>Strg</b>+F2, dann", "with Ctrl+F2, then", "0-0 1-1 2-2", "with <b>Ctrl</b>+F2, then"),
         ("ein <b>Wort</b>s da", "a word's end", "0-0 1-1 2-2", "a <b>word's</b> end"),
