@@ -6,7 +6,7 @@ The rules were tuned on even lines; odd lines were counted several times meanwhi
 last columns count those among the tenth whose least sure tag is least sure.
 
 Paragraphs of a handbook in two languages, from Debian packages, have their translators' own tags; values of title and
-spaces next to tags are not compared. No rule was tuned on them.
+spaces next to tags are not compared. No rule was tuned on them; some were dropped that won none there.
 
 Messages of programs, from Debian packages: English ones with placeholders, and German ones without, which get them by
 one model; spaces are folded. Rules were tuned on those of the first programs; those of the others were looked at once.

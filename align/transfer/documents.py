@@ -68,7 +68,7 @@ def refuse_unread(names: list[str]) -> None:
             with suppress(*DAMAGED), open_lines(name) as stream:
                 head = stream.peek(8192) if hasattr(stream, "peek") else getattr(stream, "getvalue", bytes)()
         text = _COMMENT.sub(r"\1", head[:8192].decode(errors="replace")).lstrip("\ufeff \t\r\n")
-        kinds = [*(f"of the kind {end}" for end in _UNREAD.split() if named.endswith(end)), recognise_file(head)]
+        kinds = [*(f"a {end} file" for end in _UNREAD.split() if named.endswith(end)), recognise_file(head)]
         if "|||" not in text.partition("\n")[0]:
             kinds += [kind for kind, begin in _BEGINNINGS.items() if re.match(begin, text)]
         if kind := next(filter(None, kinds), ""):

@@ -503,9 +503,13 @@ class _Placing:
         (region,) = regions
         known = [self._find_verbatim(child, parent, region) for child in spans]
         placed, taken = place_apart(self._scores, words, region, known)
-        for child, window in zip(spans, placed, strict=True):
+        for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
             if window and child.tokens[0] not in self.characters and INSIDE not in child.remarks:
                 self._find_in_compound(child, window)
+            elif window and window[1] - window[0] > 1 and self.borders(child, window) == (None, None):
+                (start, first), (end, last) = self.markup.edges(child)  # of a compound that is several words here
+                low = min(window[0] + first[:start].count("-"), window[1] - 1)
+                placed[n] = low, max(low + 1, window[1] - last[end:].count("-"))
         return [[window] if window else [] for window in placed], taken
 
     def _find_in_compound(self, element: Element, window: Window) -> None:

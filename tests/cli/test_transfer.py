@@ -308,7 +308,7 @@ def test_names_of_files_that_are_not_read(run: Run, name: str, option: tuple[str
     result = run(*option, name)
     end = "strings.xml" if "xml" in name else name.removeprefix("x").removesuffix(".gz").lower()
     failed(
-        result, f"error: {name}: the file is of the kind {end}: extract-align transfer reads", "XLIFF, TMX and PO files"
+        result, f"error: {name}: the file is a {end} file: extract-align transfer reads", "XLIFF, TMX and PO files"
     )
     assert result.err.count("\n") == 1
 

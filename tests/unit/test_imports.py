@@ -15,7 +15,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 2_766, 35_563
+CORE_LINES, LINES = 2_766, 35_963
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_126, "align.cli.evaluate": 5_870, "align.cli.extract": 11_274}

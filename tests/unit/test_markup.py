@@ -151,6 +151,8 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("ein <b>Wort</b>s da", "a word's end", "0-0 1-1 2-2", "a <b>word's</b> end"),
         ("the <b>help</b> screen", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe</b>-Ansicht"),
         ("the support <b>screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die Hilfe-<b>Ansicht</b>"),
+        ("die Hilfe-<b>Ansicht</b>", "the support screen", "0-0 1-1 1-2", "the support <b>screen</b>"),
+        ("die <b>Hilfe</b>-Ansicht", "the support screen", "0-0 1-1 1-2", "the <b>support</b> screen"),
         ("the <b>website</b> is", "веб-сайт это", "0-0 1-0 2-1", "<b>веб-сайт</b> это"),
         ("<b>Help</b> screen", "(-x", "0-0 1-0", "(<b>-x</b>"),
         # invisible characters go with the punctuation next to them
