@@ -18,6 +18,7 @@ from align.transfer.tags import has_positional, numbered_as
 
 _CHARSET = re.compile(rb"charset= *([A-Za-z0-9_.:-]{1,40})")
 _COMMENT = re.compile(r"^[ \t]*#([,=]?)(.*)", re.MULTILINE)
+_OBSOLETE_FLAGS = re.compile(r"^[ \t]*#,[^\n]*(?=\n(?:[ \t]*#(?!~)[^\n]*\n){0,50}[ \t]*#~)", re.MULTILINE)
 _KEYWORD = re.compile(
     r'^[ \t\ufeff]*(?:(msgid)(?!_)|(?P<string>(msgstr(?:\[(\d)\])?)[^\r\n]*(?:\s*\n[ \t]*"[^\r\n]*)*))', re.MULTILINE
 )
@@ -65,7 +66,7 @@ def read_catalog(data: bytes, file: str, tags: str | None, fuzzy: bool = False) 
     if match := _HALF_OBSOLETE.search(text):
         raise DataError("not a valid PO file", file=file, line=text.count("\n", 0, match.end()) + 1)
     # comments may be anything except flags, and end with a line feed, as no file's name does
-    content = _COMMENT.sub(lambda match: f"#, {match[2]}" if match[1] else "#", text) + "\n"
+    content = _COMMENT.sub(lambda match: f"#, {match[2]}" if match[1] else "#", _OBSOLETE_FLAGS.sub("#", text)) + "\n"
     try:
         catalog = polib.pofile(_Text(content), encoding="utf-8")
     except OSError as error:

@@ -274,9 +274,9 @@ class Page:
 
     def name_language(self, source: str, target: str) -> None:
         """Let the root of a page of HTML name the target language if it names the source language."""
-        named = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?){source}(?![^\W_])[\w-]*""", re.IGNORECASE)
+        named = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?){re.escape(source)}(?![^\W_])[\w-]*""", re.IGNORECASE)
         for n, part in enumerate(self._parts):
-            if isinstance(part, str) and part[:5].lower() == "<html":
+            if source and isinstance(part, str) and part[:5].lower() == "<html":
                 self._parts[n] = named.sub(rf"\g<1>{target}", part)
 
     def fill(self, texts: Sequence[str]) -> str:

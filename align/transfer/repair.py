@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape, unescape
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from align.models.punctuation import closes
@@ -193,9 +193,9 @@ def _repair(source: str, tokens: list[Token], target: str, syntax: Syntax, round
     unrepaired += ["%%"] * (texts[0].count("%%") > texts[1].count("%%"))
     marks = {mark for text in lost for mark in text if mark in _STRAY}
     missing = (x.text for n, x in enumerate(ours) if x.name == PLACEHOLDER and n not in there)
-    names = {text.strip("{}[]()⟦⟧<>%$#@: ") for text in missing}
-    words = {name for name in names if name.isalpha() and (name[1:] or "a").islower()} - {"s", "d", "ld", "lu"}
-    for mark in marks | names - words - {""}:
+    names = {re.sub(r"%\((\w+)\)\w*|\$", r"\1", text).strip("{}[]()⟦⟧<>%#@: ") for text in missing}
+    names = {name for name in names if name[2:] or not name.isalpha() or name in ("s", "d", "ld", "lu", "id")}
+    for mark in marks | names - {""}:
         stray = re.compile(_STRAY.get(mark, rf"(?<![\w.,'’]){re.escape(mark)}(?![\w'’]|[.,]\w)"))
         if len(stray.findall(texts[0])) < len(stray.findall(texts[1])):
             if not mark.isalpha() or mark == "d":  # others may be words
@@ -339,8 +339,8 @@ def compare_messages(source: str, target: str, syntax: Syntax) -> tuple[list[_Ed
             unrepaired += (f"{missing} of {name}" for missing in inner[0] - inner[1])
             is_needed = not is_select and (name in texts or name in allowed[3:])
             unrepaired += [f"# of {name}"] * (is_needed and "#" in both[0] and "#" not in both[1])
-            for (head, (one, _)), (other_head, (other, at)) in product(*map(_messages, both)):
-                waiting += [(one, other, offset + start + at, depth + 1)] if head == other_head else []
+            for (one, _), (other, at) in pair_equal(_messages(both[0]), _messages(both[1])):
+                waiting.append((one, other, offset + start + at, depth + 1))
     return edits, unrepaired
 
 

@@ -45,6 +45,8 @@ _PRINTF = re.compile(
 )
 """A placeholder that stands for an argument of printf; `%m` takes none. Text is `100 % der`, and `%Idee` (of C too)."""
 
+_ESCAPED = r"(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\[nrt])"
+_START = rf"(?:(?<!{LETTER})|{_ESCAPED})"  # of a placeholder: no letter, or an escape, is before
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"  # {{name}}
     r"|[$#%@]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}, @{name}
@@ -53,11 +55,11 @@ _PLACEHOLDER = re.compile(
     rf"|(?<!{LETTER})(?<!\$)\$t\((?:[^()]|\([^()]{{0,200}}\)){{1,400}}\)"  # $t(key, {"count": {{n}} }) of i18next
     rf"|(?<!{LETTER})@(?:\.[a-zA-Z]{{1,40}})?:"  # @:key, @.lower:key, @:(key) of vue-i18n
     r"(?:\([^()\s]{1,80}\)|\{[^{}]{1,80}\}|[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*)"
-    rf"|(?<!{LETTER})(?<!%)%[A-Za-z_][A-Za-z0-9_]{{1,80}}%(?!{LETTER})"  # %name%
-    rf"|(?<![0-9%])(?:{_PRINTF.pattern}|%[-+#0]*m)"
+    rf"|{_START}(?<!%)%[A-Za-z_][A-Za-z0-9_]{{1,80}}%(?!{LETTER})"  # %name%
+    rf"|(?:(?<![0-9%])|{_ESCAPED})(?:{_PRINTF.pattern}|%[-+#0]*m)"
     rf"|(?<![0-9%])%L?[0-9]{{1,2}}(?!{LETTER}|[%$])"  # %1 of Qt
-    rf"|(?<!{LETTER})(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
-    rf"|(?<!{LETTER})(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
+    rf"|{_START}(?<!\$)\$[A-Za-z_][A-Za-z0-9_]{{0,80}}"  # $HOME, $name
+    rf"|{_START}(?<![:/]):[a-z_][A-Za-z0-9_]{{1,80}}(?!{LETTER}|:)"  # :name
 )
 
 _IN_TAG = re.compile(rf"(?<![0-9%])(?!%[0-9A-Fa-f]{{2}}(?![$])){_PRINTF.pattern}")
@@ -143,11 +145,7 @@ CODES: dict[str, Kind] = {
 }
 """Inline elements of XLIFF and TMX whose content is code, not text, or that have none, and what they stand for."""
 
-_AS_TAG = (
-    (r"^(?:START|OPEN)_(.+?)(_\d+)?$", r"<x-\1>"),
-    (r"^CLOSE_(.+?)(_\d+)?$", r"</x-\1>"),
-    (r"^[\[{](\S*)[\]}]$", r"<\1>"),
-)
+_AS_TAG = (r"^(START|OPEN)_(.+?)_?\d*$", r"<x\2>"), (r"^CLOSE_(.+?)_?\d*$", r"</x\1>"), (r"^[\[{](\S*)[\]}]$", r"<\1>")
 _NO_ANNOTATION = {"translate", "seg", "protected", "x-protected"}  # attribute and types of other `mrk`
 _PAIRING = "rid", "startref", "i", "id"
 _IDENTITY = "id", "mid", "i", "x", "rid", "startref"

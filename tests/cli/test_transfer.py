@@ -307,9 +307,7 @@ def test_files_that_are_not_read(run: Run, write: Write, name: str) -> None:
 def test_names_of_files_that_are_not_read(run: Run, name: str, option: tuple[str, ...]) -> None:
     result = run(*option, name)
     end = "strings.xml" if "xml" in name else name.removeprefix("x").removesuffix(".gz").lower()
-    failed(
-        result, f"error: {name}: the file is a {end} file: extract-align transfer reads", "XLIFF, TMX and PO files"
-    )
+    failed(result, f"error: {name}: the file is a {end} file: extract-align transfer reads", "XLIFF, TMX and PO files")
     assert result.err.count("\n") == 1
 
 

@@ -184,6 +184,17 @@ msgstr ""
 """
 
 
+def test_a_message_behind_an_obsolete_fuzzy_one_is_read(run: Run, tmp_path: Path) -> None:
+    text = '#, fuzzy\n# note\n#~ msgid "Old"\n#~ msgstr "Alt"\n\n#, c-format\nmsgid "At %s"\nmsgstr "Um"\n'
+    (tmp_path / "a.po").write_text(text, encoding="utf-8")
+    result = run("--check", tmp_path / "a.po")
+    assert (result.code, result.err.count("fuzzy"), result.out) == (
+        1,
+        0,
+        b"%b:7: %%s is missing: Um\n" % bytes(tmp_path / "a.po"),
+    )
+
+
 def test_fuzzy_messages_are_counted_or_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text(PO + FUZZY, encoding="utf-8")
     result = run(tmp_path / "a.po")

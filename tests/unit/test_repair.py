@@ -269,7 +269,6 @@ def test_damaged_tags_are_rewritten_where_they_stand(source: str, good: str, tag
         ("{x | x > 0}, {ort}", "{x | x > 0},", "placeholders"),
         ("Ort %s", "it's a place", "placeholders"),
         ("Hallo :name", "Name: you", "placeholders"),
-        ("Ort :ort", "the ort: here", "placeholders"),
         ("%i Orte", "i og e", "placeholders"),
         ("Das &lt;b&gt; ist <b>fett</b>", "The &lt;b&gt; is bold", "html"),
         ("Ein <b>Wort</b> a &lt; b", "A word a &lt; b", "xml"),
@@ -308,6 +307,8 @@ def test_others_are_removed_or_stay(source: str, target: str, expected: Repaired
         ("Zum %s Ort", "To %ss place", ("%ss",)),
         ("Zum %s Ort", "To s place", ("s",)),
         ("Preis $NAME", "NAME and price", ("NAME",)),
+        ("Ort :ort", "the ort: here", ("ort",)),
+        ("Hallo %(zahl)d!", "Hello zahl!", ("zahl",)),
         ("%d%% mehr", "%d% more", ("%%",)),
     ],
 )
@@ -326,6 +327,17 @@ def test_what_may_be_damaged_is_reported(source: str, target: str, unrepaired: t
 )
 def test_faults_within_messages(target: str, faults: list[str]) -> None:
     assert find_faults("{n, plural, one {# a} other {# {a} b}}", target, "placeholders") == faults
+
+
+def test_faults_of_crossed_tags() -> None:
+    assert find_faults("<b>a</b>", "b</b><b>", "html") == ["<b> is not closed, or crosses another"]
+    assert find_faults("<b><i>a</i></b>", "<b><i>b</b></i>", "html") == ["<i> is not closed, or crosses another"]
+
+
+def test_messages_of_one_name_are_compared_in_order() -> None:
+    one, other = "{n, plural, one {a} other {b}}", "{n, plural, one {{x}} other {{x}}}"
+    several = f"{{m, plural, other {{{one} {other} {300 * one}}}}}"  # each with each would take seconds
+    assert find_faults(several, several, "placeholders") == []
 
 
 DAMAGES = {

@@ -136,6 +136,7 @@ def test_placeholders_of_many_languages() -> None:
             "Um { NUMBER($n, digits: 2) } und { $n } @{ort}, %#@tage@",
             "{ NUMBER($n, digits: 2) }|{ $n }|@{ort}|%#@tage@",
         ),
+        (r"Ort\u00a0%s\x20%d\n$WEG\t:ort", "%s|%d|$WEG|:ort"),
         ("Zu @:menu.datei. Und @.lower:titel, @:(a.b), @:{0}", "@:menu.datei|@.lower:titel|@:(a.b)|@:{0}"),
         ("an a@b.example und um @: 5", ""),
         ("%<PRIu64> von %-5<PRIdMAX>", "%<PRIu64>|%-5<PRIdMAX>"),
