@@ -363,10 +363,10 @@ def _gap(text: str, at: int) -> Window:
 
 def border(word: str, at: int, other: str) -> int | None:
     """Return where another word has the border that a word has at an offset, after the same kinds of characters."""
-    kinds, others = ([(kind, len([*run])) for kind, run in groupby(side, kind_of)] for side in (word[:at], other))
-    n, end = len(kinds), sum(length for _, length in others[: len(kinds)])
     if not 0 < at < len(word) or combines(other[at - 1 : at], other[at : at + 1]):
         return None
+    kinds, others = ([(kind, len([*run])) for kind, run in groupby(side, kind_of)] for side in (word[:at], other))
+    n, end = len(kinds), sum(length for _, length in others[: len(kinds)])
     is_cut = kind_of(word[at]) == kinds[-1][0]
     if other.startswith(word[:at]) and at < len(other) and (at >= SHORT or (at == end and not is_cut)):
         return at
@@ -402,13 +402,13 @@ class _Placing:
             self._marks[mark_kind(self.shown[start:end])].add(k)
         self._marks[""].clear()
         self._places_of: dict[tuple[str, bool], tuple[list[Window], list[Window]]] = {}
-        # empty pairs that the source has itself: without a placeholder, or with the space between two
-        texts = (token.text for token in markup.tokens if token.kind == "text")
+        empty = _find_empty(target)  # but for those of the source: without a placeholder, or with the space of two
+        texts = [token.text for token in markup.tokens if token.kind == "text"] if empty else []
         own_marks = {mark for text in texts for *_, mark in _find_empty(text)}
-        own_marks |= {mark for *_, mark in _find_empty(markup.plain) if _SPACED.search(mark)}
+        own_marks |= {mark for *_, mark in _find_empty(markup.plain if empty else "") if _SPACED.search(mark)}
         self._empty = [
             (at, bisect_right(spans, start, key=lambda span: span[0]) - 1, mark)
-            for start, at, mark in _find_empty(target)
+            for start, at, mark in empty
             if at not in own and mark not in own_marks
         ]
         self.windows: dict[int, list[Window]] = {}
