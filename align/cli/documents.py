@@ -172,7 +172,7 @@ def warn_of_languages(model: Languages, languages: Sequence[Languages], file: st
 
 def list_faults(program: str, document: Document, file: str, quiet: bool) -> None:
     """List what is wrong in finished translations on stdout, a line for each fault; any of them is an error."""
-    found, verbs = 0, {"not be": "is not", "have": "has"}
+    fault_count, verbs = 0, {"not be": "is not", "have": "has"}
     with open_output(None) as out:
         for _, group in groupby(document.segments, key=lambda segment: segment.unit):
             unit = [*group]
@@ -184,11 +184,11 @@ def list_faults(program: str, document: Document, file: str, quiet: bool) -> Non
             for segment, fault in rows:
                 text = f"{file}:{segment.line}: {shorten(fault)}: {shorten(' '.join((segment.target or '').split()))}"
                 out.write(f"{printable(text)}\n".encode())
-            found += len(rows)
+            fault_count += len(rows)
     blank = sum(segment.target is None for segment in document.segments)
     sizes = f"{plural(len(document.segments), 'segment')}, {blank:,} without a translation{document.remark}"
-    if found:
-        raise DataError(f"{plural(found, 'fault')} in {sizes}", file=file)
+    if fault_count:
+        raise DataError(f"{plural(fault_count, 'fault')} in {sizes}", file=file)
     Progress(program, quiet).write(f"{program}: no fault in {sizes}")
 
 

@@ -85,9 +85,9 @@ def find_faults(source: str, target: str, tags: str | Syntax) -> list[str]:
         return [str(error)]
     missing, extra = (Counter(filterfalse(_NO_CODE.match, side)) for side in (inline.missing, inline.extra))
     faults = []
-    for found, what in ((missing - extra, "missing"), (extra - missing, "not in the source")):
-        opened = {re.split(r"[\s/>]", tag[1:])[0] for tag in found}
-        faults += [f"{tag} is {what}" for tag in found.elements() if tag[:2] != "</" or tag[2:-1] not in opened]
+    for wrong, fault in ((missing - extra, "missing"), (extra - missing, "not in the source")):
+        opened = {re.split(r"[\s/>]", tag[1:])[0] for tag in wrong}
+        faults += [f"{tag} is {fault}" for tag in wrong.elements() if tag[:2] != "</" or tag[2:-1] not in opened]
     faults = faults or [f"{tag} is not closed, or crosses another" for tag in missing & extra if tag[:2] != "</"]
     if not faults and inline.syntax.placeholders:
         try:

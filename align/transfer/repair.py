@@ -45,7 +45,7 @@ _TOLERATED: dict[str, str] = {
 _CHARACTER = re.compile(
     r"(?:\\(?=[^\w\s\\]))?(?:&(?:amp;)*((?:lt|gt|quot|apos|#[0-9]{1,5}|#x[0-9A-Fa-f]{1,4});)|.)", re.DOTALL
 )
-"""A character of a text, perhaps behind a backslash, or as an entity, perhaps an escaped one."""
+"""A character of a text, perhaps after a backslash, or as an entity, perhaps an escaped one."""
 
 _OPENING, _CLOSING = "(<{[⟦", ")>}]⟧"
 _PARTNERS = dict(zip(_OPENING + _CLOSING, _CLOSING + _OPENING, strict=True))
