@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -141,6 +142,7 @@ def _load(
     program: str, request: Request, model: str | None, options: ModelOptions, settings: Mapping[str, Any]
 ) -> Aligner:
     shown, named, run = model or request.name, model is not None, request.run
+    gc.disable()  # nothing that loading makes is garbage
     try:
         import torch
 
@@ -167,6 +169,9 @@ def _load(
         if not lacks_memory(error):
             raise
         raise ValueError(f"{shown}: out of memory while loading it: it needs more than is free") from None
+    finally:
+        gc.freeze()  # looking at all of it again would take a quarter of this process's time per pair
+        gc.enable()
     if not run.quiet:
         recorder = aligner.forward.recorder
         reason = f" for {request.reason}" if request.reason else ""

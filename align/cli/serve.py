@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -152,7 +151,6 @@ def serve(args: ServiceArgs, request: Request) -> None:
         for line in describe_choices(loaded, choices):
             tell(line)
     tell(work.signature)
-    gc.freeze()  # the collector need not look through the model's modules again with every large body
     app = build_app(work, token, args.allow_origin, args.request_pairs, args.queue_pairs)
     answer(app, listener, lambda: tell(address_of(listener)))
     tell("stopped")
