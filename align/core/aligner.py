@@ -58,6 +58,9 @@ from align.core.types import (
 GROUP = 32
 """Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
 
+JUDGED_PAIRS = 400
+"""Pairs at the beginning of a text by which it is judged, where it need not choose a layer and a head."""
+
 LinkResult = tuple[LinkScores, Agreement | None]
 """Links of a pair, and its agreement if they are soft."""
 
@@ -280,23 +283,29 @@ class Aligner:
                 yield from self.stream(pairs, on_choice, on_batch, choices, pool)
             return
 
-        def prepare(pair: Pair) -> tuple[Pair, Any]:  # what is not needed for choosing is encoded slice by slice
-            return pair, pair if choices else self.encode(pair)
+        known = self._choices(()) if all(direction.known_choice for direction in self.directions) else ()
+
+        def begin(first: Iterable[Pair]) -> None:
+            nonlocal choices
+            tried = [attempt(self.encode, pair) for pair in first]
+            choices, doubts = self.choose([item for item in tried if not isinstance(item, PairError)])
+            for doubt in doubts:
+                warnings.warn(doubt, TextWarning, stacklevel=7)  # the caller of the next alignment
+            if choices and on_choice:
+                on_choice(choices)
 
         def buffers() -> Iterator[Buffer]:
-            nonlocal choices
-            encoded = map(prepare, pairs)
-            for chunk in chunks(encoded, self.buffer, lambda item: item[0].memory()):
-                items = [item for _, item in chunk]
-                if not choices:
-                    choices, doubts = self.choose(items)
-                    for doubt in doubts:
-                        warnings.warn(doubt, TextWarning, stacklevel=6)  # the caller of the next alignment
-                    if choices and on_choice:
-                        on_choice(choices)
-                yield [pair for pair, _ in chunk], items, (choices,)
+            for chunk in chunks(pairs, self.buffer, lambda pair: pair.memory()):
+                if not (choices or known):
+                    begin(chunk)
+                yield chunk, (choices or known,)
 
-        for pair, (scores, skipped, agreement) in in_order(pool, "align", SLICE_WORDS, buffers()):
+        def judge(chunk: Sequence[Pair]) -> None:
+            if known and not choices:
+                begin(islice((pair for pair in chunk if not pair.blank), JUDGED_PAIRS))
+
+        for pair, result in in_order(pool, "align", SLICE_WORDS, buffers(), judge):
+            scores, skipped, agreement = result or ({}, "", None)
             error = pair.origin.error
             yield Alignment(pair, scores, error.reason if error else skipped, agreement)
 
@@ -388,18 +397,20 @@ class Aligner:
 
     def encode(self, pair: Pair) -> tuple[Encoded, ...]:
         """Return a pair with the pieces of each model: of all of them, or of none."""
-        swapped = Pair(pair.target, pair.source, pair.id, origin=pair.origin)
-        read = [pair if step == 1 else swapped for step in self.steps]
+        directions, read = self.directions, [pair]
         if isinstance(pair, IdPair):
-            read = [pair, *pair.others]
-        if len(read) < len(self.directions):
+            read += pair.others
+        elif len(directions) > 1:
+            swapped = Pair(pair.target, pair.source, pair.id, origin=pair.origin)
+            read = [pair if step == 1 else swapped for step in self.steps]
+        if len(read) < len(directions):
             raise TypeError("ids are those of one model: align them with one model, or their text with several")
-        encoded = tuple(
+        encoded = [
             encode(direction.recorder, one, self.too_long, names)
-            for direction, one, names in zip(self.directions, read, self._names, strict=True)
-        )
+            for direction, one, names in zip(directions, read, self._names, strict=True)
+        ]
         if all(item.pieces for item in encoded):
-            return encoded
+            return tuple(encoded)
         item = next((item for item in encoded if item.skipped), encoded[0])
         return tuple(Encoded(one, None, item.skipped) for one in read)
 

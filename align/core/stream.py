@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from align.core.errors import LostItemError, PairError
 from align.core.text import IdPair
-from align.core.types import NOWHERE, Alignment, Choice, Pair, Pieces
+from align.core.types import Alignment, Choice, Origin, Pair, Pieces
 
 if TYPE_CHECKING:
     from align.core.backend import Recorder
@@ -163,14 +163,16 @@ def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = Non
 def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
     """Cut a buffer into slices of similar length and about so many words; batches depend on it alone.
 
-    The numbers of the pairs, from 0, are ascending within each slice; no slice is empty.
+    The numbers of the pairs, from 0, are ascending within each slice; no slice is empty. Pairs without words are in
+    none.
     """
-    order = sorted(range(len(pairs)), key=lambda n: max(len(pairs[n].source), len(pairs[n].target)))
+    lengths = [max(len(pair.source), len(pair.target)) for pair in pairs]
+    order = sorted(filter(lengths.__getitem__, range(len(pairs))), key=lengths.__getitem__)
     ends = list(accumulate(len(pairs[n].source) + len(pairs[n].target) for n in order))
     count = max(1, round(ends[-1] / words)) if ends else 0
     parts: list[list[int]] = [[] for _ in range(count)]
     for n, end in zip(order, ends, strict=True):
-        parts[max(0, end * count - 1) // max(1, ends[-1])].append(n)
+        parts[(end * count - 1) // ends[-1]].append(n)
     return [sorted(numbers) for numbers in parts if numbers]
 
 
@@ -265,15 +267,18 @@ class Pool:
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
 
-Buffer = tuple[Sequence[Pair], Sequence[Any], tuple[Any, ...]]
-"""Pairs, the same as far as this process has prepared them, and further arguments of a task."""
+Buffer = tuple[Sequence[Pair], tuple[Any, ...]]
+"""Pairs, and further arguments of a task."""
 
 
-def in_order(pool: Pool, task: str, words: int, buffers: Iterable[Buffer]) -> Iterator[tuple[Pair, Any]]:
+def in_order(
+    pool: Pool, task: str, words: int, buffers: Iterable[Buffer], judge: Callable[[Sequence[Pair]], None] | None = None
+) -> Iterator[tuple[Pair, Any]]:
     """Have a pool process slices of so many words, and yield the pairs with their results, in order.
 
-    Other processes get the pairs, which are smaller than what this process prepares. If the result of a pair
-    is a PairError, or reading raises an error, the results before it come out first.
+    Pairs without words are not processed: their result is None. If the result of a pair is a PairError, or reading
+    raises an error, the results before it come out first. `judge` receives each buffer, which other processes have
+    begun by then.
     """
     waiting: deque[tuple[Sequence[Pair], list[tuple[list[int], Job]]]] = deque()
     failure: Exception | None = None
@@ -285,15 +290,15 @@ def in_order(pool: Pool, task: str, words: int, buffers: Iterable[Buffer]) -> It
             buffer, failure = None, error
         more = buffer is not None
         if buffer:
-            pairs, items, further = buffer
+            pairs, further = buffer
             parts = slices(pairs, words)
             submitted += len(parts)
             if submitted > 1:  # what is shorter than that is done before a process has started
                 pool.share()
-            # What a pair carries stays here: other processes get its words only.
-            arguments = [replace(pair, origin=NOWHERE) for pair in pairs] if pool.shared else items
-            jobs = [(part, pool.submit(task, [arguments[n] for n in part], *further)) for part in parts]
+            jobs = [(part, pool.submit(task, [pairs[n] for n in part], *further)) for part in parts]
             waiting.append((pairs, jobs))
+            if judge:
+                judge(pairs)
         while waiting and (not more or pool.busy or len(waiting) > pool.max_buffers):
             if more and pool.shared and not all(job.done for _, job in waiting[0][1]):
                 pool.hear()
@@ -303,9 +308,10 @@ def in_order(pool: Pool, task: str, words: int, buffers: Iterable[Buffer]) -> It
             for part, job in jobs:
                 outcomes |= zip(part, pool.finish(job), strict=True)
             for n, pair in enumerate(pairs):
-                if isinstance(outcomes[n], PairError):
-                    raise outcomes[n].in_file(pair.origin.file, pair.origin.line or pair.id)
-                yield pair, outcomes[n]
+                outcome = outcomes.get(n)
+                if isinstance(outcome, PairError):
+                    raise outcome.in_file(pair.origin.file, pair.origin.line or pair.id)
+                yield pair, outcome
     if failure:
         raise failure
 
@@ -335,8 +341,8 @@ def align_items(
         for sent, item in enumerate(items, 1):
             pairs = pairs_of(item)
             for part, pair in enumerate(pairs or (Pair((), (), sent),)):
-                carried = replace(pair.origin, item=(item, len(pairs)), part=part, number=sent)
-                yield replace(pair, origin=carried)
+                file, line, error = pair.origin.file, pair.origin.line, pair.origin.error
+                yield replace(pair, origin=Origin(file, line, error, (item, len(pairs)), part, sent))
 
     with closing(align(send())) as alignments:
         received: list[Alignment] = []

@@ -95,13 +95,16 @@ class Pair:
 
     def memory(self) -> int:
         """Return the approximate number of bytes in memory."""
-        words = (*self.source, *self.target)
-        return sum(map(len, words)) + 64 * len(words)
+        return len("".join(self.source + self.target)) + 64 * (len(self.source) + len(self.target))
 
     @property
     def spans(self) -> tuple[list[Span], list[Span]] | None:
         """Where the words of both sides stand in their lines; None unless the pair keeps them, as `LinePair` does."""
         return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle all but the origin."""
+        return type(self), tuple(getattr(self, name) for name in self.__match_args__)
 
     def with_target(self, words: tuple[str, ...]) -> Pair:
         """Return the same source with another target."""
@@ -280,7 +283,7 @@ class Alignment:
         return hash((self.pair, self.links))
 
     def __str__(self) -> str:
-        return " ".join(f"{i}-{j}" for i, j in self)
+        return " ".join([f"{i}-{j}" for i, j in self])
 
 
 MAX_TABLE_WORDS = 100

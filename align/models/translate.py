@@ -224,8 +224,8 @@ class _Translating:
         with self._aligner.open_pool(tasks, on_batch) as pool:
             # translations are blank if the sentence is blank or too long
             buffers = chunks(sentences, self._aligner.buffer, lambda pair: pair.memory())
-            results = in_order(pool, "translate", SEARCH_WORDS, ((chunk, chunk, ()) for chunk in buffers))
-            translated = (replace(pair, origin=sentence.origin) for sentence, pair in results)
+            results = in_order(pool, "translate", SEARCH_WORDS, ((chunk, ()) for chunk in buffers))
+            translated = (replace(pair or sentence, origin=sentence.origin) for sentence, pair in results)
             aligned = self._aligner.stream(translated, note_choice, on_batch, choices, pool)
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)

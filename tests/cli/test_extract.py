@@ -221,6 +221,8 @@ def test_help_and_version_answer_without_torch() -> None:
         (["--help"], "numpy", "examples:"),
         (["--version"], "numpy", f"extract-align {align.__version__}"),
         (["eval", "-h"], "scipy", "--gold FILE"),
+        (["combine", "-h"], "numpy", "--symmetrize"),
+        (["view", "-h"], "pandas", "--gold FILE"),
     ):
         command = [sys.executable, "-c", check.format(words, module)]
         result = subprocess.run(command, capture_output=True, text=True, check=True)
