@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.engine.forward import Sinusoids
 from align.models.folder import BUNDLED, ModelFolder
 from align.models.preprocess import Preprocessor, Segment, TextRules
-from align.models.recorder import ModelParts, ModelRecorder, fingerprint
+from align.models.recorder import ModelParts, ModelRecorder, file_digest, fingerprint
 
 
 def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
@@ -61,8 +62,19 @@ def preprocessor(
     segment: Segment | None = None,
     normalize: Callable[[str], str] | None = None,
 ) -> Preprocessor:
-    """Return the text processing of a side whose pieces have these ids; see `Preprocessor`."""
-    return Preprocessor(rules, lambda piece: ids.get(piece, unk), ids, segment, normalize)
+    """Return the text processing of a side whose pieces have these ids; see `Preprocessor`.
+
+    Two models share that of a side which both read in the same way, and so the words that it has cached.
+    """
+    file = rules.subword_file and rules.subword_file.is_file() and file_digest(rules.subword_file)
+    key = replace(rules, subword_file=None), file, segment, normalize, unk
+    if not (side := _sides.get(key)) or side.known != ids:
+        side = _sides[key] = Preprocessor(rules, lambda piece: ids.get(piece, unk), ids, segment, normalize)
+    return side
+
+
+_sides: WeakValueDictionary[tuple[object, ...], Preprocessor] = WeakValueDictionary()
+"""Text processing in use, by what it depends on."""
 
 
 def is_raw(rules: Iterable[TextRules]) -> bool:

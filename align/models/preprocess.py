@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 from unicodedata import category
@@ -238,9 +238,9 @@ class Preprocessor:
         self._segment = segment or SUBWORDS[rules.subwords](rules.subword_file, known)
         self._normalize = normalize_further
         self._whole = not segment and rules.tokenizer == rules.subwords == "none"
-        self._known = known
+        self.known = known
         self._index = index
-        self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
+        self._cached: dict[str | tuple[str, bool, str | None], tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the ids of a sentence's pieces, and the word of each, from 0.
@@ -254,48 +254,45 @@ class Preprocessor:
                 word_ids[position] = ids = self._word_ids(words, position, first)
                 first = first and not ids
         pieces = cast(list[tuple[int, ...]], word_ids)
-        return [*chain.from_iterable(pieces)], [*chain.from_iterable(map(repeat, range(len(pieces)), map(len, pieces)))]
+        return [*chain.from_iterable(pieces)], [word for word, ids in enumerate(pieces) for _ in ids]
 
     def spell(self, words: Sequence[str]) -> list[list[str]]:
         """Return the pieces of each word of a sentence, as text instead of ids."""
         spelt: list[list[str]] = []
         first = True
         for position, word in enumerate(words):
-            spelt.append(self._pieces(word, first, self._following(words, position)))
+            spelt.append(self._pieces(word, first, self._following(words, position) or ""))
             first = first and not spelt[-1]
         return spelt
 
     def _word_ids(self, words: Sequence[str], position: int, first: bool) -> tuple[int, ...]:
         """Return the ids of a word in its context; `first` tells whether no word before it has ids."""
         word, following = words[position], self._following(words, position)
-        key = (word, first, following) if first or self._depends(word) else word
+        key = word if following is None and not first else (word, first, following)
         ids = self._cached.get(key)
         if ids is None:
-            ids = tuple(map(self._index, self._pieces(word, first, following)))
+            ids = tuple(map(self._index, self._pieces(word, first, following or "")))
             if len(word) <= 50:  # unsegmented text and noise never repeat
                 if len(self._cached) >= CACHED_WORDS:
                     self._cached = dict(islice(self._cached.copy().items(), LASTING))
                 self._cached[key] = ids
         return ids
 
-    def _following(self, words: Sequence[str], position: int) -> str:
-        """Return a stand-in for the next word, if the tokenizer depends on it; else an empty string.
+    def _following(self, words: Sequence[str], position: int) -> str | None:
+        """Return a stand-in for the next word, "" if there is none, or None if the tokenizer does not depend on it.
 
         Moses' rules for full stops treat it like any word with the same first character.
         """
-        if not self._depends(words[position]):
-            return ""
+        if not (self._context and normalize(words[position]).endswith((".", "'"))):
+            return None
         first = next((word[0] for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
         if not first:
             return ""
         return "a" if first.islower() else "1" if first in "0123456789" else "A"
 
-    def _depends(self, word: str) -> bool:
-        return self._context and normalize(word).endswith((".", "'"))
-
     def _pieces(self, word: str, first: bool, following: str) -> list[str]:
         pieces: list[str] = []
-        if not (self._whole and word in self._known):
+        if not (self._whole and word in self.known):
             word = normalize(word)
             if not word:
                 return []

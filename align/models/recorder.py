@@ -171,13 +171,14 @@ class ModelRecorder(TransformerAttention, FolderRecorder):
         tag, source_words = self._untagged(pair.source)
         if tag is not None:
             before = [tag, *(n for n in before if n not in self._tags.values())]
-        source, words_of = self.sides[0]((*self._prefix, *source_words))
         if count := len(self._prefix):
+            source, words_of = self.sides[0]((*self._prefix, *source_words))
             words_of = [word - count if word >= count else NULL for word in words_of]
+        else:
+            source, words_of = self.sides[0](source_words)
         target, target_words = self.sides[1](pair.target)
-        words = len(pair.source), len(pair.target)
-        words_of = [*(NULL for _ in before), *words_of, *(NULL for _ in after)]
-        return Pieces([*before, *source, *after], words_of, target, target_words, words)
+        words_of = [NULL] * len(before) + words_of + [NULL] * len(after)
+        return Pieces([*before, *source, *after], words_of, target, target_words, (len(pair.source), len(pair.target)))
 
     def _untagged(self, words: Sequence[str]) -> tuple[int | None, Sequence[str]]:
         """Return the id of the tag that words begin with, if any, and the words without it."""
