@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from math import log
 from typing import Any, NamedTuple
 
@@ -337,22 +337,19 @@ def agreements(forward: Tensor, reverse: Tensor | None, batch: Sequence[Pieces])
 def split_links(
     numbers: NDArray[Any], sources: NDArray[Any], targets: NDArray[Any], scores: NDArray[Any], count: int
 ) -> list[LinkScores]:
-    """Return the links of each of `count` pairs, given all of them with the numbers of their pairs `[K]`.
+    """Return the links of each of `count` pairs, given all of them, in order, with the numbers of their pairs `[K]`.
 
     In each pair source words ascend, and for each of them the target words.
     """
-    links: list[dict[tuple[int, int], float]] = [{} for _ in range(count)]
-    order = np.lexsort((targets, sources, numbers))
-    columns = (column[order].tolist() for column in (numbers, sources, targets, scores))
-    for n, i, j, score in zip(*columns, strict=True):
-        links[n][i, j] = score
-    return [*links]
+    links = zip(zip(sources.tolist(), targets.tolist(), strict=True), scores.tolist(), strict=True)
+    return [dict(islice(links, of_pair)) for of_pair in np.bincount(numbers, minlength=count).tolist()]
 
 
 def links_above(scores: Tensor, threshold: float) -> list[LinkScores]:
     """Return the links of each pair of a batch `[B, J, I]` whose scores exceed the threshold."""
-    chosen = (scores > threshold).nonzero(as_tuple=True)
-    pairs, targets, sources, above = (part.cpu().numpy() for part in (*chosen, scores[chosen]))
+    by_source = scores.mT
+    chosen = (by_source > threshold).nonzero(as_tuple=True)
+    pairs, sources, targets, above = (part.cpu().numpy() for part in (*chosen, by_source[chosen]))
     return split_links(pairs, sources, targets, above, len(scores))
 
 
@@ -372,6 +369,7 @@ def best_links(scores: Tensor, null: Null) -> list[tuple[LinkScores, Agreement |
     """Return the link of each target word to its best source word, with its share of the row `[B, J, I+1]`."""
     index, share = (best.cpu().numpy() for best in best_words(scores, null))
     pairs, targets = (index >= 0).nonzero()
+    targets = targets[np.lexsort((targets, index[pairs, targets], pairs))]
     links = split_links(pairs, index[pairs, targets], targets, share[pairs, targets], len(scores))
     return [(of_pair, None) for of_pair in links]
 
