@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from align import Aligner, Cell, Choice, Direction, Place, Settings, two_way
-from align.core.types import Batch, CrossAttention, TextWarning
+from align.core.stream import Job, Pool
+from align.core.types import Batch, CrossAttention, Pair, Pieces, TextWarning
 from align.models.text_check import ModelCheck
 from tests import naive
 from tests.conftest import align_and_choose, plain
@@ -124,6 +125,29 @@ def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
     for one in (aligner, aligner, two_way(aligner, aligner)):
         with pytest.warns(TextWarning, match="are unknown to"):
             list(one(strange))
+
+
+@pytest.mark.parametrize("layer", [RIGHT.layer, "auto"])
+def test_where_the_layer_is_known_work_is_handed_out_before_the_text_is_judged(layer: Any) -> None:
+    events: list[str] = []
+
+    class Noting(KnownRecorder):
+        def encode(self, pair: Pair) -> Pieces:
+            events.append("encode")
+            return super().encode(pair)
+
+    class Elsewhere(Pool):
+        def submit(self, task: str, *arguments: Any) -> Job:
+            events.append("submit")
+            return super().submit(task, *arguments)
+
+    settings = plain(layer=layer, head=RIGHT.head)
+    aligner = Aligner(Direction(Noting(), settings), check=CHECK, pool=Elsewhere)
+    with pytest.warns(TextWarning, match="in the first 400 pairs" if layer != "auto" else "in the first 500 pairs"):
+        first = next(aligner([("-7 -7", "-7 -7")] * 500, lambda choices: events.append("choice")))
+    assert first.pair.id == 1
+    assert (events.index("submit") < events.index("encode")) == (layer != "auto")
+    assert events.index("choice") < len(events) - 1 - events[::-1].index("encode")  # and before the first slice
 
 
 def moved(text: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 import sentencepiece
@@ -12,9 +13,11 @@ from sacremoses import MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from align import ModelOptions, load
 from align.models import preprocess
 from align.models.folder import BUNDLED
 from align.models.preprocess import Preprocessor, TextRules
+from align.models.recorder import ModelRecorder
 from tests.conftest import example_pairs
 
 MODEL = BUNDLED / "de-en"
@@ -153,6 +156,13 @@ def test_words_are_normalized_unless_the_dictionary_has_them() -> None:
     known = ["scho\u0308n", "T\u00fcr"]
     preprocessor = Preprocessor(TextRules("de"), lambda piece: [*known, piece].index(piece), known)
     assert preprocessor(["scho\u0308n", "Tu\u0308r", "\xad", "T\u00fc\xadr"]) == ([0, 1, 1], [0, 1, 3])
+
+
+def test_two_models_share_a_side_that_both_read_alike() -> None:
+    aligners = load("de-en-fast"), load("en-de-fast"), load("de-en-fast", options=ModelOptions(case="keep"))
+    forward, reverse, other = (cast(ModelRecorder, aligner.forward.recorder).sides for aligner in aligners)
+    assert forward == reverse[::-1]
+    assert not {*forward} & {*other}
 
 
 def test_moses_does_not_tear_decomposed_letters_apart() -> None:

@@ -1,11 +1,14 @@
 """The nouns' own checks, and the signature."""
 
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from align import __version__
-from align.core.types import Alignment, Cell, Choice, Pair, Place, Search, Settings
+from align.core.text import IdPair, LinePair
+from align.core.types import NOWHERE, Alignment, Cell, Choice, Origin, Pair, Place, Search, Settings
 from align.io.manifest import differences
 from align.io.signature import describe, describe_reverse, signature
 from tests.conftest import plain
@@ -17,6 +20,14 @@ def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
     assert alignment.null == [1]
     assert alignment.links == {(0, 2), (1, 0)}
     assert hash(alignment) == hash(Alignment(alignment.pair, {(0, 2): 0.5, (1, 0): 0.5}))
+
+
+def test_pickled_pairs_leave_what_they_carry_behind() -> None:
+    for pair in (Pair(("a",), ("b", "c"), 7), LinePair.of("a", "b  c", 7), IdPair.of([1, 2], [3], [0, None], id=7)):
+        copy = pickle.loads(pickle.dumps(replace(pair, origin=Origin("file", 7, item=object))))
+        assert copy == pair
+        assert type(copy) is type(pair)
+        assert copy.origin is NOWHERE
 
 
 def test_signature_says_what_was_asked_and_what_was_taken() -> None:

@@ -1,5 +1,7 @@
 """Words and where they stand in their line."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,11 @@ def test_spans_slice_the_line_to_its_words_and_leave_spaces_over(line: str) -> N
     assert tuple(line[begin:end] for begin, end in spans) == split_words(line)
     within = {n for begin, end in spans for n in range(begin, end)}
     assert {line[n] for n in range(len(line)) if n not in within} <= {" ", "\t"}
+
+
+@given(lines)
+def test_words_are_what_stands_between_spaces_and_tabs(line: str) -> None:
+    assert split_words(line) == tuple(re.findall(r"[^ \t]+", line))
 
 
 def test_links_of_characters_in_bytes() -> None:
