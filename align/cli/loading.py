@@ -170,7 +170,7 @@ def _load(
             raise
         raise ValueError(f"{shown}: out of memory while loading it: it needs more than is free") from None
     finally:
-        gc.freeze()  # looking at all of it again would take a quarter of this process's time per pair
+        gc.freeze()  # else the collector looks through torch and the model again and again
         gc.enable()
     if not run.quiet:
         recorder = aligner.forward.recorder
