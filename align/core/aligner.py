@@ -10,14 +10,10 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol, get_args
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
 from align.core.backend import Recorder, StateRecorder
 from align.core.choice import Calibration, candidates, choose, known_choice
 from align.core.errors import ModelError, PairError
-from align.core.scores import AttentionReader, Scorer, soft_links
+from align.core.scores import AttentionReader, LinkResult, Scorer, soft_links
 from align.core.similarity import SimilarityReader
 from align.core.stream import (
     BATCH_TOKENS,
@@ -38,7 +34,6 @@ from align.core.stream import (
     cut,
     encode,
     in_order,
-    tell,
 )
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT, mean_links
 from align.core.text import IdPair, PairLike, number_pairs
@@ -50,19 +45,17 @@ from align.core.types import (
     Choice,
     LinkScores,
     Pair,
+    Pieces,
     Place,
     Settings,
     TextWarning,
 )
 
-GROUP = 32
-"""Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
+GROUP = 4
+"""Batches whose pairs pass through each model before their links are found, all at once."""
 
 JUDGED_PAIRS = 400
 """Pairs at the beginning of a text by which it is judged, where it need not choose a layer and a head."""
-
-LinkResult = tuple[LinkScores, Agreement | None]
-"""Links of a pair, and its agreement if they are soft."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,93 +433,63 @@ class Aligner:
         encoded = [item for item in tried if not isinstance(item, PairError)]
         forward = [directions[0] for directions in encoded]
         links: dict[int, LinkResult] = {}
-        places = [choice.place for choice in choices]
-        if places and self.reverse:
-            combine = self._soft_links if self.method == SOFT else self._symmetrised_links
-            for group in chunks(cut(forward, self.batch_tokens), GROUP):
-                numbers = [n for of_batch, _ in group for n in of_batch]
-                again = cut([encoded[n][1] for n in numbers], self.batch_tokens)
-                back = [([numbers[n] for n in of_batch], batch) for of_batch, batch in again]
-                links |= combine(tell(group, on_batch), tell(back, on_batch), places)
-        elif places:
-            links = _links(self.forward.reader, forward, places[0], self.batch_tokens, on_batch)
-        if places and self.partner:
-            of_partner = [directions[-1] for directions in encoded]
-            others = _links(self.partner.reader, of_partner, places[-1], self.batch_tokens, on_batch)
-            links = {
-                n: (mean_links([scores, others[n][0]], self.threshold), agreement)
-                for n, (scores, agreement) in links.items()
-            }
+        for numbers, _ in groups(forward, self.batch_tokens) if choices else ():
+            pieces = [[of_pair for n in numbers if (of_pair := encoded[n][d].pieces)] for d in range(len(choices))]
+            links |= zip(numbers, self._links(pieces, [choice.place for choice in choices], on_batch), strict=True)
         of_pairs = zip(forward, (links.get(n, ({}, None)) for n in range(len(forward))), strict=True)
         aligned = ((scores, item.skipped, agreement) for item, (scores, agreement) in of_pairs)
         return [item if isinstance(item, PairError) else next(aligned) for item in tried]
 
-    def _soft_links(
-        self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]
-    ) -> dict[int, LinkResult]:
-        """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
-        threshold = FLOOR if self.partner else self.threshold
-        rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
-        for numbers, batch in forward:
-            shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
-            for n, pieces, row in zip(numbers, batch, shares, strict=True):
-                rows[n] = row[: pieces.words[1], : pieces.words[0]]
-        links: dict[int, LinkResult] = {}
-        for numbers, batch in back:
-            of_reverse = self.directions[1].reader.shares(batch, places[1])  # [B, I, J]
-            of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
-            for b, n in enumerate(numbers):
-                of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
-            swapped = [replace(pieces, words=pieces.words[::-1]) for pieces in batch]
-            both = torch.from_numpy(of_forward).to(of_reverse), of_reverse
-            of_pairs = soft_links(*both, threshold, swapped, self.forward.scorer)
-            links |= zip(numbers, of_pairs, strict=True)
+    def _links(
+        self, pieces: Sequence[Sequence[Pieces]], places: Sequence[Place], on_batch: OnBatch | None
+    ) -> list[LinkResult]:
+        """Return the links of pairs, given their pieces in each direction."""
+        tokens, reverse = self.batch_tokens, self.directions[1].reader if self.reverse else None
+        if reverse is None:
+            links = self.forward.reader.links(pieces[0], places[0], tokens, on_batch)
+        elif self.method == SOFT:
+            shares = self.forward.reader.shares(pieces[0], places[0], tokens, on_batch)  # [B, J, I]
+            back = reverse.shares(pieces[1], places[1], tokens).to(shares.device)  # [B, I, J]
+            threshold = FLOOR if self.partner else self.threshold
+            links = soft_links(shares, back, threshold, pieces[0], self.forward.scorer)
+        else:
+            ways: list[list[LinkScores]] = []
+            if self.method != "reverse":
+                found = self.forward.reader.links(pieces[0], places[0], tokens, on_batch)
+                ways.append([scores for scores, _ in found])
+            if self.method != "forward":
+                found = reverse.links(pieces[1], places[1], tokens)
+                ways.append([{link[::-1]: score for link, score in scores.items()} for scores, _ in found])
+            links = [(self._symmetrised(*of_pair), None) for of_pair in zip(*ways, strict=True)]
+        if self.partner:
+            others = self.partner.reader.links(pieces[-1], places[-1], tokens, on_batch)
+            links = [
+                (mean_links([scores, other], self.threshold), agreement)
+                for (scores, agreement), (other, _) in zip(links, others, strict=True)
+            ]
         return links
 
-    def _symmetrised_links(
-        self, forward: Iterable[NumberedBatch], back: Iterable[NumberedBatch], places: Sequence[Place]
-    ) -> dict[int, LinkResult]:
+    def _symmetrised(self, one: LinkScores, other: LinkScores | None = None) -> LinkScores:
         """Combine the links of both directions by a heuristic, or keep those of one."""
-        of_forward: dict[int, LinkScores] = {}
-        of_reverse: dict[int, LinkScores] = {}
-        for numbers, batch in forward if self.method != "reverse" else ():
-            of_pairs = [links for links, _ in self.forward.reader.links(batch, places[0])]
-            of_forward |= zip(numbers, of_pairs, strict=True)
-        for numbers, batch in back if self.method != "forward" else ():
-            for n, (links, _) in zip(numbers, self.directions[1].reader.links(batch, places[1]), strict=True):
-                of_reverse[n] = {link[::-1]: score for link, score in links.items()}
-        if self.method in DIRECTIONS:
-            return {n: (links, None) for n, links in (of_forward or of_reverse).items()}
-        combined: dict[int, LinkResult] = {}
-        for n, one in of_forward.items():
-            other = of_reverse[n]
-            both = METHODS[self.method](frozenset(one), frozenset(other))
-            combined[n] = {link: (one.get(link, 0.0) + other.get(link, 0.0)) / 2 for link in both}, None
-        return combined
+        if other is None:
+            return one
+        both = METHODS[self.method](frozenset(one), frozenset(other))
+        return {link: (one.get(link, 0.0) + other.get(link, 0.0)) / 2 for link in both}
+
+
+def groups(encoded: Sequence[Encoded], tokens: int) -> Iterator[NumberedBatch]:
+    """Yield pairs that have pieces, several batches of so many pieces at a time, with their numbers."""
+    for group in chunks(cut(encoded, tokens), GROUP):
+        yield [n for numbers, _ in group for n in numbers], [pieces for _, batch in group for pieces in batch]
 
 
 def align_encoded(
-    reader: AttentionReader | SimilarityReader,
-    encoded: Sequence[Encoded],
-    place: Place,
-    batch_tokens: int = BATCH_TOKENS,
-    on_batch: OnBatch | None = None,
+    reader: AttentionReader | SimilarityReader, encoded: Sequence[Encoded], place: Place, tokens: int = BATCH_TOKENS
 ) -> Iterator[Alignment]:
     """Align a buffer of encoded pairs with one model: yield one alignment for each, in order."""
-    links = _links(reader, encoded, place, batch_tokens, on_batch)
+    links: dict[int, LinkResult] = {}
+    for numbers, pieces in groups(encoded, tokens):
+        links |= zip(numbers, reader.links(pieces, place, tokens), strict=True)
     for n, item in enumerate(encoded):
         scores, agreement = links.get(n, ({}, None))
         yield Alignment(item.pair, scores, item.skipped, agreement)
-
-
-def _links(
-    reader: AttentionReader | SimilarityReader,
-    encoded: Sequence[Encoded],
-    place: Place,
-    batch_tokens: int,
-    on_batch: OnBatch | None,
-) -> dict[int, LinkResult]:
-    links: dict[int, LinkResult] = {}
-    for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
-        links |= zip(numbers, reader.links(batch, place), strict=True)
-    return links

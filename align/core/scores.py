@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from align.core.backend import AttentionRecorder
+from align.core.stream import BATCH_TOKENS, OnBatch, batches
 from align.core.types import (
     Agreement,
     Batch,
@@ -112,6 +113,8 @@ def norm_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
     weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
     if "all" not in heads:
         single = [head - 1 for head in heads if head != "all"]
+        if single == [*range(len(out_proj))]:
+            return head_norms(weights, gram(values, attention.products or head_products(out_proj)))
         return head_norms(weights[:, single], gram(values[:, single], head_products(out_proj[single])))  # [B, C, T, S]
     inner = gram(values, attention.products or head_products(out_proj))  # [B, S, H, H]
     together = vector_norms(weights, inner)  # [B, T, S]
@@ -218,6 +221,33 @@ def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
     merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
     merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
     return merged
+
+
+def in_batches(
+    read: Callable[[Sequence[Pieces]], Tensor], pairs: Sequence[Pieces], tokens: int, on_batch: OnBatch | None
+) -> Tensor:
+    """Return the word scores of B pairs `[B, J, I+1]`, as `read` returns them for batches of so many pieces at most.
+
+    Words that a pair does not have score 0 or less. What follows takes all pairs at once: its many small steps cost more
+    than their arithmetic.
+    """
+    parts, order = list[Tensor](), list[int]()
+    for numbers in batches([(len(pair.source), len(pair.target)) for pair in pairs], tokens):
+        parts.append(read([pairs[n] for n in numbers]))
+        order += numbers
+        if on_batch:
+            on_batch(len(numbers))
+    rows, columns = (max(part.shape[axis] for part in parts) for axis in (1, 2))
+    if len(parts) == 1:
+        scores = parts[0]
+    else:
+        scores = parts[0].new_zeros((len(order), rows, columns))
+        for part, places in zip(parts, torch.split(scores, [*map(len, parts)]), strict=True):
+            places[:, : part.shape[1], : part.shape[2] - 1] = part[..., :-1]
+            places[:, : part.shape[1], -1] = part[..., -1]
+    if order == sorted(order):
+        return scores
+    return scores.index_select(0, torch.tensor(np.argsort(order), device=scores.device))
 
 
 SHARPNESS = 0.5
@@ -353,19 +383,22 @@ def links_above(scores: Tensor, threshold: float) -> list[LinkScores]:
     return split_links(pairs, sources, targets, above, len(scores))
 
 
+LinkResult = tuple[LinkScores, Agreement | None]
+"""Links of a pair, and its agreement if they are soft."""
+
 Scorer = Callable[[Tensor, "Tensor | None", Sequence[Pieces]], Tensor]
 """Returns scores as `soft_scores` does, for pairs of (I, J) words: `align.models.link_scorer` has one."""
 
 
 def soft_links(
     forward: Tensor, reverse: Tensor | None, threshold: float, batch: Sequence[Pieces], scorer: Scorer | None
-) -> list[tuple[LinkScores, Agreement | None]]:
+) -> list[LinkResult]:
     """Return the links of each pair whose scores, or `soft_scores`, exceed a threshold, and the pair's agreement."""
     links = links_above(scorer(forward, reverse, batch) if scorer else soft_scores(forward, reverse), threshold)
     return list(zip(links, agreements(forward, reverse, batch), strict=True))
 
 
-def best_links(scores: Tensor, null: Null) -> list[tuple[LinkScores, Agreement | None]]:
+def best_links(scores: Tensor, null: Null) -> list[LinkResult]:
     """Return the link of each target word to its best source word, with its share of the row `[B, J, I+1]`."""
     index, share = (best.cpu().numpy() for best in best_words(scores, null))
     pairs, targets = (index >= 0).nonzero()
@@ -440,24 +473,35 @@ class AttentionReader:
     threshold: float | None = None
     scorer: Scorer | None = None
 
-    def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
-        """Return the word scores of B pairs `[B, J, I+1]`; the last column is `</s>`."""
+    def scores(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> Tensor:
+        """Return the word scores of B pairs `[B, J, I+1]`; the last column is `</s>`. See `in_batches`."""
         cells = {position: [cell] for position, cell in place.cells().items()}
-        parts = each_cell(self.recorder, batch, cells, [self.score], self.null)
-        words = {part.position: part.words[:, 0] for part in parts}
-        if len(words) == 2:
-            return both_positions(words["input"], words["output"])
-        return next(iter(words.values()))
 
-    def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
-        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
-        return sharpen(self.scores(batch, place), self.null)
+        def read(batch: Sequence[Pieces]) -> Tensor:
+            parts = each_cell(self.recorder, batch, cells, [self.score], self.null)
+            words = {part.position: part.words[:, 0] for part in parts}
+            if len(words) == 2:
+                return both_positions(words["input"], words["output"])
+            return next(iter(words.values()))
 
-    def links(self, batch: Sequence[Pieces], place: Place) -> list[tuple[LinkScores, Agreement | None]]:
-        """Return the links of each pair of a batch, and the agreement if they are soft.
+        return in_batches(read, pairs, tokens, on_batch)
+
+    def shares(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> Tensor:
+        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`; see `in_batches`."""
+        return sharpen(self.scores(pairs, place, tokens, on_batch), self.null)
+
+    def links(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> list[LinkResult]:
+        """Return the links of each pair, and the agreement if they are soft; see `in_batches`.
 
         The score of a link is that of its words, or without a threshold its share of the target word's row.
         """
         if self.threshold is not None:
-            return soft_links(self.shares(batch, place), None, self.threshold, batch, self.scorer)
-        return best_links(self.scores(batch, place), self.null)
+            shares = self.shares(pairs, place, tokens, on_batch)
+            return soft_links(shares, None, self.threshold, pairs, self.scorer)
+        return best_links(self.scores(pairs, place, tokens, on_batch), self.null)

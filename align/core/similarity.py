@@ -19,9 +19,18 @@ from torch.nn import functional
 
 from align.core.backend import StateRecorder
 from align.core.consistency import LinkedWords
-from align.core.scores import agreements, best_links, collate, merge_targets, sharpen, soft_links
-from align.core.stream import BATCH_TOKENS, Encoded, cut
-from align.core.types import Agreement, Batch, Cell, LinkScores, Pieces, Place
+from align.core.scores import (
+    LinkResult,
+    agreements,
+    best_links,
+    collate,
+    in_batches,
+    merge_targets,
+    sharpen,
+    soft_links,
+)
+from align.core.stream import BATCH_TOKENS, Encoded, OnBatch, cut
+from align.core.types import Batch, Cell, Pieces, Place
 
 TEMPERATURE = 0.1
 """Difference of cosines that multiplies a score by e, before `sharpen` adapts the scores to each pair."""
@@ -54,21 +63,32 @@ class SimilarityReader:
     recorder: StateRecorder
     threshold: float | None = None
 
-    def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
-        """Return the word scores of B pairs `[B, J, I+1]`; the last column is 0."""
-        (scores,) = self._of_layers(batch, [cell.layer for cell in place.cells().values()])
-        return functional.pad(scores, (0, 1))
+    def scores(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> Tensor:
+        """Return the word scores of B pairs `[B, J, I+1]`; the last column is 0. See `in_batches`."""
+        layers = [cell.layer for cell in place.cells().values()]
 
-    def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
-        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`."""
-        return sharpen(self.scores(batch, place), "mask")
+        def read(batch: Sequence[Pieces]) -> Tensor:
+            (scores,) = self._of_layers(batch, layers)
+            return functional.pad(scores, (0, 1))
 
-    def links(self, batch: Sequence[Pieces], place: Place) -> list[tuple[LinkScores, Agreement | None]]:
-        """Return the links of each pair of a batch, and the agreement of both directions if they are soft."""
-        scores = self.scores(batch, place)
+        return in_batches(read, pairs, tokens, on_batch)
+
+    def shares(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> Tensor:
+        """Return each source word's share of its row, sharpened, of B pairs `[B, J, I]`; see `in_batches`."""
+        return sharpen(self.scores(pairs, place, tokens, on_batch), "mask")
+
+    def links(
+        self, pairs: Sequence[Pieces], place: Place, tokens: int = BATCH_TOKENS, on_batch: OnBatch | None = None
+    ) -> list[LinkResult]:
+        """Return the links of each pair, and the agreement of both directions if they are soft; see `in_batches`."""
+        scores = self.scores(pairs, place, tokens, on_batch)
         if self.threshold is None:
             return best_links(scores, "mask")
-        return soft_links(*shares_both_ways(scores[..., :-1]), self.threshold, batch, None)
+        return soft_links(*shares_both_ways(scores[..., :-1]), self.threshold, pairs, None)
 
     def qualities(
         self, pairs: Sequence[Encoded], cells: Sequence[Cell], batch_tokens: int = BATCH_TOKENS

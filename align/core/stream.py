@@ -129,14 +129,6 @@ def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[NumberedBatch]:
         yield [numbers[n] for n in batch], [pieces[n] for n in batch]
 
 
-def tell(batches: Iterable[NumberedBatch], on_batch: OnBatch | None) -> Iterator[NumberedBatch]:
-    """Yield batches, and report the number of pairs of each once it is done."""
-    for numbers, batch in batches:
-        yield numbers, batch
-        if on_batch:
-            on_batch(len(numbers))
-
-
 def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = None) -> Iterator[list[T]]:
     """Cut a stream into lists of `size`; if reading raises an `Exception`, items before it come out first.
 

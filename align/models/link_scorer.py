@@ -35,20 +35,21 @@ WIDTH = 32
 LARGEST = 1 << 20
 """Bytes of a file, at most."""
 
+CELLS = 1 << 10
+"""Pairs of words that are convolved together: few enough that nine times their channels stay in a processor's cache."""
+
 LEAST = 0.01
 """Share that a pair of words must exceed in a direction to be seen by the network; others have the probability 0."""
-
-CELLS = 1 << 12
-"""Pairs of words that are convolved together, with nine times their channels in memory."""
 
 
 class Cells(NamedTuple):
     """The K pairs of words of a batch that the network sees; see `cells_of`."""
 
-    place: tuple[Tensor, ...]  # pair, target word and source word of each [K]
+    place: Tensor  # of each in the flattened shares, ascending [K]
     channels: Tensor  # the network's input [K, CHANNELS]
     around: Tensor  # numbers of each one's 3 x 3 neighbours, itself included; K where the network sees none [K, 9]
-    shape: Sequence[int]  # of the shares [B, J, I]
+    lines: Tensor  # target word, source word and sentence pair of each, numbered one after the other [K, 3]
+    counts: tuple[int, int, int]  # numbers of target words, source words and pairs, padding included
 
 
 class Network(nn.Module):
@@ -71,10 +72,12 @@ class Network(nn.Module):
         """Return the log odds of links `[K]`."""
         hidden = self.enter(cells.channels).relu_()
         hidden = hidden + convolve(self.first, hidden, cells.around)
-        (pair, target, source), (count, targets, sources) = cells.place, cells.shape
-        lines = self.rows(line_maxima(hidden, pair * targets + target, count * targets))
-        lines = lines + self.columns(line_maxima(hidden, pair * sources + source, count * sources))
-        hidden = hidden + (lines + self.pairs(pair_means(hidden, pair, count))).relu_()
+        table = [
+            self.rows(maxima(hidden, cells, 0)),
+            self.columns(maxima(hidden, cells, 1)),
+            self.pairs(means(hidden, cells)),
+        ]
+        hidden = hidden + functional.embedding_bag(cells.lines, torch.cat(table), mode="sum").relu_()
         hidden = hidden + convolve(self.second, hidden, cells.around)
         log_odds: Tensor = self.leave(hidden)[:, 0]
         return log_odds
@@ -87,16 +90,17 @@ def convolve(layer: nn.Linear, hidden: Tensor, around: Tensor) -> Tensor:
     return torch.cat([layer(part).relu_() for part in parts])
 
 
-def line_maxima(hidden: Tensor, lines: Tensor, count: int) -> Tensor:
-    """Return for each cell the maximum of its row or column `[K, WIDTH]`, given its index, below `count`."""
-    index = lines[:, None].expand_as(hidden)
-    return hidden.new_zeros(count, hidden.shape[1]).scatter_reduce(0, index, hidden, "amax")[lines]
+def maxima(hidden: Tensor, cells: Cells, side: int) -> Tensor:
+    """Return the maximum of the cells of each target word (side 0) or source word (1), 0 without any."""
+    index = cells.lines[:, side, None] - sum(cells.counts[:side])
+    return hidden.new_zeros(cells.counts[side], WIDTH).scatter_reduce(0, index.expand_as(hidden), hidden, "amax")
 
 
-def pair_means(hidden: Tensor, pairs: Tensor, count: int) -> Tensor:
-    """Return for each cell the mean of its pair of sentences `[K, WIDTH]`, given its index, below `count`."""
-    sums = hidden.new_zeros(count, hidden.shape[1]).index_add_(0, pairs, hidden)
-    return (sums / torch.bincount(pairs, minlength=count).clamp_(min=1)[:, None])[pairs]
+def means(hidden: Tensor, cells: Cells) -> Tensor:
+    """Return the mean of the cells of each pair, 0 without any."""
+    pairs = cells.lines[:, 2] - sum(cells.counts[:2])
+    sums = hidden.new_zeros(cells.counts[2], WIDTH).index_add_(0, pairs, hidden)
+    return sums / torch.bincount(pairs, minlength=cells.counts[2]).clamp_(min=1)[:, None]
 
 
 def cells_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[int, int]]) -> Cells:
@@ -105,16 +109,26 @@ def cells_of(forward: Tensor, reverse: Tensor | None, sizes: Sequence[tuple[int,
     Shares are those of the source words for each target word `[B, J, I]` and of the target words for each
     source word `[B, I, J]`, 0 in padding; with one model the former serve as the latter.
     """
-    both = [forward, forward if reverse is None else reverse.mT]
-    place = pair, target, source = (torch.maximum(*both) > LEAST).nonzero(as_tuple=True)
-    sources, targets = torch.tensor(sizes, device=forward.device).T[:, pair]
-    distance = (source / sources - target / targets).abs()
-    logs = ((shares[place].clamp(min=1e-4).log() + 5) / 5 for shares in both)
-    channels = torch.stack([soft_scores(forward, reverse)[place], *logs, distance], 1)
-    numbers = torch.full((forward.shape[0], forward.shape[1] + 2, forward.shape[2] + 2), len(pair), device=pair.device)
-    numbers[pair, target + 1, source + 1] = torch.arange(len(pair), device=pair.device)
-    around = [numbers[pair, target + down, source + right] for down in range(3) for right in range(3)]
-    return Cells(place, channels, torch.stack(around, 1), forward.shape)
+    (count, targets, sources), device = forward.shape, forward.device
+    both = [forward] if reverse is None else [forward, reverse.mT.contiguous()]
+    pair, target, source = (torch.maximum(both[0], both[-1]) > LEAST).nonzero().T
+    place = (pair * targets + target) * sources + source
+
+    def chosen(scores: Tensor) -> Tensor:
+        return scores.flatten().index_select(0, place)
+
+    lengths = torch.tensor(sizes, device=device).index_select(0, pair)  # [K, 2]
+    distance = (source / lengths[:, 0] - target / lengths[:, 1]).abs()
+    logs = [chosen(shares).clamp_(min=1e-4).log_().add_(5).div_(5) for shares in both]
+    channels = torch.stack([chosen(soft_scores(forward, reverse)), logs[0], logs[-1], distance], 1)
+    width = sources + 2  # with a border, so that each cell has eight neighbours
+    bordered = (pair * (targets + 2) + target + 1) * width + source + 1
+    numbers = torch.full((count * (targets + 2) * width,), len(pair), device=device)
+    numbers[bordered] = torch.arange(len(pair), device=device)
+    offsets = torch.tensor([down * width + right for down in (-1, 0, 1) for right in (-1, 0, 1)], device=device)
+    counts = count * targets, count * sources, count
+    lines = torch.stack((pair * targets + target, counts[0] + pair * sources + source, sum(counts[:2]) + pair), 1)
+    return Cells(place, channels, numbers.take(bordered[:, None] + offsets), lines, counts)
 
 
 def how_read(settings: Settings) -> dict[str, str]:
@@ -172,7 +186,7 @@ class LinkScorer:
         shares, back = forward.to(self.device), None if reverse is None else reverse.to(self.device)
         cells = cells_of(shares, back, [pieces.words for pieces in batch])
         probabilities = torch.zeros_like(shares)
-        probabilities[cells.place] = self.network(cells).sigmoid_()
+        probabilities.view(-1)[cells.place] = self.network(cells).sigmoid_()
         return probabilities.to(forward.device)
 
 

@@ -128,7 +128,7 @@ def collate(examples: Sequence[Example], both: bool) -> tuple[Cells, Tensor]:
     if both and examples[0].reverse is not None:
         reverse = padded((example.reverse for example in examples if example.reverse is not None), sources, targets)
     cells = cells_of(forward, reverse, sizes)
-    return cells, labels[cells.place]
+    return cells, labels.flatten()[cells.place]
 
 
 def train_network(

@@ -192,8 +192,8 @@ class SelfAttention:
     bias: Callable[..., Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout, projected: Tensor | None = None) -> Tensor:
-        """Return the heads' outputs `[N, D]`; `projected` is `query_key_value(x)`, if known `[N, 3 D]`."""
-        query, key, value = self._split(self.query_key_value(x) if projected is None else projected, layout)
+        """Return the heads' outputs `[N, D]`; `projected` is `query_key_value(x)`, if known, padded `[B, L, 3 D]`."""
+        query, key, value = self._split(layout.pad(self.query_key_value(x)) if projected is None else projected)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
@@ -216,7 +216,7 @@ class SelfAttention:
 
     def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Return attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
-        query, key, value = self._split(self.query_key_value(x), layout)
+        query, key, value = self._split(layout.pad(self.query_key_value(x)))
         scores = query @ key.transpose(2, 3)  # [B, H, L, L]
         mask = self._mask(layout)
         if mask is None and self.causal:
@@ -227,10 +227,9 @@ class SelfAttention:
         """Return the weighted sums of values, up to the output projection `[N, D]`."""
         return _joined(weights @ values, layout)
 
-    def _split(self, projected: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values `[B, H, L, d]` each."""
-        padded = layout.pad(projected).view(*layout.size, 3, self.heads, -1)
-        query, key, value = padded.permute(2, 0, 3, 1, 4)
+    def _split(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values `[B, H, L, d]` each, of `[B, L, 3 D]`."""
+        query, key, value = projected.view(*projected.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         return query, key, value
 
     def _mask(self, layout: Layout) -> Tensor | None:
@@ -418,13 +417,14 @@ class Stack:
             yield x
 
     def begin(self, ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor | None]:
-        """Return vectors `[N, D]` for ids `[N]`, and the first layer's queries, keys and values `[N, 3 D]` by table."""
+        """Return vectors `[N, D]` for ids `[N]`, and the first layer's queries, keys, values by table `[B, L, 3 D]`."""
         x = self.embedding(ids, layout)
         if self._of_pieces is None or self.embedding.positions is None:
             return x, None
         length = layout.size[1]
         of_positions = self._of_first_positions if length <= FIRST_POSITIONS else self._of_positions(length)
-        return x, self._of_pieces.index_select(0, ids).add_(of_positions.index_select(0, layout.positions))
+        padded = layout.pad(ids[:, None]).flatten()
+        return x, self._of_pieces.index_select(0, padded).view(*layout.size, -1).add_(of_positions[:length])
 
     @cached_property
     def _of_pieces(self) -> Tensor | None:
