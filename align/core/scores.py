@@ -228,8 +228,8 @@ def in_batches(
 ) -> Tensor:
     """Return the word scores of B pairs `[B, J, I+1]`, as `read` returns them for batches of so many pieces at most.
 
-    Words that a pair does not have score 0 or less. What follows takes all pairs at once: its many small steps cost more
-    than their arithmetic.
+    Words that a pair does not have score 0 or less. What follows takes all pairs at once, since its many small steps
+    cost more than their arithmetic.
     """
     parts, order = list[Tensor](), list[int]()
     for numbers in batches([(len(pair.source), len(pair.target)) for pair in pairs], tokens):
