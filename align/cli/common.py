@@ -38,8 +38,10 @@ FLAGS = {
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
-REPORT_EVERY, DRAW_EVERY = 10.0, 0.1
-"""Seconds between two lines of progress where stderr is not a terminal, and between two bars where it is one."""
+REPORT_EVERY, FIRST_REPORT, DRAW_EVERY = 10.0, 3.0, 0.1
+"""Seconds between two lines of progress where stderr is not a terminal, until the first of them, and between two bars
+where it is one.
+"""
 
 _bars: list[Any] = []
 """What is drawn on the terminal, and is in the way of a line."""
@@ -215,6 +217,7 @@ class Progress:
     def start(self) -> None:
         """Start the clock, before the first line is done."""
         self._start = time.monotonic()
+        self._shown = self._start - max(0.0, self._every - FIRST_REPORT)
 
     def batch(self, pairs: int) -> None:
         """Count pairs that have gone through a model once, and are not written yet."""

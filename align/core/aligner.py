@@ -426,10 +426,10 @@ class Aligner:
         return choices, doubts
 
     def align_slice(
-        self, items: Sequence[Pair | tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
+        self, pairs: Sequence[Pair], choices: tuple[Choice, ...], on_batch: OnBatch | None
     ) -> list[tuple[LinkScores, str, Agreement | None] | PairError]:
-        """Return links, reason and agreement of each pair, which may be encoded; a task of the pool."""
-        tried = [attempt(self.encode, item) if isinstance(item, Pair) else item for item in items]
+        """Return links, reason and agreement of each pair; a task of the pool."""
+        tried = [attempt(self.encode, pair) for pair in pairs]
         encoded = [item for item in tried if not isinstance(item, PairError)]
         forward = [directions[0] for directions in encoded]
         links: dict[int, LinkResult] = {}
