@@ -180,7 +180,6 @@ def add(rows: Rows, key: str, system: System, pairs: int, version: str, run: Tim
         "pairs": pairs,
         "seconds": f"{seconds:.4g}",
         "rate": f"{pairs / seconds:.4g}",
-        "hours": f"{1e8 * seconds / pairs / 3600:.3g}",
         "cpu": f"{run.cpu:.1f}",
         "version": version,
         "runs": " ".join(f"{one:.4g}" for one in runs),
@@ -243,4 +242,5 @@ def runs_of(rows: Rows, key: tuple[str, int], version: str) -> list[str]:
 def in_order(rows: Rows, known: dict[str, System]) -> list[dict[str, Value]]:
     """By system, in the order in which they are listed, and by size."""
     names = list(known)
-    return [rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))]
+    ordered = [rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))]
+    return [{**row, "hours": f"{1e8 / float(str(row['rate'])) / 3600:.3g}"} for row in ordered]

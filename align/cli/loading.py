@@ -142,6 +142,7 @@ def _load(
     program: str, request: Request, model: str | None, options: ModelOptions, settings: Mapping[str, Any]
 ) -> Aligner:
     shown, named, run = model or request.name, model is not None, request.run
+    collects = gc.isenabled()
     gc.disable()  # nothing that loading makes is garbage
     try:
         import torch
@@ -165,13 +166,14 @@ def _load(
             too_long=request.too_long,
             workers=workers,
         )
+        gc.freeze()  # else the collector looks through torch and the model again and again
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
         raise ValueError(f"{shown}: out of memory while loading it: it needs more than is free") from None
     finally:
-        gc.freeze()  # else the collector looks through torch and the model again and again
-        gc.enable()
+        if collects:
+            gc.enable()
     if not run.quiet:
         recorder = aligner.forward.recorder
         reason = f" for {request.reason}" if request.reason else ""

@@ -22,7 +22,6 @@ from align.core.stream import (
     SLICE_WORDS,
     Buffer,
     Encoded,
-    NumberedBatch,
     OnBatch,
     OnChoice,
     OpenPool,
@@ -52,7 +51,7 @@ from align.core.types import (
 )
 
 GROUP = 4
-"""Batches whose pairs pass through each model before their links are found, all at once."""
+"""Batches whose pairs pass through each model before their links are found, all at once; see `groups`."""
 
 JUDGED_PAIRS = 400
 """Pairs at the beginning of a text by which it is judged, where it need not choose a layer and a head."""
@@ -119,7 +118,7 @@ class TextCheck(Protocol):
     def begin(
         self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames
     ) -> list[str]:
-        """Return warnings about the first buffer of a text; a choice of None means all layers and heads."""
+        """Return warnings about the first pairs of a text; a choice of None means all layers and heads."""
         ...
 
     def add(self, pairs: Iterable[Pair]) -> str:
@@ -278,10 +277,11 @@ class Aligner:
 
         known = self._choices(()) if all(direction.known_choice for direction in self.directions) else ()
 
-        def begin(first: Iterable[Pair]) -> None:
+        def begin(pairs: Iterable[Pair], count: int | None = None) -> None:
             nonlocal choices
-            tried = [attempt(self.encode, pair) for pair in first]
-            choices, doubts = self.choose([item for item in tried if not isinstance(item, PairError)])
+            tried = (attempt(self.encode, pair) for pair in pairs)
+            readable = (item for item in tried if not isinstance(item, PairError) and item[0].pieces)
+            choices, doubts = self.choose([*islice(readable, count)])
             for doubt in doubts:
                 warnings.warn(doubt, TextWarning, stacklevel=7)  # the caller of the next alignment
             if choices and on_choice:
@@ -294,8 +294,8 @@ class Aligner:
                 yield chunk, (choices or known,)
 
         def judge(chunk: Sequence[Pair]) -> None:
-            if known and not choices:
-                begin(islice((pair for pair in chunk if not pair.blank), JUDGED_PAIRS))
+            if known and not choices and (self.check or on_choice):
+                begin(chunk, JUDGED_PAIRS)
 
         for pair, result in in_order(pool, "align", SLICE_WORDS, buffers(), judge):
             scores, skipped, agreement = result or ({}, "", None)
@@ -433,7 +433,7 @@ class Aligner:
         encoded = [item for item in tried if not isinstance(item, PairError)]
         forward = [directions[0] for directions in encoded]
         links: dict[int, LinkResult] = {}
-        for numbers, _ in groups(forward, self.batch_tokens) if choices else ():
+        for numbers in groups(forward, self.batch_tokens) if choices else ():
             pieces = [[of_pair for n in numbers if (of_pair := encoded[n][d].pieces)] for d in range(len(choices))]
             links |= zip(numbers, self._links(pieces, [choice.place for choice in choices], on_batch), strict=True)
         of_pairs = zip(forward, (links.get(n, ({}, None)) for n in range(len(forward))), strict=True)
@@ -449,7 +449,7 @@ class Aligner:
             links = self.forward.reader.links(pieces[0], places[0], tokens, on_batch)
         elif self.method == SOFT:
             shares = self.forward.reader.shares(pieces[0], places[0], tokens, on_batch)  # [B, J, I]
-            back = reverse.shares(pieces[1], places[1], tokens).to(shares.device)  # [B, I, J]
+            back = reverse.shares(pieces[1], places[1], tokens, on_batch).to(shares.device)  # [B, I, J]
             threshold = FLOOR if self.partner else self.threshold
             links = soft_links(shares, back, threshold, pieces[0], self.forward.scorer)
         else:
@@ -458,9 +458,9 @@ class Aligner:
                 found = self.forward.reader.links(pieces[0], places[0], tokens, on_batch)
                 ways.append([scores for scores, _ in found])
             if self.method != "forward":
-                found = reverse.links(pieces[1], places[1], tokens)
+                found = reverse.links(pieces[1], places[1], tokens, on_batch)
                 ways.append([{link[::-1]: score for link, score in scores.items()} for scores, _ in found])
-            links = [(self._symmetrised(*of_pair), None) for of_pair in zip(*ways, strict=True)]
+            links = [(self._combined(*of_pair), None) for of_pair in zip(*ways, strict=True)]
         if self.partner:
             others = self.partner.reader.links(pieces[-1], places[-1], tokens, on_batch)
             links = [
@@ -469,18 +469,28 @@ class Aligner:
             ]
         return links
 
-    def _symmetrised(self, one: LinkScores, other: LinkScores | None = None) -> LinkScores:
-        """Combine the links of both directions by a heuristic, or keep those of one."""
-        if other is None:
-            return one
-        both = METHODS[self.method](frozenset(one), frozenset(other))
-        return {link: (one.get(link, 0.0) + other.get(link, 0.0)) / 2 for link in both}
+    def _combined(self, *ways: LinkScores) -> LinkScores:
+        """Combine the links of both directions by a heuristic; those of one stay as they are."""
+        if len(ways) == 1:
+            return ways[0]
+        both = METHODS[self.method](*map(frozenset, ways))
+        return {link: sum(scores.get(link, 0.0) for scores in ways) / 2 for link in both}
 
 
-def groups(encoded: Sequence[Encoded], tokens: int) -> Iterator[NumberedBatch]:
-    """Yield pairs that have pieces, several batches of so many pieces at a time, with their numbers."""
-    for group in chunks(cut(encoded, tokens), GROUP):
-        yield [n for numbers, _ in group for n in numbers], [pieces for _, batch in group for pieces in batch]
+def groups(encoded: Sequence[Encoded], tokens: int) -> Iterator[list[int]]:
+    """Yield the numbers of pairs that have pieces, GROUP batches at a time, or fewer where the next is much longer.
+
+    Pairs times longest side are at most GROUP times `tokens`, as in `align.core.stream.batches`.
+    """
+    group: list[int] = []
+    for numbers, batch in cut(encoded, tokens):
+        longest = max(max(len(pair.source), len(pair.target)) for pair in batch)
+        if group and (len(group) + len(numbers)) * longest > GROUP * tokens:
+            yield group
+            group = []
+        group += numbers
+    if group:
+        yield group
 
 
 def align_encoded(
@@ -488,7 +498,8 @@ def align_encoded(
 ) -> Iterator[Alignment]:
     """Align a buffer of encoded pairs with one model: yield one alignment for each, in order."""
     links: dict[int, LinkResult] = {}
-    for numbers, pieces in groups(encoded, tokens):
+    for numbers in groups(encoded, tokens):
+        pieces = [of_pair for n in numbers if (of_pair := encoded[n].pieces)]
         links |= zip(numbers, reader.links(pieces, place, tokens), strict=True)
     for n, item in enumerate(encoded):
         scores, agreement = links.get(n, ({}, None))

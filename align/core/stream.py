@@ -300,7 +300,7 @@ def in_order(
             for part, job in jobs:
                 outcomes |= zip(part, pool.finish(job), strict=True)
             for n, pair in enumerate(pairs):
-                outcome = outcomes.get(n)
+                outcome = outcomes[n] if pair.source or pair.target else None
                 if isinstance(outcome, PairError):
                     raise outcome.in_file(pair.origin.file, pair.origin.line or pair.id)
                 yield pair, outcome

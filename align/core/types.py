@@ -95,7 +95,7 @@ class Pair:
 
     def memory(self) -> int:
         """Return the approximate number of bytes in memory."""
-        return len("".join(self.source + self.target)) + 64 * (len(self.source) + len(self.target))
+        return len("".join((*self.source, *self.target))) + 64 * (len(self.source) + len(self.target))
 
     @property
     def spans(self) -> tuple[list[Span], list[Span]] | None:

@@ -185,7 +185,7 @@ class LinkScorer:
         """Return the probabilities of links `[B, J, I]`; arguments as for `align.core.scores.soft_links`."""
         shares, back = forward.to(self.device), None if reverse is None else reverse.to(self.device)
         cells = cells_of(shares, back, [pieces.words for pieces in batch])
-        probabilities = torch.zeros_like(shares)
+        probabilities = shares.new_zeros(shares.shape)
         probabilities.view(-1)[cells.place] = self.network(cells).sigmoid_()
         return probabilities.to(forward.device)
 

@@ -101,7 +101,7 @@ _lock = threading.Lock()
 class ModelCheck:
     """Compares a text with what models were trained on; the languages are those of one model.
 
-    Warnings about the first buffer of a text come once for each text, that about its languages once in all. Threads
+    Warnings about the first pairs of a text come once for each text, that about its languages once in all. Threads
     may share it.
     """
 
@@ -120,7 +120,7 @@ class ModelCheck:
     def begin(
         self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames
     ) -> list[str]:
-        """Return warnings about the first buffer of a text; see `align.core.aligner.TextCheck`."""
+        """Return warnings about the first pairs of a text; see `align.core.aligner.TextCheck`."""
         recorder = direction.recorder
         warnings = [*_unknown(recorder, terms, [item.pieces for item in encoded if item.pieces])]
         texts = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again

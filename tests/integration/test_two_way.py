@@ -102,6 +102,22 @@ def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any
     assert scores([pairs[n] for n in order]) == [expected[n] for n in order]
 
 
+@pytest.mark.parametrize(("method", "passes"), [("soft", 2), ("union", 2), ("forward", 1), ("reverse", 1)])
+def test_each_pair_is_reported_once_for_each_model_that_reads_it(recorders: Any, method: str, passes: int) -> None:
+    pairs, counts = with_gaps(40), list[int]()
+    aligner = join([Aligner(Direction(one, FIXED)) for one in recorders], method, threshold=0)
+    list(aligner(pairs, on_batch=counts.append))
+    assert sum(counts) == passes * sum(not pair.blank for pair in pairs)
+
+
+def test_pairs_that_are_too_long_do_not_hide_the_choice(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.core.aligner.JUDGED_PAIRS", 2)
+    choices: list[Any] = []
+    aligner = Aligner(Direction(recorders[0], FIXED), too_long="blank")
+    list(aligner([*3 * [("das " * 30, "the")], ("das", "the")], choices.append))
+    assert [str(choice.place) for of_text in choices for choice in of_text] == ["layer 2, head 3"]
+
+
 @pytest.mark.parametrize("method", ["soft", "reverse"])
 def test_what_is_too_long_for_one_model_is_skipped(recorders: Any, method: str) -> None:
     pairs = [("das haus", "the house"), ("das " * 30, "the"), ("das", "the " * 30), ("", "the"), ("alt", "old")]

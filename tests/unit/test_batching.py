@@ -9,9 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core import stream as batching
+from align.core.aligner import GROUP, groups
 from align.core.errors import PairError
-from align.core.stream import BATCH_TOKENS, BUFFER, LONGEST_PIECE, SPREAD, batches, chunks, encode, of_one_length
-from align.core.types import Pair
+from align.core.stream import (
+    BATCH_TOKENS,
+    BUFFER,
+    LONGEST_PIECE,
+    SPREAD,
+    Encoded,
+    batches,
+    chunks,
+    encode,
+    of_one_length,
+)
+from align.core.types import Pair, Pieces
 from tests.known import KnownRecorder
 
 
@@ -35,6 +46,15 @@ def test_batches_hold_everything_once_and_keep_to_their_budget(lengths: list[tup
         longest = max(max(lengths[n]) for n in batch)
         assert len(batch) == 1 or len(batch) * longest <= tokens
         assert longest <= SPREAD * min(max(lengths[n]) for n in batch) + 2
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50))), st.integers(1, 60))
+def test_groups_hold_everything_once_and_keep_to_their_budget(lengths: list[tuple[int, int]], tokens: int) -> None:
+    pieces = [Pieces([0] * s, range(s), [0] * t, range(t), (s, t)) for s, t in lengths]
+    found = list(groups([Encoded(Pair((), (), 1), of_pair) for of_pair in pieces], tokens))
+    assert sorted(n for group in found for n in group) == list(range(len(lengths)))
+    for group in found:
+        assert len(group) == 1 or len(group) * max(max(lengths[n]) for n in group) <= GROUP * tokens
 
 
 def test_pads_are_few_where_the_sides_differ_in_length() -> None:
