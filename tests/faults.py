@@ -185,13 +185,13 @@ siblings-reversed  transfer/markup.py  tests/unit/test_markup.py
 - waiting.extend((child, limit) for child in reversed(items[begin:end]))
 + waiting.extend((child, limit) for child in items[begin:end])
 text-not-escaped  transfer/standins.py  tests/unit/test_pages.py
-- text = escape(" ".join(words), quote=False) if
-+ text = " ".join(words) if
+- escape(text, quote=False) if
++ text if
 placeholder-lost  models/translate.py  tests/unit/test_pages.py
 - return all(len(re.findall(
 + return any(len(re.findall(
 fuzzy-message-changed  transfer/catalogs.py  tests/unit/test_industry_files.py
-- if entry.fuzzy or
+- if (entry.fuzzy and not fuzzy) or
 + if
 === service, jobs, other programs
 limit-ignored  service/app.py  tests/service/test_app.py
