@@ -478,7 +478,7 @@ class Aligner:
 
 
 def groups(encoded: Sequence[Encoded], tokens: int) -> Iterator[list[int]]:
-    """Yield the numbers of pairs that have pieces, GROUP batches at a time, or fewer where the next is much longer.
+    """Yield the numbers of pairs that have pieces, about GROUP batches at a time, fewer where lines grow much longer.
 
     Pairs times longest side are at most GROUP times `tokens`, as in `align.core.stream.batches`.
     """

@@ -226,7 +226,7 @@ def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
 def in_batches(
     read: Callable[[Sequence[Pieces]], Tensor], pairs: Sequence[Pieces], tokens: int, on_batch: OnBatch | None
 ) -> Tensor:
-    """Return the word scores of B pairs `[B, J, I+1]`, as `read` returns them for batches of so many pieces at most.
+    """Return the word scores of B pairs `[B, J, I+1]`, as `read` returns them for batches of at most `tokens` pieces.
 
     Words that a pair does not have score 0 or less. What follows takes all pairs at once, since its many small steps
     cost more than their arithmetic.
