@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -18,14 +20,6 @@ def page(visit: Visit) -> Any:
     made.select_option("#order", "file")
     made.uncheck("#all")
     return made
-
-
-def wide(page: Any) -> list[str]:
-    """List parts of the page and of cards that are wider than the window; then the page would move sideways."""
-    look = "nodes => nodes.filter(node => node.getBoundingClientRect().right > innerWidth + 1).map(node => node.id)"
-    found: list[str] = page.locator("body > *, .card, .card > *").evaluate_all(look)
-    found += page.evaluate("document.documentElement.scrollWidth > innerWidth ? ['page'] : []")
-    return found
 
 
 def test_the_first_screen_has_links(visit: Visit) -> None:
@@ -138,6 +132,36 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     assert page.locator(".attention").count() == 0
 
 
+LONG = Pair(tuple(f"Wort{n}" for n in range(60)), tuple(f"word{n}" for n in range(60)), 1)
+
+
+def test_a_long_sentence_fades_where_it_goes_on_and_follows_the_keys(visit: Visit) -> None:
+    page = visit(make_page([LONG, TEXT[1]], [system("one", "0-0 59-59", "0-0")]))
+    row = page.locator("#pair-1 .panels")
+    seen = "node => [node.classList.contains('cut-left'), node.classList.contains('cut-right'), node.scrollLeft > 0]"
+    assert row.evaluate(seen) == [False, True, False]
+    assert page.locator("#pair-2 .panels").evaluate(seen) == [False, False, False]
+    assert "linear-gradient" in row.evaluate("node => getComputedStyle(node).maskImage")
+    page.locator("#pair-1").focus()
+    page.keyboard.press("ArrowLeft")  # to the last word
+    page.locator(".panels.cut-left:not(.cut-right)").wait_for()
+    last, reading = (page.locator(f"#pair-1 {part}").bounding_box() for part in (".source [data-word=s59]", ".read"))
+    assert 0 < reading["x"] < last["x"] + last["width"] < 1300
+
+
+@pytest.mark.parametrize("width", [390, 1300])
+def test_nothing_of_the_page_is_cut_and_no_band_is_blank(visit: Visit, width: int) -> None:
+    page = visit(make_page(TEXT, [ONE, TWO], GOLD), width=width)
+    boxes = page.locator("#top *, #overview *, .card, .card > *").evaluate_all(
+        "nodes => nodes.map(node => node.getBoundingClientRect()).filter(box => box.width).map(box => box.right)"
+    )
+    assert max(boxes) <= width
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.uncheck("#matrix")
+    target, card = (page.locator(part).last.bounding_box() for part in ("#pair-3 .target", "#pair-3"))
+    assert card["y"] + card["height"] - target["y"] - target["height"] < 40
+
+
 RIGHT_TO_LEFT = [
     ("NATO تعلن عن 3 قرارات .", "NATO announces 3 decisions ."),
     ("وصل 12 سائحا ( من Berlin ) أمس", "12 tourists ( from Berlin ) came yesterday"),
@@ -168,3 +192,13 @@ def test_words_are_in_the_order_of_their_sentence_in_every_script(visit: Visit) 
     assert styles[5] == "rtl plaintext"  # Berlin, in its own direction
     line, word = (page.locator(f"#pair-2 {part}").first.bounding_box() for part in (".curve", ".word"))
     assert line["x"] + line["width"] == pytest.approx(word["x"] + word["width"] / 2, abs=6)  # half a letter
+
+
+def test_signs_of_lines_that_cross_in_one_point_are_apart(visit: Visit) -> None:
+    pair = Pair(tuple(RIGHT_TO_LEFT[1][0].split()), tuple(RIGHT_TO_LEFT[1][1].split()), 1)
+    page = visit(make_page([pair], [system("one", " ".join(f"{n}-{n}" for n in range(8)))]))
+    page.uncheck("#matrix")
+    boxes = [shape.bounding_box() for shape in page.locator(".line .shape").all()]
+    places = [(box["x"], box["y"]) for box in boxes]
+    assert len(places) == 8
+    assert min(math.dist(one, other) for one, other in combinations(places, 2)) > 10

@@ -84,6 +84,7 @@ async function fillAttention(card, pair, panels, options) {
     return heatGrid(pair, `${score}, ${where}`, shareReader(pair, shares, n, options.cell), links);
   });
   place.replaceChildren(...maps);
+  markCut(place);
 }
 
 // The words that an event is about: one, or both of a cell.
@@ -129,6 +130,7 @@ function refresh(card) {
     drawLinks(sections[n], all ? panel.links.values() : touched);
     sections[n].querySelector(".reading").replaceChildren(...readingOf(card.shown.pair, touched, active));
   });
+  card.querySelectorAll(PARTS_THAT_SCROLL).forEach(markCut);
 }
 
 // A link is shown by either of its words; pointing at a cell of a matrix shows the link of both only.

@@ -4,6 +4,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_CELLS = 40000; // of a table that is still drawn
 const LONGEST = 60; // characters of a word that are shown
+const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78]; // of a line's way, where its sign may be
+const APART = 11; // pixels between the signs of two lines
 
 const SQUARE = "M-5-5h10v10h-10z";
 const DIAMOND = "M0-6L6 0L0 6L-6 0z";
@@ -70,7 +72,22 @@ function sentence(words, side) {
   return made;
 }
 
-// Draws links over the sentences of a panel, which hold the words' places.
+const PARTS_THAT_SCROLL = ".panels, .attention, .reading";
+
+// Marks the sides at which a part that scrolls goes on; the style fades it there.
+function markCut(part) {
+  part.classList.toggle("cut-left", part.scrollLeft > 1);
+  part.classList.toggle("cut-right", part.scrollLeft + part.clientWidth < part.scrollWidth - 1);
+}
+
+// A point of the curve that `drawLinks` draws, at a share of its way.
+function onCurve(share, from, to, bend) {
+  const [far, near] = [share ** 2 * (3 - 2 * share), 3 * share * (1 - share) * (1 - 2 * share)];
+  return [from[0] + (to[0] - from[0]) * far, from[1] + (to[1] - from[1]) * far + bend * near];
+}
+
+// Draws links over the sentences of a panel, which hold the words' places. Signs keep clear of each other: all lines of
+// a sentence whose words are in reverse order cross in one point.
 function drawLinks(panel, links) {
   const canvas = panel.querySelector("svg.links");
   if (!canvas) return; // a matrix has its own signs
@@ -84,13 +101,18 @@ function drawLinks(panel, links) {
     return places.get(name);
   }
   const lines = [];
+  const taken = [];
   for (const { i, j, status } of links) {
     const [from, to] = [place(`s${i}`), place(`t${j}`)];
     if (!from || !to) continue; // a link to a word that the sentence does not have
     const [x1, y1] = [from.left + from.width / 2 - frame.left, from.bottom - frame.top];
     const [x2, y2] = [to.left + to.width / 2 - frame.left, to.top - frame.top];
     const bend = Math.max(12, (y2 - y1) / 2);
-    const middle = drawn("g", { transform: `translate(${(x1 + x2) / 2} ${(y1 + y2) / 2})` });
+    const points = SHARES.map((share) => onCurve(share, [x1, y1], [x2, y2], bend));
+    const isFree = ([x, y]) => taken.every((other) => Math.hypot(x - other[0], y - other[1]) >= APART);
+    const [x, y] = points.find(isFree) || points[0];
+    taken.push([x, y]);
+    const middle = drawn("g", { transform: `translate(${x} ${y})` });
     middle.append(drawn("path", { class: "shape", d: SHAPES[status] }));
     const line = drawn("g", { class: `line ${status}`, "data-link": key(i, j) });
     line.append(drawn("path", { class: "curve", d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}` }), middle);

@@ -167,6 +167,7 @@ function markEdited(pointed = []) {
   const state = held ? "" : `: ${STATES[statusOf(links, s.slice(1), t.slice(1))]}`;
   const names = [from, to].map((name) => element("bdi", {}, wordNamed(pair, name)));
   byId("edited").querySelector(".reading").replaceChildren(element("span", {}, names[0], " – ", names[1], state));
+  byId("edited").querySelectorAll(PARTS_THAT_SCROLL).forEach(markCut);
 }
 
 function wordNamed(pair, name) {

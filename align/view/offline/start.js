@@ -69,6 +69,7 @@ function start() {
   for (const id of ["all", "matrix", "attention", "layer", "head"]) byId(id).addEventListener("input", refill);
   document.addEventListener("keydown", onKey);
   window.addEventListener("resize", redraw);
+  document.addEventListener("scroll", ({ target }) => target !== document && target.matches(PARTS_THAT_SCROLL) && markCut(target), true);
   listen(byId("list"));
   listenToEditing();
   render();
