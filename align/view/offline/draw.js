@@ -72,7 +72,7 @@ function sentence(words, side) {
   return made;
 }
 
-const PARTS_THAT_SCROLL = ".panels, .attention, .reading";
+const PARTS_THAT_SCROLL = ".panels, .attention, .reading, #edited .scroll";
 
 // Marks the sides at which a part that scrolls goes on; the style fades it there.
 function markCut(part) {
