@@ -47,7 +47,7 @@ class TransferArgs:
     tags: str | None = option(
         choices=(*KINDS, *LABELS),
         metavar="KIND",
-        short="xml, html, placeholders, bio, conll or spans",
+        short="xml, html, placeholders, bio, words, conll, spans",
         help="xml: well-formed; html: any HTML; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
         "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; words: "
         "any label of each word there; conll: a column of CoNLL-U; spans: JSON lines "

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import doctest
 import logging
+import re
 import shutil
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.docs import blocks
 
 PAGES = ("align", "evaluate", "repair", "tags")
 UNDER_BUTTONS = """() => [...document.querySelectorAll('.highlight pre')].flatMap(block => {
@@ -65,6 +69,22 @@ def pasted(page: Any, block: str) -> str:
     text: str = page.input_value("#paste")
     page.evaluate("document.getElementById('paste').remove()")
     return text
+
+
+def test_what_is_copied_of_a_session_is_what_was_typed() -> None:
+    pytest.importorskip("mkdocs", reason="needs mkdocs")
+    spec = spec_from_file_location("site_hooks", ROOT / "docs" / "_site.py")
+    assert spec
+    assert spec.loader
+    hooks = module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    for block in (block for page in blocks.PAGES for block in blocks.blocks(page)):
+        typed = ""
+        if block.kind == "console":
+            typed = "".join(command for command, _ in blocks.commands(block))
+        elif block.kind == "pycon":
+            typed = "".join(example.source for example in doctest.DocTestParser().get_examples(block.text))
+        assert re.sub(r"\n(?=\n)", "", hooks.commands(block.text)) == re.sub(r"\n(?=\n)", "", typed)
 
 
 def test_the_button_copies_commands_alone(open_page: Any) -> None:
