@@ -466,7 +466,7 @@ def _head_table(sums: HeadSums, heads: int, options: Keywords) -> Table:
 
 def answer(question: Keywords, request: Request) -> Answer:
     """Answer the question of `extract-align analyse keywords`."""
-    need("sklearn", "regressions", "scikit-learn")
+    need("sklearn", "regressions")
     shown = name_shown(question.keyphrases)
     documents = read_keyphrases(question.keyphrases, shown)
     by_split = {name: [each for each in documents if each.split == name][: question.documents] for name in SPLITS}

@@ -124,5 +124,5 @@ def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], s
 
 def answer(question: Similarity, request: Request) -> Answer:
     """Answer the question of `extract-align analyse similarity`."""
-    need("sklearn", "maps of heads", "scikit-learn")
+    need("sklearn", "maps of heads")
     return question.ask(request, partial(similarity, seed=question.seed))

@@ -412,7 +412,7 @@ def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
 def answer(question: Syntax, request: Request) -> Answer:
     """Answer the question of `extract-align analyse syntax`."""
     if not question.no_probes:
-        need("sklearn", "probes", "scikit-learn")
+        need("sklearn", "probes")
     trees = read_treebank(question.input, question.sentences)
     model = load_inspected(request)
     options = question.fewest, question.seed, question.vectors, not question.no_probes

@@ -71,20 +71,20 @@ def build_parser() -> Parser:
     return parser
 
 
-def need(module: str, what: str, package: str | None = None) -> None:
+def need(module: str, what: str, extra: str = "analysis") -> None:
     """Check that a library is installed, before the long work whose results need it."""
     if find_spec(module) is None:
-        raise ModuleNotFoundError(f"{what} need {package or module}: pip install {package or module}")
+        raise ModuleNotFoundError(f"{what} need {module}: pip install '.[{extra}]'")
 
 
 def run_sweep(text: Input, args: SweepArgs, tables: TableArgs, gold_args: GoldArgs, request: Request) -> None:
     """Read the text, run the sweep, print and write its tables and figures."""
     keep_freed_memory()
     if args.plots:
-        need("matplotlib", "heat maps")
+        need("matplotlib", "heat maps", "plots")
         args.plots.parent.mkdir(parents=True, exist_ok=True)
     if args.output and args.output.endswith(".parquet"):
-        need("pyarrow", "Parquet files")
+        need("pyarrow", "Parquet files", "parquet")
     with ExitStack() as stack:
         out = stack.enter_context(open_output(args.output)) if args.output else None
         pairs = stack.enter_context(open_text(text))

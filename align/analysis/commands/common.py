@@ -112,7 +112,7 @@ class Question:
     def run(self, words: Sequence[str], request: Request, output: FindingArgs) -> None:
         """Answer the question, print the tables, and draw the figures; `words` are the command line."""
         if output.plots:
-            need("matplotlib", "figures")
+            need("matplotlib", "figures", "plots")
             output.plots.parent.mkdir(parents=True, exist_ok=True)
         finding, parts = import_module(f"align.analysis.{self.MODULE}").answer(self, request)
         signed = {key: parts[key] if key in parts else getattr(self, key) for key in self.SIGNED.split()}
