@@ -72,8 +72,8 @@ class TrainArgs:
     minutes: int | None = option(
         type=whole_number(1),
         metavar="N",
-        help="train each model for at most N minutes: halve the updates of the recipe until its estimate fits; "
-        "preparing the text and scoring the model take additional time",
+        help="train and score each model in about N minutes: halve the updates of the recipe until its estimate "
+        "fits; preparing the text takes additional time",
     )
     seed: int | None = option(type=seed_number, help="only this seed (default: all of the recipe's)")
 

@@ -57,7 +57,8 @@ def measure(prepared: Path, checkpoint: Path, languages: tuple[str, str], machin
     pieces = sum(len(line.split(" ")) + 1 for line in cut)
     words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{languages[1]}"))
     translations: dict[int, str] = {}  # in pieces, by line number: fairseq-generate changes the order
-    with fairseq("generate", [*common, "--gen-subset", "valid", "--beam", BEAM], machine, log) as lines:
+    search = ["--gen-subset", "valid", "--beam", BEAM, "--max-len-a", 2, "--max-len-b", 10]  # not always 200 pieces
+    with fairseq("generate", [*common, *search], machine, log) as lines:
         for line in lines:
             if line.startswith("H-"):
                 name, _, translation = line.rstrip("\n").split("\t")

@@ -141,22 +141,22 @@ def train(
 
 
 def shorten_recipe(recipe: Recipe, minutes: int, machine: Machine) -> Recipe:
-    """Return a recipe for a training of some minutes: of all updates, or a half, a quarter and so on.
+    """Return a recipe for so many minutes, scoring included: of all updates, or a half, a quarter and so on.
 
-    All counts of its schedule are in proportion. It validates and saves four times at least, and ends after
-    these minutes on a slower machine.
+    All counts of its schedule are in proportion, and so is the validation text, down to 100 lines. It validates
+    and saves four times at least, and ends in time on a slower machine.
     """
     options = dict(recipe.fairseq)
     total = int(read_count(options, "max-update"))
     if not (total and recipe.minutes):
         raise ValueError(f"recipe {recipe.name}: --minutes needs a recipe with `minutes` and max-update")
     needed = recipe.minutes / (GPU_SPEED if machine.device == "cuda" else min(machine.threads / 2, MAX_SPEED))
-    halvings = next((n for n in range(HALVINGS + 1) if needed / (1 << n) <= minutes), None)
+    left = 0.9 * minutes - 1  # scoring takes the rest
+    halvings = next((n for n in range(HALVINGS + 1) if needed / (1 << n) <= left), None)
     if halvings is None:
-        least = math.ceil(needed / (1 << HALVINGS))
-        raise ValueError(
-            f"--minutes {minutes} is too short: the shortest training by recipe {recipe.name} takes {least} min"
-        )
+        least = math.ceil((needed / (1 << HALVINGS) + 1) / 0.9)
+        shortest = f"the shortest training by recipe {recipe.name} takes {least} min here, scoring included"
+        raise ValueError(f"--minutes {minutes} is too short: {shortest}")
     updates = math.ceil(total / (1 << halvings))
     for name in SCHEDULE:
         if (count := read_count(options, name)) > 0:
@@ -164,13 +164,14 @@ def shorten_recipe(recipe: Recipe, minutes: int, machine: Machine) -> Recipe:
     hours = read_count(options, "stop-time-hours")
     interval = min(int(read_count(options, "save-interval-updates")) or updates, math.ceil(updates / 4))
     options |= {
-        "stop-time-hours": min(hours or minutes / 60, minutes / 60),
+        "stop-time-hours": min(hours or left / 60, left / 60),
         "save-interval-updates": interval,
         "validate-interval-updates": interval,
         "save-interval": NEVER,
         "validate-interval": NEVER,
     }
-    return replace(recipe, fairseq=options)
+    data = replace(recipe.data, valid_lines=max(min(100, recipe.data.valid_lines), recipe.data.valid_lines >> halvings))
+    return replace(recipe, fairseq=options, data=data)
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:

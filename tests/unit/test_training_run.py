@@ -68,27 +68,33 @@ def test_the_time_and_the_machine_say_how_many_updates_there_are() -> None:
     def updates(minutes: int, device: str = "cpu", threads: int = 2) -> object:
         return shorten_recipe(recipe, minutes, Machine(device, threads)).fairseq["max-update"]
 
-    assert [updates(minutes) for minutes in (100, 99, 50, 7, 2)] == [3001, 1501, 1501, 188, 47]
-    assert [updates(25, threads=threads) for threads in (1, 8, 64)] == [376, 3001, 3001]
-    assert updates(5, "cuda") == 3001
-    with pytest.raises(ValueError, match="--minutes 1 is too short: the shortest training by recipe small takes 2 min"):
-        updates(1)
+    # nine tenths of the time but for a minute: the model is scored in the rest
+    assert [updates(minutes) for minutes in (113, 112, 57, 9, 3)] == [3001, 1501, 1501, 188, 47]
+    assert [updates(29, threads=threads) for threads in (1, 8, 64)] == [376, 3001, 3001]
+    assert updates(7, "cuda") == 3001
+    shortest = "the shortest training by recipe small takes 3 min here, scoring included"
+    with pytest.raises(ValueError, match=f"--minutes 2 is too short: {shortest}"):
+        updates(2)
 
 
 @pytest.mark.parametrize("recipe", ["small", "further", "new-language"])
 def test_a_schedule_ends_with_the_updates(recipe: str) -> None:
     whole = read_recipe(recipe)
     assert whole.minutes > 0
-    minutes = math.ceil(whole.minutes / 16)
-    options = shorten_recipe(whole, minutes, Machine("cpu", 2)).fairseq
+    minutes = math.ceil((whole.minutes / 16 + 1) / 0.9)
+    short = shorten_recipe(whole, minutes, Machine("cpu", 2))
+    assert short.data == replace(whole.data, valid_lines=100)
+    options = short.fairseq
     updates = math.ceil(whole.fairseq["max-update"] / 16)
     share = updates / whole.fairseq["max-update"]
     assert options["max-update"] == options["total-num-update"] == updates
     assert options["warmup-updates"] == round(whole.fairseq["warmup-updates"] * share) > 0
-    assert options["stop-time-hours"] == pytest.approx(minutes / 60)
+    assert options["stop-time-hours"] == pytest.approx((0.9 * minutes - 1) / 60)
     assert options["save-interval-updates"] == options["validate-interval-updates"] == math.ceil(updates / 4)
     new = {"stop-time-hours", "validate-interval-updates", "save-interval", "validate-interval"}
     assert options.keys() - whole.fairseq.keys() == new
-    full = shorten_recipe(whole, int(whole.minutes), Machine("cpu", 2)).fairseq
+    unshortened = shorten_recipe(whole, 2 * int(whole.minutes), Machine("cpu", 2))
+    assert unshortened.data == whole.data
+    full = unshortened.fairseq
     for name in ("max-update", "total-num-update", "warmup-updates", "save-interval-updates", "lr"):
         assert full[name] == whole.fairseq[name]
