@@ -12,7 +12,7 @@ from typing import Any, Protocol, get_args
 
 from align.core.backend import Recorder, StateRecorder
 from align.core.choice import Calibration, candidates, choose, known_choice
-from align.core.errors import ModelError, PairError
+from align.core.errors import ModelError, PairError, printable
 from align.core.scores import AttentionReader, LinkResult, Scorer, soft_links
 from align.core.similarity import SimilarityReader
 from align.core.stream import (
@@ -86,6 +86,14 @@ class Direction:
             differs = set(cells) != set(allowed) and self.settings.position != "auto"
             if differs or any(cell not in allowed[position] for position, cell in cells.items()):
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
+
+    def __repr__(self) -> str:
+        return f"<Direction {self}>"
+
+    def __str__(self) -> str:
+        place = self.choice.place if self.choice else f"layer {self.settings.layer}"
+        score = "" if isinstance(self.recorder, StateRecorder) else f"{self.settings.score}, "
+        return printable(f"{self.recorder.name}, {score}{place}")
 
     @cached_property
     def reader(self) -> AttentionReader | SimilarityReader:
@@ -184,6 +192,10 @@ class Aligner:
             raise ValueError(f"an ensemble averages soft scores, which the method {self.method} does not have")
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"the threshold must be a number from 0 to 1; got {self.threshold}")
+
+    def __repr__(self) -> str:
+        method = f"; {self.method}" if self.reverse else ""
+        return f"<Aligner {' + '.join(map(str, self.directions))}{method}>"
 
     @property
     def directions(self) -> tuple[Direction, ...]:

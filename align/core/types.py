@@ -260,7 +260,7 @@ class Alignment:
         return {**record, "skipped": self.skipped} if self.skipped else record
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a table of source words by target words, ■ where two are linked.
+        """Return what a notebook shows: source words by target words, ■ where two are linked, coloured by the score.
 
         Without words on a side, or with more than 100, it is the Pharaoh line.
         """
@@ -269,11 +269,11 @@ class Alignment:
         if not source or not target or max(len(source), len(target)) > MAX_TABLE_WORDS:
             return f"<code>{self}</code>"
         rows = ["<td></td>" + "".join(f'<th style="{_TURNED}">{word}</th>' for word in target)]
+        titled = '{}{:.2f})" title="{:.2f}">■'
+        cells = {link: titled.format(_LINK, max(0.2, min(score, 1)), score) for link, score in self.scores.items()}
         for i, word in enumerate(source):
-            scores = [self.scores.get((i, j)) for j in range(len(target))]
-            linked = ["></td>" if score is None else f' title="{score:.2f}">■</td>' for score in scores]
-            cells = "".join(f'<td style="{_CELL}"{cell}' for cell in linked)
-            rows.append(f'<th style="{_SIDE}">{word}</th>{cells}')
+            row = "".join(f'<td style="{_CELL}{cells.get((i, j), _NO_LINK)}</td>' for j in range(len(target)))
+            rows.append(f'<th style="{_SIDE}">{word}</th>{row}')
         return f'<table style="border-collapse:collapse">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -291,6 +291,7 @@ MAX_TABLE_WORDS = 100
 
 _SIDE = "text-align:right;font-weight:normal"
 _TURNED = "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:normal;padding:6px 0"
+_LINK, _NO_LINK = ";color:transparent;background-color:rgba(46,120,214,", '">'  # for light and dark pages
 _CELL = "border:1px solid #8886;width:1.4em;height:1.4em;padding:0;text-align:center"
 
 

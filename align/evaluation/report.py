@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links
@@ -28,8 +28,8 @@ class System:
     """
 
     name: str
-    links: Sequence[Links]
-    counts: Counts
+    links: Sequence[Links] = field(repr=False)
+    counts: Counts = field(repr=False)
     scores: Mapping[str, Estimate]
     difference: tuple[float | None, float | None] | None = None
 
@@ -38,7 +38,7 @@ class System:
 class Report:
     """Scores of all systems; `paired` is the test of each against the first, if any."""
 
-    gold: Sequence[Gold]
+    gold: Sequence[Gold] = field(repr=False)
     systems: Sequence[System]
     samples: int
     seed: int

@@ -71,6 +71,9 @@ class TableAligner:
         self._models: tuple[Any, ...] = (*names, method, options)
         self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
 
+    def __repr__(self) -> str:
+        return f"<TableAligner {' + '.join(filter(None, self._models[:3]))}>"
+
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         """Align the rows of a table, as `align_table` does."""
         with _loading:

@@ -7,7 +7,7 @@ and the distance of two words from the diagonal; it does not see the words, or t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,7 +149,7 @@ class LinkScorer:
     digest: str
     about: Mapping[str, str]
     device: str
-    network: Network
+    network: Network = field(repr=False)
 
     def of_model(self, model: str, role: str = "model") -> bool:
         """Tell whether it was trained with a model of this name, such as `fairseq:de-en@1f3c9a2`.
@@ -167,9 +167,9 @@ class LinkScorer:
         """
         if role not in self.about:
             return "the scorer was trained with one model" if "model" in self.about else ""
-        for name, value in how_read(direction.settings).items() if role == "model" else ():
-            if value != (own := self.about.get(name)):
-                return f"the scorer was trained with {name} {shorten(printable(str(own)))}, not {value}"
+        own, read = self.about.get, how_read(direction.settings).items() if role == "model" else ()
+        if wrong := [f"{name} {own(name)}, not {value}" for name, value in read if own(name) != value]:
+            return f"the scorer was trained with {shorten(printable('; '.join(wrong)))}"
         known, model = direction.known_choice, direction.recorder.name
         cells = self.about.get("cells" if role == "model" else "reverse_cells", "unknown ones")
         if not self.of_model(model, role) or (known and str(known.place) == cells):

@@ -32,4 +32,4 @@ def test_the_notebook_shows_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(run, timeout=300, kernel_name="python3").execute()
     assert shown(run) == shown(stored), "python -m jupyter execute --inplace examples/alignments.ipynb writes it anew"
-    assert [kind for kind, _ in shown(run)] == ["picture", "text", "text", "text"]
+    assert [kind for kind, _ in shown(run)] == ["text", "picture", "text", "text", "text"]

@@ -21,7 +21,16 @@ def test_marked_cells_are_the_links() -> None:
     tree = shown(Alignment(Pair(("das", "Haus"), ("the", "old", "house"), 1), {(0, 0): 1.0, (1, 2): 0.5}))
     rows = [[cell.text or "" for cell in row] for row in tree.iter("tr")]
     assert rows == [["", "the", "old", "house"], ["das", "■", "", ""], ["Haus", "", "", "■"]]
-    assert [cell.get("title") for cell in tree.iter("td") if cell.text] == ["1.00", "0.50"]
+    cells = [cell for cell in tree.iter("td") if cell.text]
+    assert [cell.get("title") for cell in cells] == ["1.00", "0.50"]
+    assert [(cell.get("style") or "").rpartition("background-color:rgba(46,120,214,")[2] for cell in cells] == [
+        "1.00)", "0.50)"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "share"), [(0.0, "0.20"), (3.5, "1.00"), (-1.0, "0.20"), (float("nan"), "0.20")])
+def test_every_link_is_visible_whatever_its_score(score: float, share: str) -> None:
+    assert f"214,{share})" in Alignment(Pair(("a",), ("b",), 1), {(0, 0): score})._repr_html_()
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=3), st.lists(st.text(min_size=1), min_size=1, max_size=3))
