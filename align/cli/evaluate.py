@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from align.cli.args import TableArgs, TextArgs
+from align.cli.args import RunArgs, TableArgs, TextArgs
 from align.cli.common import open_output, run, with_options
 from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.options import add_group, argument, new_parser, option, read_group, whole_number
@@ -82,6 +82,7 @@ def build_parser() -> Parser:
     add_group(parser, LinkArgs)
     add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
     add_group(parser, TableArgs)
+    add_group(parser, RunArgs, only=("quiet",))
     return parser
 
 

@@ -29,13 +29,17 @@ READ = (
 KINDS: dict[bytes | str, str] = {
     b"version https://git-lfs": "a pointer of Git LFS (git lfs pull fetches its file)",
     b"GGUF": "a GGUF file",
+    b"lmgg": "a GGML file",
+    ".ggml": "a GGML file",
     ".gguf": "a GGUF file",
     ".h5": "weights of TensorFlow",
     ".msgpack": "weights of Flax",
     ".onnx": "an ONNX file",
     ".ot": "weights of rust-bert",
     ".safetensors": "a safetensors file",
+    ".spm": "a SentencePiece model",
     ".tflite": "a TensorFlow Lite file",
+    ".zip": "an archive",
 }
 """Kinds of files that are not read, by their first bytes or the ending of their names."""
 
@@ -67,7 +71,8 @@ def other_kind(kind: str, file: str = "") -> ModelError:
 def check_kind(path: Path) -> None:
     """Refuse a file of one of KINDS, or a folder with one."""
     if path.is_dir():
-        path = next((file for file in sorted(path.iterdir()) if file.suffix in KINDS), path)
+        kinds = KINDS.keys() - {".spm", ".zip"}  # which may lie beside a model
+        path = next((file for file in sorted(path.iterdir()) if file.suffix in kinds), path)
     head = b""
     if path.is_file():
         with path.open("rb") as stream:

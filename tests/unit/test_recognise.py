@@ -25,6 +25,14 @@ READ = (
     [
         ("model.onnx", b"", "an ONNX file"),
         ("model", b"GGUF\3\0\0\0", "a GGUF file"),
+        ("model.gguf", b"", "a GGUF file"),
+        ("weights.bin", b"GGUF\3\0\0\0", "a GGUF file"),
+        ("ggml-model", b"lmggaaaa", "a GGML file"),
+        ("model-00001-of-00002.safetensors", b"", "a safetensors file"),
+        ("model.tflite", b"", "a TensorFlow Lite file"),
+        ("tf_model.h5", b"", "weights of TensorFlow"),
+        ("source.spm", b"", "a SentencePiece model"),
+        ("model.zip", b"PK\3\4", "an archive"),
         ("checkpoint.pt", b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     ],
 )
