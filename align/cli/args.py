@@ -50,9 +50,10 @@ class TextArgs:
         metavar="N,N",
         help="columns of source and target, counted from 1, in a TAB-separated FILE with more columns",
     )
-    bad_lines: Literal["stop", "blank"] = option(
+    bad_lines: Literal["stop", "blank", "drop"] = option(
         default="stop",
-        help="on malformed lines (wrong number of fields, invalid UTF-8, too long): stop, or treat them as blank",
+        help="on malformed lines (wrong number of fields, invalid UTF-8, too long): stop, treat them as blank, or drop "
+        "them and blank lines; then -o FILE is required, and FILE.kept has the numbers of the other lines",
     )
 
 
@@ -201,7 +202,7 @@ class OutputArgs:
     bad_lines_file: str | None = option(
         writes=True,
         metavar="LIST",
-        help="with --bad-lines blank: list these lines as file, line number and reason, separated by TABs",
+        help="with --bad-lines blank or drop: list these lines as file, line number and reason, separated by TABs",
     )
     resume: bool = option(
         default=False,
@@ -302,7 +303,7 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
     if len(set(text.columns)) < len(text.columns):
         parser.error("--columns takes two columns: source and target cannot be the same")
     files = tuple(filter(None, (text.source, text.target))) or tuple(text.input) or ("-",)
-    return Input(files, parallel, one_side, text.columns, text.bad_lines == "blank")
+    return Input(files, parallel, one_side, text.columns, text.bad_lines != "stop", text.bad_lines == "drop")
 
 
 def with_lines(text: Input, format: str, words: str = "spaces") -> Input:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from io import BytesIO
 from itertools import islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.args import (
@@ -39,7 +39,7 @@ from align.core.errors import plural
 from align.core.formats import FORMATS, WITH_WORDS
 from align.core.types import FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
-from align.io.output import parts_of, record_of
+from align.io.output import KEPT, PARTS, RECORD, beside
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, name_shown
 from align.io.shards import BUFFERS, Shards, stamp
@@ -100,7 +100,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
     if search and output.format not in ("pharaoh", "talp", *WITH_WORDS):
         formats = "pharaoh, talp, offsets, jsonl, tsv or giza"
         parser.error(f"-f {output.format} has no room for translations: take {formats}")
-    request = read_request(parser, args, args.bad_lines, whole=bool(format), partners=True)
+    request = read_request(parser, args, "blank" if text.blank else "stop", whole=bool(format), partners=True)
     if format:  # of scores, which were measured without a link scorer
         request = replace(request, method=replace(request.method, scorer="none"))
     if keyboard:  # also where there is no --buffer
@@ -124,21 +124,23 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     """Refuse output that cannot be written, with exit code 2."""
     name = output.output
     if output.bad_lines_file is not None and not text.blank:
-        parser.error("--bad-lines-file requires --bad-lines blank")
+        parser.error("--bad-lines-file requires --bad-lines blank or drop")
     check_words(parser, output.words, text.one_side)
     if name and (name.endswith("/") or os.path.isdir(name)):
         jobs = f"`extract-align jobs FILE … -o {name}`"
         parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
-    if output.resume and (name is None or name == "-"):
-        parser.error("--resume requires -o FILE")
+    for option in ["--resume"] * output.resume + ["--bad-lines drop"] * text.drop:
+        if name is None or name == "-":
+            parser.error(f"{option} requires -o FILE")
+        if os.path.exists(name) and not os.path.isfile(name):
+            parser.error(f"{option} needs an ordinary file, and {name} is not one")
     if output.resume and not are_regular(text.files):
         parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
-    if output.resume and name and os.path.exists(name) and not os.path.isfile(name):
-        parser.error(f"--resume needs an ordinary file, and {name} is not one")
-    own = [os.path.realpath(path(name)) for path in (record_of, parts_of)] if output.resume and name else []
+    endings = [RECORD, PARTS] * output.resume + [KEPT] * text.drop
+    own = [os.path.realpath(beside(name, ending)) for ending in endings if name]
     for file in (*text.files, *filter(None, [output.bad_lines_file])):
         if any(os.path.realpath(file) == path or os.path.realpath(file).startswith(f"{path}/") for path in own):
-            parser.error(f"--resume writes {file} itself: name another file")
+            parser.error(f"this run writes {file} itself: name another file")
 
 
 UNLINKED = "without a link"
@@ -170,8 +172,7 @@ class Extraction:
     keyboard: bool = False  # whether someone types the text
     ensemble: Sequence[str] = ()  # files of links, and names of statistical aligners, to average scores with
     mean_threshold: float = THRESHOLD  # of the mean score
-    _out: BinaryIO = field(default_factory=BytesIO, init=False)
-    _listing: BinaryIO | None = field(default=None, init=False)
+    _files: Any = field(default_factory=SimpleNamespace, init=False)  # open: out, listing, kept
     _shards: Shards | None = field(default=None, init=False)
     _progress: Progress | None = field(default=None, init=False)  # as long as there is an output to tell of
 
@@ -179,19 +180,21 @@ class Extraction:
         """Align all of the input, or report that it is done."""
         keep_freed_memory()
         output, listed = self.output.output, self.output.bad_lines_file
+        kept = beside(output, KEPT) if output and self.input.drop else None
         with open_text(self.input) as text, ExitStack() as stack:
             # The output is opened before the model is loaded, which takes long.
             if self.output.resume and output:
-                self._shards = stack.enter_context(Shards(output, listed))
+                self._files = self._shards = stack.enter_context(Shards(output, listed, kept))
             else:
-                self._listing = stack.enter_context(open_output(listed)) if listed else None
-                self._out = stack.enter_context(open_output(output))
+                self._files.listing = stack.enter_context(open_output(listed)) if listed else None
+                self._files.out = stack.enter_context(open_output(output))
+                self._files.kept = stack.enter_context(open_output(kept)) if kept else None
             self._progress = Progress(self.program, self.request.run.quiet, lambda: text.expected)
             stack.callback(self._progress.close)
-            self._align(text, self._progress, stack)
+            self._align(text, self._progress, stack, kept)
         self._progress = None
 
-    def _align(self, text: Text, progress: Progress, stack: ExitStack) -> None:
+    def _align(self, text: Text, progress: Progress, stack: ExitStack, kept: str | None) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         shards, program, ensemble = self._shards, self.program, self.ensemble
         partner_names = describe(ensemble) if ensemble else None  # an error if a tool is missing
@@ -206,8 +209,7 @@ class Extraction:
             if shards.complete:
                 progress.write(f"{program}: {self.output.output} is complete: nothing to do")
                 return
-            self._out, self._listing, before = shards.out, shards.listing, shards.lines
-            resumed = {"counts": Counter(shards.counts), "choices": shards.choices}
+            before, resumed = shards.lines, {"counts": Counter(shards.counts), "choices": shards.choices}
             aligner = aligner.reading_at(shards.choices) if shards.choices else aligner
             if before:
                 progress.write(f"{program}: {plural(before, 'line')} are done in {shards.folder}")
@@ -221,34 +223,36 @@ class Extraction:
         )
 
         def save() -> None:
-            self._out.flush()  # for a reader that waits for it
+            self._files.out.flush()  # for a reader that waits for it
             if shards:
                 shards.save(session.counts, session.choices)
-                self._out, self._listing = shards.out, shards.listing
 
         session.run(islice(text, before, None), self.write, save, run.buffer)
         progress.close()
         if not (self.output.bad_lines_file or self.keyboard):
-            text.bad.warn()
-        progress.write(f"{program}: {summary(progress, session.counts)}")
+            text.bad.warn("dropped" if self.input.drop else "treated as blank")
+        progress.write(f"{program}: {summary(progress, session.counts, kept)}")
         mean = {"ensemble": partner_names, "mean": f"{self.mean_threshold:g}"}
         progress.write(session.signature(mean if ensemble else None))
 
     def write(self, alignment: Alignment) -> str:
-        """Write an alignment, and list its line if that is bad; return why it has no links."""
-        origin, output = alignment.pair.origin, self.output
+        """Write an alignment, unless it is to be dropped, and list its line; return why it has no links."""
+        origin, output, files = alignment.pair.origin, self.output, self._files
         what = origin.error.what if origin.error else alignment.skipped
         if what and self.keyboard:
             say(f"{self.program}: {what}")
         write = write_translation if self.request.search else write_links
-        write(self._out, alignment, output.format, output.scores)
-        if what and self._listing:
+        if not (self.input.drop and (what or alignment.pair.blank)):
+            write(files.out, alignment, output.format, output.scores)
+            if files.kept:
+                files.kept.write(f"{alignment.pair.id}\n".encode())
+        if what and files.listing:
             file = origin.error.file if origin.error else origin.file
-            self._listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
+            files.listing.write(f"{file}\t{origin.line}\t{what}\n".encode())
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
     def _settings(self, aligner: Aligner) -> dict[str, Any]:
-        """Return what the output depends on; not the policy for bad lines: finished lines have none."""
+        """Return what the output depends on; not whether bad lines stop the run: finished lines have none."""
         text, output = self.input, self.output
         return {
             **settings_of(aligner, sign(aligner, (), self.request.search, output.words)),
@@ -258,6 +262,7 @@ class Extraction:
             "sides": "source" if text.one_side else "files" if text.parallel else "lines",
             "columns": ",".join(map(str, text.columns)) or "all",
             "bad-lines-file": output.bad_lines_file,
+            "bad lines": "dropped" if text.drop else None,
             "files": ", ".join(map(name_shown, text.files)),
             **{f"input {name_shown(name)}": stamp(name) for name in text.files},
         }
@@ -282,14 +287,15 @@ class Extraction:
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
 
 
-def summary(progress: Progress, counts: Counter[str]) -> str:
-    """Summarise lines, blank and bad lines, lines without links, and speed."""
+def summary(progress: Progress, counts: Counter[str], kept: str | None) -> str:
+    """Summarise lines, blank and bad lines, lines without links, those in the list `kept`, and speed."""
     usual = ("", "blank", UNLINKED)
     reasons = {reason: number for reason, number in sorted(counts.items()) if number and reason not in usual}
     why = f" ({', '.join(f'{number:,} {reason}' for reason, number in reasons.items())})" if reasons else ""
     bad = f"{sum(reasons.values()):,} bad{why}"
     if counts[UNLINKED] > (counts[UNLINKED] + counts[""]) / 5:  # of the lines with words
         bad += f", {counts[UNLINKED]:,} {UNLINKED}"
+    bad += f", {counts[''] + counts[UNLINKED]:,} kept ({kept})" if kept else ""
     return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
 
 

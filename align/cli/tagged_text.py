@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from align.cli.common import Progress
 from align.cli.documents import Reports
@@ -184,24 +184,33 @@ class Results:
         texts: the targets of a page's blocks, which are written together.
     """
 
-    def __init__(self, options: Options, out: BinaryIO, reports: Reports, progress: Progress) -> None:
-        self._options, self._out, self._reports, self._progress = options, out, reports, progress
+    def __init__(self, options: Options, files: Sequence[Any], reports: Reports, progress: Progress) -> None:
+        (self._out, self._kept), self._options, self._reports, self._progress = files, options, reports, progress
         self._counts: Counter[str] = Counter()
         self.count = 0
         self.texts: list[str] = []
 
-    def write(self, item: Line, scores: Links) -> None:
+    def write(self, item: Line, scores: Links, bad: bool = False) -> None:
         """Write a target with the tags of its source, or the source without its tags."""
         if self._options.tags.strip:
-            self._out.write(f"{item.plain}\n".encode())
+            self._write_line(item.pair.id, item.plain)
             self.count += 1
             return
         placed = item.place(scores)
         if self._options.tags.html_file:
             self.texts.append(placed.text)
         else:
-            self._out.write(f"{placed.text}\n".encode())
+            self._write_line(item.pair.id, placed.text, bad)
         self._add(item.pair.id, placed)
+
+    def _write_line(self, number: int, text: str, bad: bool = False) -> None:
+        """Write a line, unless it is to be dropped."""
+        if self._kept and (bad or not text.strip(" \t")):
+            self._counts["dropped"] += 1
+        else:
+            self._out.write(f"{text}\n".encode())
+            if self._kept:
+                self._kept.write(f"{number}\n".encode())
 
     def write_page(self, text: TaggedText, line: int, translation: TranslatedPage) -> None:
         """Write a translated line, or a whole page."""
@@ -210,7 +219,7 @@ class Results:
         segments, content = translation.page.segments, "" if translation.skipped else translation.text
         self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in segments)
         if text.page is None:
-            self._out.write(f"{content}\n".encode())
+            self._write_line(line, content)
             report = [placement for placements in translation.report for placement in placements]
             self._add(line, Placed(content, report, " ".join(segment.text for segment in segments)))
             return

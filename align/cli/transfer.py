@@ -29,6 +29,7 @@ from align.cli.tagged_text import Line, Results, TaggedText
 from align.cli.transfer_args import LABELS, Options, TransferArgs
 from align.core.types import FLOOR, Origin, Pair
 from align.io.checks import are_regular, check_first, check_lengths
+from align.io.output import KEPT, beside
 from align.io.process import keep_freed_memory
 from align.io.reader import name_shown
 from align.io.session import Session
@@ -65,7 +66,7 @@ def build_parser() -> Parser:
     given: Any = {"input": {"nargs": "?", "default": None, "help": file}}
     given["source"] = {"help": "source sentences with tags, or in columns; requires -t"}
     bad = "wrong number of fields, invalid UTF-8, tags that cannot be read, too long for the model"
-    given["bad_lines"] = {"help": f"on malformed lines ({bad}): stop, or treat them as blank"}
+    given["bad_lines"] = {"help": f"on malformed lines ({bad}): stop, treat as blank, or drop (with blank lines)"}
     translate = "lines of the input, or of -s FILE, are source sentences; write the translation of each, with its tags"
     add_group(parser, TransferArgs, "tags", without=("html_file", "links", "report", "review"))
     add_group(parser, TextArgs, without=("columns",), **given)
@@ -95,7 +96,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     one_side = "--strip" if tags.strip else "--translate" if args.translate else ""
     source = page or args.source
     files = (source, args.target) if args.target is not None else (source or args.input or "-",)
-    labels, columns = tags.tags in LABELS, tags.tags in COLUMNS
+    drop, labels, columns = args.bad_lines == "drop", tags.tags in LABELS, tags.tags in COLUMNS
     of_lines = ("links", "strip", "repair", "split", "placeholder", "keep", "attributes")
     given = [f"--{name}" for name in of_lines if getattr(tags, name)] + [f"--tags {tags.tags}"] * labels
     given += ["--words"] * (args.words != "spaces")
@@ -105,6 +106,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         f"{''.join(given[:1])} requires lines, not a document": document and given,
         "--words requires a target on each line": args.words != "spaces" and tags.strip,
         "--use-fuzzy requires a PO file": tags.use_fuzzy and not files[0].lower().endswith((".po", ".pot")),
+        "--bad-lines drop requires lines, and -o FILE": drop and (page or document or args.output in (None, "-")),
         "--check reads lines or a document, and writes none": tags.check and (writes or page or labels),
         "--links are those of given translations: leave out --translate": tags.links and args.translate,
         "--words pieces needs a model: leave out --links": tags.links and args.words == "pieces",
@@ -124,10 +126,11 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.require_both(args, "-s/--source", "-t/--target")
     if tags.strip:
         tags = replace(tags, links=None)
-    request = read_request(parser, args, args.bad_lines)
+    request = read_request(parser, args, "stop" if args.bad_lines == "stop" else "blank")
     request = replace(request, method=replace(request.method, threshold=FLOOR, scorer="none"))  # all soft scores
     syntax = Syntax.of(tags.tags, tags.placeholder) if tags.tags in KINDS else None
-    return Options(request, tags, files, syntax, args.words, args.output, args.bad_lines == "blank")
+    written = args.output, request.too_long == "blank", beside(args.output, KEPT) if drop else ""
+    return Options(request, tags, files, syntax, args.words, *written)
 
 
 def check_input(options: Options) -> None:
@@ -161,7 +164,8 @@ def transfer(options: Options) -> None:
     check_input(options)
     with closing(Progress(PROGRAM, request.run.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
-        results = Results(options, out, Reports(stack, tags.report, tags.review), progress)
+        kept = stack.enter_context(open_output(options.kept)) if options.kept else None
+        results = Results(options, (out, kept), Reports(stack, tags.report, tags.review), progress)
         signature = ""
         if tags.strip or tags.links is not None:
             progress.begin()
@@ -175,7 +179,7 @@ def transfer(options: Options) -> None:
             signature = session.signature()
         if text.page and not options.one_side:
             out.write(text.page.fill(results.texts).encode())
-        text.bad.warn()
+        text.bad.warn("dropped" if kept else "treated as blank")
     progress.write(f"{PROGRAM}: {results.summary()}")
     if signature:
         progress.write(signature)
@@ -201,7 +205,7 @@ def _align(text: TaggedText, options: Options, session: Session, results: Result
     with closing(text.lines()) as lines, closing(session.results((item for item, _ in lines), pairs_of)) as aligned:
         for item, (alignment,) in aligned:
             if alignment.skipped:
-                results.write(text.without_links(item, alignment.skipped), {})
+                results.write(text.without_links(item, alignment.skipped), {}, bad=True)
             elif options.words != "spaces" or options.request.search:
                 results.write(*item.divided(alignment.pair, alignment.scores))
             else:

@@ -127,6 +127,7 @@ class Options:
     words: str
     output: str | None
     blank: bool
+    kept: str  # file for the numbers of lines that are not dropped; empty if there is none
 
     @property
     def one_side(self) -> bool:

@@ -78,14 +78,12 @@ def link_target(path: str) -> str:
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
-def parts_of(path: str) -> str:
-    """Return the folder for the shards of a result."""
-    return f"{link_target(path)}.parts"
+PARTS, RECORD, KEPT = ".parts", ".run.json", ".kept"
 
 
-def record_of(path: str) -> str:
-    """Return the name of the record of a complete result."""
-    return f"{link_target(path)}.run.json"
+def beside(path: str, ending: str) -> str:
+    """Return the name of the folder of a result's shards, of its record, or of the list of the lines that it has."""
+    return link_target(path) + ending
 
 
 @contextmanager

@@ -101,10 +101,10 @@ class BadLines:
         error, self._error = self._error, None
         return error
 
-    def warn(self) -> None:
+    def warn(self, done: str = "treated as blank") -> None:
         """Warn of the noted lines, if there are any."""
         if self.count:
-            message = f"{plural(self.count, 'unreadable line')} treated as blank; the first: {self._first}"
+            message = f"{plural(self.count, 'unreadable line')} {done}; the first: {self._first}"
             warnings.warn(message, TextWarning, stacklevel=2)
 
 
@@ -336,6 +336,7 @@ class Input:
         parallel: whether there are two files, one for each side.
         columns: columns of source and target, or of the source alone, from 1, between TABs; empty for lines that hold
             nothing else.
+        drop: whether the output has no line for unreadable and blank ones.
     """
 
     files: tuple[str, ...]
@@ -343,6 +344,7 @@ class Input:
     one_side: bool = False
     columns: tuple[int, ...] = ()
     blank: bool | None = False
+    drop: bool = False
     make: MakePair = make_pair
 
 

@@ -1,8 +1,8 @@
 """Write a long result in shards, so that a run goes on after a stop: finished shards are kept until they are joined.
 
-`FILE.parts` holds `run.json`, what the result depends on, and for each finished shard its lines, `00001`, its list of
-bad lines, `00001.bad`, and its marker, `00001.json`, which is written last. `FILE.run.json` is a copy of `run.json`
-next to a complete result: by it the same command finds nothing left to do.
+`FILE.parts` holds `run.json`, what the result depends on, and for each finished shard its lines, `00001`, its lists of
+bad and of kept lines, `00001.bad` and `00001.kept`, and its marker, `00001.json`, which is written last.
+`FILE.run.json` is a copy of `run.json` next to a complete result: by it the same command finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from align.core.errors import DataError
 from align.core.types import Choice
 from align.io.manifest import differences, dump_json, load_json
-from align.io.output import locked, open_output, parts_of, record_of, replace_file
+from align.io.output import PARTS, RECORD, beside, locked, open_output, replace_file
 from align.io.signature import read_choice
 
 BUFFERS = 5
@@ -32,7 +32,7 @@ class Shards:
 
     Args:
         path: the result.
-        listing: the list of bad lines, if there is one.
+        listing, kept: the lists of bad and of kept lines, if there are such.
 
     Attributes:
         folder: where the shards are.
@@ -41,16 +41,15 @@ class Shards:
         counts: these lines, by what the writer counts.
         choices: layer and head of each direction in these lines.
         out: the current shard.
-        listing: its list of bad lines.
+        listing, kept: its lists of bad and of kept lines.
         complete: whether the result is there already.
     """
 
-    def __init__(self, path: str, listing: str | None = None) -> None:
-        self.folder, self.size, self.lines, self.complete = parts_of(path), 0, 0, False
+    def __init__(self, path: str, listing: str | None = None, kept: str | None = None) -> None:
+        self.folder, self.size, self.lines, self.complete = beside(path, PARTS), 0, 0, False
         self.counts: Counter[str] = Counter()
         self.choices: tuple[Choice, ...] = ()
-        self.listing: BinaryIO | None = None
-        self._files = [path, *filter(None, [listing])]
+        self._files = {end: name for end, name in (("", path), (".bad", listing), (".kept", kept)) if name}
         self._run: Mapping[str, Any] = {}
         self._held, self._open = ExitStack(), ExitStack()  # the lock, and the files of the current shard
 
@@ -62,10 +61,10 @@ class Shards:
             size: lines of a shard.
         """
         self._run, self.size = run, size
-        path = self._files[0]
+        path = self._files[""]
         if os.path.exists(path):
-            self._compare(record_of(path), path)
-            if missing := next((name for name in self._files if not os.path.exists(name)), None):
+            self._compare(beside(path, RECORD), path)
+            if missing := next((name for name in self._files.values() if not os.path.exists(name)), None):
                 raise DataError(f"exists, but {missing} is missing", file=path, hint=anew(path))
             self.complete = True
             return
@@ -98,8 +97,8 @@ class Shards:
         self._start()
 
     def __enter__(self) -> Shards:
-        path = self._files[0]
-        if os.path.exists(path) and not os.path.exists(record_of(path)):
+        path = self._files[""]
+        if os.path.exists(path) and not os.path.exists(beside(path, RECORD)):
             raise DataError("exists, but has no record of its run", file=path, hint="remove it, or write elsewhere")
         os.makedirs(self.folder, exist_ok=True)
         self._held.enter_context(locked(self._path(".lock"), path))
@@ -111,12 +110,12 @@ class Shards:
             if self.size and not error and not self.complete:
                 with ExitStack() as stack:
                     # The result appears last: without it the shards and the record are those of a run that goes on.
-                    outs = [stack.enter_context(open_output(name)) for name in self._files]
+                    outs = [stack.enter_context(open_output(name)) for name in self._files.values()]
                     for number in range(1, self._number + 1):
-                        for name, out in zip(self._names(number), outs, strict=True):
+                        for name, out in zip(self._names(number).values(), outs, strict=True):
                             with open(name, "rb") as shard:
                                 shutil.copyfileobj(shard, out, 1 << 20)
-                    _write(record_of(self._files[0]), self._run)
+                    _write(beside(self._files[""], RECORD), self._run)
                 self.complete = True
             if self.complete or not self._has_shards():
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -129,16 +128,17 @@ class Shards:
         """The number of the current shard."""
         return self.lines // self.size + 1
 
-    def _names(self, number: int) -> list[str]:
-        return [self._path(f"{number:05}{end}") for end in ("", ".bad")[: len(self._files)]]
+    def _names(self, number: int) -> dict[str, str]:
+        return {end: self._path(f"{number:05}{end}") for end in self._files}
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
     def _start(self) -> None:
         self._open = ExitStack()
-        self.out, *rest = (self._open.enter_context(replace_file(name)) for name in self._names(self._number))
-        self.listing = rest[0] if rest else None
+        names = self._names(self._number).items()
+        outs: dict[str, BinaryIO] = {end: self._open.enter_context(replace_file(name)) for end, name in names}
+        self.out, self.listing, self.kept = outs[""], outs.get(".bad"), outs.get(".kept")
 
     def _compare(self, record: str, made: str) -> None:
         """Check that a record is of this run."""

@@ -105,3 +105,25 @@ def test_several_files_are_one_text(run: Run, write: Write) -> None:
     assert Path("bad").read_bytes() == b"c.gz\t2\tno ||| and no TAB between source and target\n"
     write(c=b"und ||| and\n" + b"das " * 40 + b"||| the\n")
     failed(run("-q", "a", "c"), "c, line 2: source has 41 pieces")
+
+
+def test_kept_lines_are_counted_and_numbered_through_all_files(run: Run, write: Write) -> None:
+    write(a=GOOD + b"bad\n", b=b"\n" + GOOD + b"das ||| \n")
+    result = run("a", "b", "--bad-lines", "drop", "-o", "links.gz", "--bad-lines-file", "bad", "-f", "tsv")
+    assert "5 lines, 2 blank, 1 bad (1 wrong fields), 2 kept (links.gz.kept), " in result.err
+    assert gzip.decompress(Path("links.gz").read_bytes()) == b"das haus\tthe house\t0-0 1-1\n" * 2
+    assert Path("links.gz.kept").read_bytes() == b"1\n4\n"
+    assert Path("bad").read_bytes() == b"a\t2\tno ||| and no TAB between source and target\n"
+    unlisted = run("-q", "a", "b", "--bad-lines", "drop", "-o", "links")
+    assert (
+        unlisted.err == "extract-align: warning: 1 unreadable line dropped; the first: a, line 2: " + BAD[0][1] + "\n"
+    )
+
+
+def test_dropped_lines_need_a_file_beside_which_kept_ones_are_listed(run: Run, write: Write) -> None:
+    write(a=GOOD)
+    for where, why in (((), "requires -o FILE"), (("-o", "-"), "requires -o FILE"), (("-o", "/dev/null"), "needs an")):
+        result = run("a", "--bad-lines", "drop", *where)
+        assert (result.code, f"--bad-lines drop {why}" in result.err) == (2, True)
+    assert run("-q", "a", "-o", "links", "--resume").code == 0
+    failed(run("-q", "a", "-o", "links", "--resume", "--bad-lines", "drop"), "bad lines: None → dropped")

@@ -140,7 +140,7 @@ def test_without_gold_the_links_of_fast_align_take_its_place(run: Run, write: Wr
 
 def test_gold_that_may_count_from_1_is_not_guessed(run: Run, write: Write) -> None:
     write(gold="1-1 2p2 3-3\n1-1\n2-2 1-1\n")
-    printed(run("-g", "gold", "-b", "one", "--gold-format", "1-based"), "10.00")
+    printed(run("-q", "-g", "gold", "-b", "one", "--gold-format", "1-based"), "10.00")
     printed(run("-g", "gold", "-b", "one", "-s", "source", "-t", "target"), "10.00")
     result = run("-g", "gold", "-b", "one", "--gold-format", "0-based")
     assert result.code == 0

@@ -125,6 +125,12 @@ MESSAGES = {
         1,
         "extract-align: error: links: exists, but has no record of its run: remove it, or write elsewhere",
     ),
+    "-q -m toy bad --bad-lines drop": (2, f"extract-align: error: --bad-lines drop requires -o FILE\n{USAGE}"),
+    "-q -m toy bad --bad-lines drop -o out": (
+        0,
+        "extract-align: warning: 1 unreadable line dropped; the first: bad, line 2: no ||| and no TAB between source "
+        "and target",
+    ),
     "-q -m toy text -o text": (2, f"extract-align: error: -o would replace the input text\n{USAGE}"),
     "analyse prune -q -m toy -s de -t en --heads 1 -o folder": (
         1,

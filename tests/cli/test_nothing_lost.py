@@ -19,6 +19,7 @@ from lxml import etree
 
 from align import Aligner, Alignment, load
 from align.cli import main
+from align.core.formats import OUTPUT_FORMATS
 from align.service.work import work_of
 from tests import toy
 from tests.cli.conftest import Result, Run, failed
@@ -77,6 +78,43 @@ def test_extract(run: Run, sources: list[str], buffer: int) -> None:
     cut = ("--words", "characters", "-f", "jsonl")
     rows = [json.loads(row) for row in lines(run(*cut, *BLANK, "--buffer", buffer, stdin=as_text(bad)))]
     assert ["".join(row["source"]) for row in rows] == ["".join(source) for source in words]
+
+
+def dropping(run: Run, folder: Path, *arguments: object, stdin: str) -> tuple[list[int], list[str]]:
+    """The numbers of the lines that are kept, and these lines."""
+    assert lines(run(*arguments, "--bad-lines", "drop", "-o", "out", stdin=stdin)) == []
+    kept, out = ((folder / name).read_text(encoding="utf-8").split("\n")[:-1] for name in ("out.kept", "out"))
+    return [int(number) for number in kept], out
+
+
+@mixtures
+@given(sources=some, buffer=buffers, format=st.sampled_from(sorted(OUTPUT_FORMATS)))
+def test_kept_and_dropped_lines_are_all_of_them(
+    run: Run, sources: list[str], buffer: int, format: str, tmp_path: Path
+) -> None:
+    text = as_text("no two fields" if n % 4 == 3 else f"{source} ||| the house" for n, source in enumerate(sources))
+    expected = [n for n, source in enumerate(sources, 1) if n % 4 and source not in ("", LONG)]
+    for command in (("-f", format, "--buffer", buffer), ("score",), ("--words", "characters", "-f", format)):
+        kept, out = dropping(run, tmp_path, *command, stdin=text)
+        assert kept == expected
+        whole, each = lines(run(*command, *BLANK, stdin=text)), 3 if "giza" in command else 1
+        if "naacl" not in command:  # which has a line for each link
+            whole = [line for number in kept for line in whole[each * (number - 1) : each * number]]
+        assert out == whole
+        assert "jsonl" not in command or [json.loads(line)["id"] for line in out] == kept
+
+
+@mixtures
+@given(sources=some, buffer=buffers)
+def test_transfer_drops_what_would_be_blank(run: Run, sources: list[str], buffer: int, tmp_path: Path) -> None:
+    alone = as_text(f"<b>{source}" if n % 4 == 3 else source for n, source in enumerate(sources))
+    pairs = as_text(f"<b>{source}</b> ||| {'' if n % 4 == 3 else 'the house'}" for n, source in enumerate(sources))
+    xml = ("transfer", "--tags", "xml", "--buffer", buffer)
+    for arguments, text in (((*xml, "--translate"), alone), ((*xml, "--strip"), alone), (xml, pairs)):
+        kept, out = dropping(run, tmp_path, *arguments, stdin=text)
+        whole = lines(run(*arguments, *BLANK, stdin=text))
+        assert kept == [n for n, line in enumerate(whole, 1) if line.strip(" \t")]
+        assert out == [whole[n - 1] for n in kept]
 
 
 @mixtures

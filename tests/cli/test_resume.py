@@ -54,6 +54,7 @@ def stop(run: Run, at: int, *arguments: object) -> Result:
         ("links", ("text", "--print-scores")),
         ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--print-scores")),
         ("links.gz", ("text", "-f", "giza")),
+        ("links", ("text", "-f", "tsv", "--bad-lines", "drop")),
         ("links.gz", ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "jsonl")),
         ("links.zst", ("text", "--words", "characters")),
         ("links.xz", ("-s", "de.gz", "--translate", "--beam", 1, "-f", "jsonl")),
@@ -71,11 +72,13 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     result = run(*arguments, "-o", name, "--resume")
     assert result.code == 0
     assert f"extract-align: 120 lines are done in {name}.parts\n" in result.err
-    assert (tmp_path / name).read_bytes() == (tmp_path / f"plain{name}").read_bytes()
-    assert set(os.listdir(tmp_path)) - before == {name, f"{name}.run.json"}
+    results = [name, f"{name}.kept"] if "drop" in arguments else [name]
+    for file in results:
+        assert (tmp_path / file).read_bytes() == (tmp_path / f"plain{file}").read_bytes()
+    assert set(os.listdir(tmp_path)) - before == {*results, f"{name}.run.json"}
     assert run("-q", *arguments, "-o", name, "--resume") == (0, b"", "")
     counts, sign = result.err.splitlines()[-2:]
-    assert counts.rpartition(", ")[0] == plain.err.splitlines()[-2].rpartition(", ")[0]
+    assert counts.rpartition(", ")[0] == plain.err.replace("plain", "").splitlines()[-2].rpartition(", ")[0]
     assert sign == plain.err.splitlines()[-1]
 
 
@@ -177,4 +180,6 @@ def test_its_own_files_are_no_input_and_no_list(run: Run) -> None:
         ("./links.run.json", ("text", "--bad-lines", "blank", "--bad-lines-file", "./links.run.json")),
     ):
         result = run("-q", *arguments, "-o", "links", "--resume")
-        assert (result.code, f"--resume writes {own} itself: name another file\n" in result.err) == (2, True)
+        assert (result.code, f"this run writes {own} itself: name another file\n" in result.err) == (2, True)
+    result = run("-q", "text", "-o", "links", "--bad-lines", "drop", "--bad-lines-file", "links.kept")
+    assert (result.code, "this run writes links.kept itself: name another file\n" in result.err) == (2, True)

@@ -130,6 +130,13 @@ def test_bad_lines_may_be_blank(run: Run, write: Write) -> None:
     result = run("-q", "--tags", "xml", "--links", "l", "--bad-lines", "blank", stdin=text)
     assert (result.code, result.out) == (0, b"\n<b>x</b>\n\n")
     assert "2 unreadable lines treated as blank; the first: stdin, line 1: not well-formed XML" in result.err
+    drop = ("--tags", "xml", "--links", "l", "--bad-lines", "drop")
+    result = run(*drop, "-o", "out", stdin=text)
+    assert (Path("out").read_bytes(), Path("out.kept").read_bytes()) == (b"<b>x</b>\n", b"2\n")
+    assert "2 unreadable lines dropped; the first: " in result.err
+    assert "extract-align transfer: 3 lines, 1 tag, 2 dropped, " in result.err
+    result = run(*drop, stdin=text)
+    assert (result.code, "error: --bad-lines drop requires lines, and -o FILE\n" in result.err) == (2, True)
 
 
 def test_placeholders_of_the_target_stay_and_are_counted(run_main: Run, write: Write) -> None:

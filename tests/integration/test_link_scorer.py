@@ -270,6 +270,8 @@ def test_a_scorer_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tm
     with pytest.raises(ModelError, match="trained with position both, not input") as caught:
         load(str(forward), device="cpu", position="input", scorer=scorer)
     assert caught.value.file == str(scorer)
+    with pytest.raises(ModelError, match="trained with position both, not input; null eos, not mask"):
+        load(str(forward), device="cpu", position="input", null="mask", scorer=scorer)
     assert load(str(reverse), device="cpu", scorer=scorer).forward.scorer  # any model may use it, if asked to
     assert "scorer" not in sign(load(str(forward), device="cpu", threshold=None))
     copied = tmp_path / "other"

@@ -240,3 +240,15 @@ def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder)
         _, choices = align_and_choose(chosen, pairs(1))
         assert {choice.place for choice in choices} == {Place(RIGHT)}
     assert not recwarn.list
+
+
+def test_an_aligner_is_shown_in_a_line() -> None:
+    recorder = KnownRecorder()
+    one = Direction(recorder, Settings(position="input", threshold=None))
+    name = recorder.name
+    assert repr(one) == f"<Direction {name}, norm, layer auto>"
+    assert repr(Aligner(one)) == f"<Aligner {name}, norm, layer auto>"
+    fixed = replace(one, choice=Choice(Place(RIGHT), "as asked"))
+    assert repr(Aligner(fixed)) == f"<Aligner {name}, norm, {RIGHT}>"
+    both = f"{name}, norm, layer auto + {name}, norm, {RIGHT}"
+    assert repr(Aligner(one, fixed, "union")) == f"<Aligner {both}; union>"
