@@ -12,7 +12,6 @@ from align.io import safe_path  # noqa: F401  (before all others)
 # isort: split
 import ast
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,10 @@ _HOMES = {node.names[0].name: str(node.module) for node in _NAMES.body if isinst
 
 __all__ = [*_HOMES]
 
-NOT_ON_WINDOWS = "Linux or macOS is needed; on Windows, install and run it in WSL"
-
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'align' has no attribute {name!r}")
-    if sys.platform == "win32":
-        raise ImportError(NOT_ON_WINDOWS)
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

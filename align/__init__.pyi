@@ -43,5 +43,3 @@ from align.transfer.labels import project_labels as project_labels
 from align.view.grid import error_grid as error_grid
 from align.view.grid import grid as grid
 from align.view.grid import heat_grid as heat_grid
-
-NOT_ON_WINDOWS: str

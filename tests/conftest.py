@@ -18,6 +18,7 @@ import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load, two_way
 from align.core.types import Dtype
+from align.io.process import SIGNALS
 from align.io.reader import read_bitext, read_lines, read_parallel
 from align.models.encoder import model as encoders
 from align.models.engine.linear import has_product
@@ -40,6 +41,16 @@ FAST = (
 )
 """Folders and files that `scripts/test --fast` runs; all others are marked slow."""
 
+PORTABLE = (
+    *("tests/unit/", "tests/cli/test_combine.py", "tests/cli/test_evaluate.py", "tests/cli/test_view.py"),
+    *("tests/cli/test_transfer.py", "tests/cli/test_transfer_documents.py", "tests/cli/test_train_scorer.py"),
+    *("tests/cli/test_resume.py::test_stopped", "tests/cli/test_resume.py::test_only", "tests/cli/test_workers.py"),
+    *("tests/scale/test_shards.py::test_lines", "tests/scale/test_shards.py::test_tables"),
+    *("tests/service/test_app.py", "tests/service/test_server.py::test_it_starts"),
+)
+NOT_PORTABLE = ("tests/unit/test_freeze.py", "tests/unit/test_training_card.py")
+"""How the names of tests begin, with these exceptions, that run on every system."""
+
 TIE = 1e-5
 """Where the best word leads by less, relative to its score, float32 may take either: of 30,000 sentence alignments of
 real text by the bundled model 3 hold such a word (tests/parity/test_naive.py)."""
@@ -47,9 +58,9 @@ real text by the bundled model 3 hold such a word (tests/parity/test_naive.py)."
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each worker; for the programs that tests start, too
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+for number in SIGNALS:
     if signal.getsignal(number) == signal.SIG_IGN:  # as under nohup and in a shell's background, and so would programs
-        signal.signal(number, handler)
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 # no deadline: the first call of an operation may take a second; the same examples in every run, so that no change is
 # refused by chance: `pytest --hypothesis-profile random` draws new ones
 hypothesis.settings.register_profile("random", deadline=None)
@@ -70,8 +81,18 @@ collect_ignore = [] if has_fairseq else ["parity/test_lighter.py", "parity/test_
 """Files that import fairseq, which `scripts/test --fast` does without."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m portable`, leave out files that may need what a system lacks as soon as they are imported."""
+    name = collection_path.relative_to(ROOT).as_posix()
+    is_other = not any(name.startswith(test.partition("::")[0]) for test in PORTABLE) or name in NOT_PORTABLE
+    is_test = collection_path.name.startswith("test_")
+    return True if config.option.markexpr == "portable" and is_test and is_other else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.nodeid.startswith(PORTABLE) and not item.nodeid.startswith(NOT_PORTABLE):
+            item.add_marker(pytest.mark.portable)
         path = item.path.relative_to(Path(__file__).parent)
         if not any(path.is_relative_to(fast) for fast in FAST):
             item.add_marker(pytest.mark.slow)

@@ -70,6 +70,7 @@ def programs(environment: Mapping[str, str], modules: Mapping[str, str] = PROGRA
 
 def reap() -> None:
     """Wait for those handlers of requests that have ended, so that their processor time counts as the server's."""
+    assert sys.platform != "win32"
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -77,6 +78,7 @@ def reap() -> None:
 
 def serve(address: str) -> None:
     """Run programs until this process is stopped; return in the process of a program only."""
+    assert sys.platform != "win32"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()

@@ -88,7 +88,9 @@ def build_parser() -> Parser:
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Return file names without the folders that all of them share."""
-    shared = len(os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]))
+    folders = [os.path.dirname(os.path.abspath(name)) for name in names]
+    one_drive = len({os.path.splitdrive(folder)[0] for folder in folders}) < 2
+    shared = len(os.path.commonpath(folders)) if one_drive else 0
     return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
 
 

@@ -126,7 +126,7 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     if output.bad_lines_file is not None and not text.blank:
         parser.error("--bad-lines-file requires --bad-lines blank or drop")
     check_words(parser, output.words, text.one_side)
-    if name and (name.endswith("/") or os.path.isdir(name)):
+    if name and (not os.path.basename(name) or os.path.isdir(name)):
         jobs = f"`extract-align jobs FILE … -o {name}`"
         parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
     for option in ["--resume"] * output.resume + ["--bad-lines drop"] * text.drop:
@@ -139,7 +139,7 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     endings = [RECORD, PARTS] * output.resume + [KEPT] * text.drop
     own = [os.path.realpath(beside(name, ending)) for ending in endings if name]
     for file in (*text.files, *filter(None, [output.bad_lines_file])):
-        if any(os.path.realpath(file) == path or os.path.realpath(file).startswith(f"{path}/") for path in own):
+        if any(os.path.realpath(file) == path or os.path.realpath(file).startswith(f"{path}{os.sep}") for path in own):
             parser.error(f"this run writes {file} itself: name another file")
 
 

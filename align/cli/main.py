@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -9,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from align import NOT_ON_WINDOWS
-
-if TYPE_CHECKING:  # the module cannot be imported on Windows
+if TYPE_CHECKING:
     from align.cli.parser import Parser
 
 COMMANDS = {
@@ -45,6 +44,9 @@ def start() -> None:
     warnings.simplefilter("ignore")  # of libraries during import; `show_warnings` lets ours through
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    os.environ.setdefault("NoDefaultCurrentDirectoryInExePath", "1")  # for programs on Windows
+    if isinstance(sys.stdout, io.TextIOWrapper):  # help and completions, whatever the code page
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
 
 
 def build_parser() -> Parser:
@@ -83,9 +85,6 @@ def pages() -> Iterator[tuple[str, Parser]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; a file with the name of a command is given as `./NAME`."""
-    if sys.platform == "win32":
-        print(f"extract-align: error: {NOT_ON_WINDOWS}", file=sys.stderr)
-        return 1
     start()
     words = sys.argv[1:] if arguments is None else list(arguments)
     for count in (2, 1):

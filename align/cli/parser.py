@@ -138,9 +138,9 @@ class Parser(argparse.ArgumentParser):
         if read.count("-") > 1:
             self.error("only one of the files can be stdin")
         outputs = {flag: values[dest] for dest, flag in self.writes.items() if isinstance(values[dest], str)}
-        places = [os.path.realpath(name) for name in outputs.values()]
+        places = [os.path.normcase(os.path.realpath(name)) for name in outputs.values()]
         for flag, name in ({"-o": "-"} | outputs).items():
-            if flag != "-o" and (name == "-" or places.count(os.path.realpath(name)) > 1):
+            if flag != "-o" and (name == "-" or places.count(os.path.normcase(os.path.realpath(name))) > 1):
                 self.error(f"{flag} needs a file of its own")
             part = None if name == "-" else regular_file(temporary_name(link_target(name)))
             written = [regular_file(sys.stdout if name == "-" else name), part]

@@ -17,6 +17,9 @@ from align.core.errors import DataError
 from align.io.compression import PACKERS, suffix_of
 from align.io.process import unfinished
 
+OPENING = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+"""How an unfinished file is opened; the last is one of Windows, which lacks the others."""
+
 NOT_OURS = "exists, and this program did not create it: remove it"
 
 
@@ -152,6 +155,8 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         try:
             descriptor = sys.stdout.fileno()
         except io.UnsupportedOperation:  # not a file of the system, e.g. in a notebook
+            descriptor = -1
+        if descriptor < 0 or (sys.platform == "win32" and os.isatty(descriptor)):  # whose console wants text
             yield sys.stdout.buffer
             return
         with io.BufferedWriter(NamedFile(descriptor, "stdout", closefd=False)) as out:
@@ -178,34 +183,34 @@ def replace_file(target: str, shown: str | None = None, mode: int | None = None)
     part, shown = temporary_name(target), shown or target
     with locked(f"{part}.lock", shown):
         try:
-            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(part, OPENING, 0o600)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR):
                 raise OSError(errno.EEXIST, NOT_OURS, part) from None
             raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+        status, user = os.fstat(descriptor), os.geteuid() if hasattr(os, "geteuid") else 0  # 0 on Windows
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != user or status.st_nlink > 1:
             os.close(descriptor)
             raise OSError(errno.EEXIST, NOT_OURS, part)
         file = NamedFile(descriptor, shown)
         unfinished.add(part)
         try:
             with io.BufferedWriter(file) as raw:
-                try:
-                    file.truncate(0)
-                    with packed(shown, raw) as out:
-                        yield out
-                    raw.flush()
-                    mask = os.umask(0)
-                    os.umask(mask)
-                    with cannot_write(shown):
-                        os.fsync(descriptor)
-                        # permissions of the file it replaces, or those of any new file
+                file.truncate(0)
+                with packed(shown, raw) as out:
+                    yield out
+                raw.flush()
+                mask = os.umask(0)
+                os.umask(mask)
+                with cannot_write(shown):
+                    os.fsync(descriptor)
+                    if hasattr(os, "fchmod"):  # permissions of the file it replaces, or those of any new file
                         os.fchmod(descriptor, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
-                        os.replace(part, target)
-                except BaseException:
-                    with suppress(FileNotFoundError):
-                        os.unlink(part)
-                    raise
+            with cannot_write(shown):
+                os.replace(part, target)  # once it is closed: Windows moves no open file
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+            raise
         finally:
             unfinished.discard(part)

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,12 +24,10 @@ from typing import Any
 import torch
 
 from align.core.stream import Job, OpenPool, Pool, Task
-from align.io.process import no_current_folder
+from align.io.process import SIGNALS, no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
 """Start method of processes: a forked one shares the memory of the models, a spawned one loads them again."""
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(eq=False)
@@ -70,7 +68,8 @@ class Workers(Pool):
         method: str | None = None,
     ) -> None:
         super().__init__(tasks, on_batch)
-        self._count, self._at_once, self._attempts, self._method = count, at_once, attempts, method
+        self._at_once, self._attempts, self._method = at_once, attempts, method
+        self._count = min(count, 60) if sys.platform == "win32" else count  # Windows waits for 63 connections at most
         self._priorities = {name: n for n, name in enumerate(tasks)}
         self._numbers = numbers()
         self._backlog: list[tuple[int, int, QueuedJob]] = []
@@ -196,20 +195,25 @@ def processes(count: int) -> OpenPool:
 @contextmanager
 def held_signals() -> Iterator[None]:
     """Block signals until the context ends: a process that is being forked is not ready for them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    before = mask_signals("SIG_BLOCK", SIGNALS)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        mask_signals("SIG_SETMASK", before)
+
+
+def mask_signals(how: str, numbers: Iterable[int]) -> Iterable[int]:
+    """Change the signals that are blocked, and return the former ones; Windows blocks none."""
+    return signal.pthread_sigmask(getattr(signal, how), numbers) if hasattr(signal, "pthread_sigmask") else ()
 
 
 def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
     """Make this process a worker with one CPU thread, and run jobs until the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the parent handles
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS[1:]:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    mask_signals("SIG_UNBLOCK", SIGNALS)
     for other in inherited:
         other.close()
     torch.set_num_threads(1)

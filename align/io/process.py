@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+SIGNALS = tuple(filter(None, (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"))))
+"""Signals that stop a program; a closed window sends SIGHUP, and SIGBREAK on Windows."""
+
 END_WITH_PARENT = "from align.io.process import end_with_parent; end_with_parent()\n"
 """Start of a script whose process ends with its parent."""
 
@@ -87,7 +90,8 @@ def end_with_parent() -> None:
     def watch() -> None:
         threading.Thread(target=wait, daemon=True).start()
 
-    os.register_at_fork(after_in_child=watch)  # threads are not forked
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=watch)  # threads are not forked
     watch()
 
 
@@ -118,8 +122,8 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """End this context on Ctrl-C, SIGTERM and SIGHUP, except on ignored ones, as SIGHUP is under nohup."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    """End this context on `SIGNALS`, except on ignored ones, as SIGHUP is under nohup."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     changed = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
     for number in changed:
         signal.signal(number, stop)

@@ -13,8 +13,8 @@ def _leave_current_folder() -> None:
         return  # not started with -m, or the folder is not on the path
     started = sys.orig_argv[-len(sys.argv)].removeprefix("-m")  # `-m NAME` and `-mNAME` are the same
     package = __name__.partition(".")[0]
-    home = __file__.rsplit("/", 3)[0]
-    if started.partition(".")[0] == package and sys.path[0] != home:
+    home, first = (path.replace("\\", "/") for path in (__file__, sys.path[0]))  # as Windows writes them
+    if started.partition(".")[0] == package and first != home.rsplit("/", 3)[0]:
         del sys.path[0]
 
 

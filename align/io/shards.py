@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -119,6 +119,8 @@ class Shards:
                 self.complete = True
             if self.complete or not self._has_shards():
                 shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # Windows removes a lock when it is released, and so the folder after it
+            os.rmdir(self.folder)
 
     def _has_shards(self) -> bool:
         return os.path.exists(self._path("00001.json"))

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 import fsspec
 
@@ -29,7 +29,7 @@ class InputFile(NamedTuple):
     @property
     def name(self) -> str:
         """Its name without its folder, and the name of its output."""
-        return self.place.rpartition("/")[2]
+        return os.path.basename(self.place)
 
 
 def join(folder: str, *names: str) -> str:
@@ -143,12 +143,12 @@ def whole_file(place: str) -> Iterator[BinaryIO]:
         with replace_file(path, place) as out:
             yield out
         return
-    with tempfile.NamedTemporaryFile() as local:  # a store shows an object when all of it has arrived
-        with packed(place, cast(BinaryIO, local)) as out:
+    with tempfile.TemporaryDirectory(prefix="align-") as folder:  # a store shows an object when all of it has arrived
+        local = os.path.join(folder, "part")
+        with open(local, "wb") as raw, packed(place, raw) as out:
             yield out
-        local.flush()
         with cannot_write(place):
-            filesystem.put_file(local.name, path)
+            filesystem.put_file(local, path)
 
 
 def read_record(place: str) -> dict[str, Any] | None:

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from align.core.errors import one_line
-from align.io.pool import SIGNALS, sendable
+from align.io.pool import sendable
+from align.io.process import SIGNALS
 from align.jobs.files import InputFile
 from align.jobs.job import Job
 from align.jobs.local import ATTEMPTS, Outcome, align_in_worker, largest_first

@@ -32,7 +32,7 @@ def bind(host: str, port: int) -> socket.socket:
     except (socket.gaierror, UnicodeError) as error:
         raise DataError(f"{host}: {getattr(error, 'strerror', None) or 'no name of a host'}") from None
     except OSError as error:
-        message = f"{host}, port {port}: {os.strerror(error.errno or 0)}"
+        message = f"{host}, port {port}: {str(error.strerror).partition(' (while')[0]}"
         is_elsewhere = error.errno == errno.EADDRNOTAVAIL  # the host's address, which no port changes
         raise DataError(message, hint="" if is_elsewhere else "use another ‹port›") from None
 

@@ -169,4 +169,4 @@ def write_card(
         "",
         "`training.tsv` holds the curve: losses in nats per target piece, the training loss with label smoothing.",
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")

@@ -232,4 +232,4 @@ def write_curve(points: Sequence[Point], path: Path) -> None:
         cells = (point.loss, point.valid, point.speed)
         texts = ["" if cell is None else f"{cell:.4f}" for cell in cells[:2]]
         rows.append("\t".join([str(point.updates), *texts, "" if point.speed is None else f"{point.speed:.0f}"]))
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8", newline="\n")

@@ -220,7 +220,10 @@ def test_what_torch_saved_in_parts_runs_no_code(marian: Path, tmp_path: Path) ->
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("place", ["../pytorch_model-1.bin", "a.safetensors"])
+@pytest.mark.parametrize(
+    "place",
+    ["../pytorch_model-1.bin", "a.safetensors", r"..\pytorch_model-1.bin", "C:a.bin", r"\\host\share\a.bin"],
+)
 def test_parts_elsewhere_are_not_read(marian: Path, place: str) -> None:
     part, _ = in_parts(marian)
     part.rename(marian.parent / "pytorch_model-1.bin")

@@ -86,7 +86,8 @@ def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
     marian.write_npz(opus / "opus.npz.optimizer.npz", {"x": np.zeros((1, 1), np.float32)}, settings)
     marian.write_vocabulary(opus / "opus.spm32k-spm32k.vocab.yml")
     (opus / "decoder.yml").write_text(
-        f"models:\n  - /elsewhere/{name}\nvocabs:\n{2 * '  - opus.spm32k-spm32k.vocab.yml' + chr(10)}"
+        f"models:\n  - /elsewhere/{name}\nvocabs:\n"
+        "  - C:\\elsewhere\\opus.spm32k-spm32k.vocab.yml\n  - opus.spm32k-spm32k.vocab.yml\n"
     )
     for side in ("source", "target"):
         marian.train_sentencepiece(opus / f"{side}.spm")

@@ -52,7 +52,11 @@ def serving(folder: Path, *options: object) -> Iterator[Running]:
     log = folder / "log"
     command = [sys.executable, "-m", "align", "serve", "--port", "0", "--device", "cpu", *map(str, options)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with log.open("w") as errors, subprocess.Popen(command, stderr=errors, env=environment, text=True) as process:
+    own_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # on Windows, where Ctrl-Break goes to a group
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(command, stderr=errors, env=environment, text=True, creationflags=own_group) as process,
+    ):
         try:
             end = time.monotonic() + 60
             while not (match := re.search(r": (http://\S+)\n", log.read_text())):
@@ -66,6 +70,15 @@ def serving(folder: Path, *options: object) -> Iterator[Running]:
 
 def ask(url: str, body: Any, headers: Any = None) -> httpx.Response:
     return httpx.post(f"{url}/align", json=body, headers=headers, timeout=60)
+
+
+def test_it_starts_answers_and_stops(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        answer = ask(service.url, pairs(("Das Haus ist alt.", "The house is old.")))
+        assert answer.json() == {"pairs": [{"status": "ok", "links": "0-0 1-1 2-2 3-3"}]}
+        service.signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
+        assert service.process.wait(30) == 0
+    assert service.log.read_text().endswith("extract-align serve: stopped\n")
 
 
 def test_it_answers_what_it_has_taken_and_ends_or_ends_at_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What programs and the package say on Windows, which lacks modules that they need, and the CPU quotas of Linux."""
+"""The CPU quotas of Linux, and the announced end of a process."""
 
 from __future__ import annotations
 
@@ -10,29 +10,20 @@ import pytest
 
 from align.io.process import cpu_quota
 
-BEGIN = """
-import sys
-sys.platform = "win32"
-for name in ("fcntl", "resource", "termios", "pwd", "grp"):
-    sys.modules[name] = None
+END = """
+import os
+from align.io.process import announced_end
+with announced_end("it has ended"):
+    if {at_once}:
+        os._exit(3)
 """
-MESSAGE = "Linux or macOS is needed; on Windows, install and run it in WSL"
 
 
-def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", BEGIN + script], capture_output=True, text=True)
-
-
-def test_every_command_says_in_one_line_what_it_needs() -> None:
-    for words in (["--help"], ["score", "x"]):
-        result = run(f"from align.cli.main import main; sys.exit(main({words}))")
-        assert (result.returncode, result.stdout, result.stderr) == (1, "", f"extract-align: error: {MESSAGE}\n")
-
-
-def test_the_package_does_too() -> None:
-    result = run("import align; print(align.__version__); align.load")
-    assert (result.returncode, result.stderr.splitlines()[-1]) == (1, f"ImportError: {MESSAGE}")
-    assert result.stdout
+@pytest.mark.skipif(sys.platform == "win32", reason="needs sh; only jobs on Ray announce their end")
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_end_at_once_is_announced(at_once: bool) -> None:
+    result = subprocess.run([sys.executable, "-c", END.format(at_once=at_once)], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == ((3, "it has ended\n") if at_once else (0, ""))
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,8 @@ class Block:
 
 
 # OpenMP's threads stay in the parent of a fork, and torch would wait for them forever.
-os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Padded(NamedTuple):

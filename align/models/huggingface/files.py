@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -82,7 +82,7 @@ def weight_files(path: Path) -> list[Path]:
     places = read_json(path).get("weight_map")
     names = list(places.values()) if isinstance(places, dict) else []
     for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(INDICES[path.name]):
+        if not isinstance(name, str) or PureWindowsPath(name).name != name or not name.endswith(INDICES[path.name]):
             raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights next to it", file=str(path))
     if not names:
         raise ModelError("it names no files", file=str(path))

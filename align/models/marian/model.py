@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import torch
 from torch import Tensor
@@ -95,8 +95,8 @@ def find_vocabularies(root: Path, checkpoint: str) -> tuple[Path, Path]:
             continue
         names, models = content.get("vocabs"), content.get("models")
         if isinstance(names, list) and len(names) >= 2 and all(isinstance(name, str) for name in names):
-            files = [root / Path(name).name for name in (names[0], names[-1])]
-            of_others = isinstance(models, list) and checkpoint not in [Path(str(m)).name for m in models]
+            files = [root / PureWindowsPath(name).name for name in (names[0], names[-1])]
+            of_others = isinstance(models, list) and checkpoint not in [PureWindowsPath(str(m)).name for m in models]
             if all(file.is_file() for file in files) and not of_others:
                 return files[0], files[1]
     for patterns in (("srcvocab.*", "trgvocab.*"), ("vocab.src.*", "vocab.trg.*"), ("*vocab*",)):
