@@ -12,6 +12,7 @@ from align.io import safe_path  # noqa: F401  (before all others)
 # isort: split
 import ast
 import importlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ _HOMES = {node.names[0].name: str(node.module) for node in _NAMES.body if isinst
 """Public names, and the modules in which the stub next to this file finds them."""
 
 __all__ = [*_HOMES]
+
+logging.getLogger("align").addHandler(logging.NullHandler())  # messages appear where a program asks for them
 
 
 def __getattr__(name: str) -> Any:

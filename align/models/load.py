@@ -21,13 +21,16 @@ from align.core.types import DTYPES, FLOOR, THRESHOLD, Dtype, Head, Null, Positi
 from align.io.pool import processes
 from align.models.defaults import AUTO, default_model
 from align.models.engine.linear import check_dtype
-from align.models.folder import SCORER_FILE, ModelFolder, find_model, in_direction
+from align.models.folder import BUNDLED, SCORER_FILE, ModelFolder, find_model, in_direction
 from align.models.languages import is_group, same_language
 from align.models.link_scorer import LinkScorer, read_scorer
 from align.models.model_toml import ModelOptions
 from align.models.text_check import ModelCheck
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
+
+SCORERS: dict[str, str | None] = {"0.3": None}
+"""What `scorer` was by default in earlier releases; the other arguments of `load` have the same defaults."""
 
 
 def pick_device(device: str) -> str:
@@ -64,6 +67,7 @@ def load(
     too_long: TooLong = "stop",
     workers: int = 1,
     scorer: str | os.PathLike[str] | None = AUTO,
+    settings: Literal["0.3"] | None = None,
     **unknown: NoReturn,
 ) -> Aligner:
     """Load a model and return an aligner that uses it.
@@ -98,11 +102,12 @@ def load(
         scorer: file of a link scorer (`extract-align train scorer`), which gives links their scores; "auto" is
             `scorer.safetensors` next to the model, if there is one and the model is read as it was trained, and
             otherwise, of an encoder-decoder, the general scorer; None for soft scores.
+        settings: "0.3" for the defaults of release 0.3, and so its links; not of a bundled model.
         unknown: no other argument is accepted.
 
     Raises:
         TypeError: an unknown argument; the message tells where an option of `ModelOptions` belongs.
-        ValueError: an invalid model, scorer or setting; the message names it.
+        ModelError, ValueError: an invalid model, scorer or setting; the message names it.
 
     Warns:
         TextWarning: the model is calibrated for another position alone, or the scorer next to it is not used: it is
@@ -112,28 +117,37 @@ def load(
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
         raise TypeError(f"load() got an unexpected keyword argument {name!r}{where}")
     cells: dict[str, Any] = {"layer": layer, "head": head, "output_layer": output_layer, "output_head": output_head}
-    settings = Settings(score, position or "both", null=null or "eos", threshold=threshold, **cells)
+    link_settings = Settings(score, position or "both", null=null or "eos", threshold=threshold, **cells)
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    if settings not in (None, *SCORERS):
+        raise ValueError(f"settings must be one of {', '.join(SCORERS)}; got {settings!r}")
     options = options or ModelOptions()
     if model is None:
         default = default_model(score=score, position=position, null=null, **cells)
         model, options = in_direction(default, options)
     folder = find_model(os.fspath(model), options)
+    if settings:
+        if folder.root.parent == BUNDLED:
+            hint = "run that release, or leave out ‹settings›"
+            raise ModelError(f"the weights or the scorer of {model} are not those of {settings}", hint=hint)
+        scorer = SCORERS[settings] if scorer == AUTO else scorer
     device = pick_device(device)
     check_dtype(dtype, device)
     loader = import_module(f"align.models.{folder.backend}.model")
     recorder: Recorder = getattr(loader, f"load_{folder.backend}")(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
     if isinstance(recorder, StateRecorder):  # which has no positions, and one score
-        settings = Settings(layer=layer, head=head, position="input", null="mask", threshold=threshold)
+        link_settings = Settings(layer=layer, head=head, position="input", null="mask", threshold=threshold)
     elif recorder.prompted:
         is_open = position is None and (output_layer, output_head) == ("auto", "auto")
-        settings = replace(settings, null=null or "mask", position="auto" if is_open else settings.position)
+        link_settings = replace(
+            link_settings, null=null or "mask", position="auto" if is_open else link_settings.position
+        )
     elif len(stored := {of for kind, of in calibration if kind == score}) == 1:
         (calibrated,) = stored
         if position in (None, calibrated):
-            settings = replace(settings, position=calibrated)
+            link_settings = replace(link_settings, position=calibrated)
         else:
             message = f"{recorder.name} is calibrated for the {calibrated} position alone; others may give wrong links"
             warnings.warn(message, TextWarning, stacklevel=2)
@@ -150,7 +164,7 @@ def load(
         raise ValueError(f"workers must be a number from 1; got {workers}")
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
-    direction = Direction(recorder, settings, calibration=calibration)
+    direction = Direction(recorder, link_settings, calibration=calibration)
     return Aligner(
         replace(direction, scorer=_find_scorer(scorer, folder, direction)),
         buffer=buffer,

@@ -41,7 +41,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 TRANSLATION = 40
 """Characters that each character of a sentence to translate counts for in a batch: translating takes far longer."""
 
-_log = logging.getLogger("align.service")
+_log = logging.getLogger("align")
 
 
 class PrintableJSON(JSONResponse):

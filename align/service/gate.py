@@ -35,7 +35,7 @@ CLIENT_LEFT = 499
 
 HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
-_log = logging.getLogger("align.service")
+_log = logging.getLogger("align")
 
 disable_created_metrics()  # a time of creation for each counter, which nothing reads
 

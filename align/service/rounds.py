@@ -32,7 +32,7 @@ ROUND_WAIT = 0.002
 TURN = 16
 """Pairs of a request before the next request's turn: small requests finish at once, and large ones block none."""
 
-_log = logging.getLogger("align.service")
+_log = logging.getLogger("align")
 
 
 Queued = tuple[Session, Sequence[Pair], asyncio.Future[Result]]

@@ -256,6 +256,18 @@ def test_none_is_soft_scores(folders: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
+def test_settings_of_an_earlier_release_are_its_defaults(folders: tuple[Path, Path]) -> None:
+    old = load(folders[0], settings="0.3")
+    assert old.forward.scorer is None
+    given = load(folders[0], settings="0.3", scorer=folders[0] / "scorer.safetensors")
+    assert given.forward.scorer is not None
+    with pytest.raises(ModelError, match=r"weights or the scorer of de-en-fast are not those of 0\.3") as caught:
+        load(settings="0.3")
+    assert str(caught.value).endswith("run that release, or leave out settings")
+    with pytest.raises(ValueError, match=r"settings must be one of 0\.3; got '0\.2'"):
+        load(settings="0.2")  # type: ignore[arg-type]
+
+
 def test_a_scorer_is_for_what_it_was_trained_with(folders: tuple[Path, Path], tmp_path: Path) -> None:
     forward, reverse = folders
     scorer = forward / SCORER_FILE
