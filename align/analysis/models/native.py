@@ -119,7 +119,7 @@ IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 COMPUTED = re.compile(r"(model\.)?(en|de)coder\.embed_positions\.\w+")
 """Weights that may be missing from a file: positions that are computed."""
 
-INSTALL = "pip install 'transformers>=5'"
+INSTALL = "pip install 'transformers>=5.3'"
 
 
 def import_transformers(purpose: str) -> Any:
