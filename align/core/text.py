@@ -33,11 +33,11 @@ def normalize(text: str) -> str:
     """Return a text as models read it in training: composed (NFC), without invisible characters.
 
     Soft hyphens, direction marks and zero-width characters are removed; zero-width characters only where no neighbour
-    is an emoji or of a script that uses them, such as Arabic or Thai.
+    is an emoji or of a script that uses them, such as Arabic or Thai. U+2010, U+2011 and the minus sign become `-`.
     """
     if text.isascii():
         return text
-    text = _INVISIBLE.sub("", text)
+    text = _INVISIBLE.sub("", text).translate({0x2010: "-", 0x2011: "-", 0x2212: "-"})
     composed = unicodedata.normalize("NFC", text)
     if composed == text:
         return text

@@ -1,4 +1,4 @@
-"""Decomposed letters and invisible characters change no link, and offsets are those of the line as it was given."""
+"""Other spellings of letters and hyphens change no link, and offsets are those of the line as it was given."""
 
 import re
 import unicodedata
@@ -36,3 +36,18 @@ def test_examples_keep_their_links(both_models: Aligner, change: Change) -> None
     for aligner in (load("de-en"), both_models):
         changed = read_bitext(map(change, lines), "examples")
         assert scores_of(aligner(changed)) == scores_of(aligner(example_pairs()))
+
+
+HYPHENS = [
+    ("die E-Mail zur U-Bahn - Linie kostet -5 Euro .", "the e-mail on the under-ground line costs -5 euros ."),
+    ("-", "-"),
+]
+
+
+@pytest.mark.parametrize("hyphen", "\u2010\u2011\u2212")
+def test_all_hyphens_have_the_same_links(both_models: Aligner, hyphen: str) -> None:
+    changed = [(source.replace("-", hyphen), target.replace("-", hyphen)) for source, target in HYPHENS]
+    for aligner in (load("de-en", layer=1), both_models):
+        expected, found = ([*aligner(text)] for text in (HYPHENS, changed))
+        assert scores_of(iter(found)) == scores_of(iter(expected))
+        assert [(" ".join(one.pair.source), " ".join(one.pair.target)) for one in found] == changed

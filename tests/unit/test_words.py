@@ -54,6 +54,7 @@ def test_links_of_characters_are_never_read_as_links_of_words(links: list[tuple[
         ("e\xad\u0301", "\u00e9"),  # the soft hyphen goes before letter and accent are composed
         ("Auf\u200clage zu\u200bsammen x\u200dy", "Auflage zusammen xy"),
         ("\ufeffa\u2060b\u200e\u061c\u202a\u202c", "ab"),
+        ("E\u2010Mail U\u2011Bahn \u22125 a\u2013b", "E-Mail U-Bahn -5 a\u2013b"),
     ],
 )
 def test_normalized_text_is_composed_and_visible(text: str, expected: str) -> None:
