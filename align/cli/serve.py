@@ -29,7 +29,7 @@ EXAMPLES = """examples:
   extract-align serve --host 0.0.0.0 --token-file token   for other machines, which must name the token
   extract-align serve --allow-origin http://localhost:3000   for the pages of a site, in the browser
 
-POST /align, /transfer and /translate; GET /, /health, /metrics and /openapi.json.
+POST /align, /transfer and /translate; GET /, /docs, /health, /metrics and /openapi.json.
 Layer and head are what the model's model.toml says, or else a third of the depth.
 """
 
@@ -72,7 +72,8 @@ class ServiceArgs:
         action="append",
         type=origin,
         metavar="URL",
-        help="site whose pages may send requests from a browser, such as http://localhost:3000; may be repeated",
+        help="site whose pages may send requests from a browser, such as http://localhost:3000, or a proxy's own for a "
+        "service without a token; may be repeated",
     )
     request_pairs: int = option(
         default=1000,

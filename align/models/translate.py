@@ -171,9 +171,11 @@ def translate(
     return _Translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
-def batch_translator(aligner: Aligner, search: Search) -> Callable[..., Generator[Alignment, None, None]]:
-    """Return a function that translates and aligns as `translate` does, by an aligner that `fixed` has returned."""
-    return partial(_Translating(aligner, search).align, choices=aligner.choices)
+def batch_translator(aligner: Aligner, search: Search, longest: int) -> Callable[..., Generator[Alignment, None, None]]:
+    """Return a function that translates sentences of at most `longest` pieces with an aligner made by `fixed`."""
+    translating = _Translating(aligner, search)
+    translating.translator.longest = min(longest, translating.translator.longest)
+    return partial(translating.align, choices=aligner.choices)
 
 
 def number_sentences(sentences: Iterable[Sentence]) -> Iterator[Pair]:
@@ -197,7 +199,7 @@ class _Translating:
     def __init__(self, aligner: Aligner, search: Search) -> None:
         self._aligner, self._search_by = aligner, search
         self._recorder = aligner.forward.recorder
-        self._translator = self._recorder.translator(search, aligner.batch_tokens)
+        self.translator = self._recorder.translator(search, aligner.batch_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Translating, (self._aligner, self._search_by)
@@ -285,7 +287,7 @@ class _Translating:
         # in calls of 100 sentences of similar length, since a translator does not report progress during a call
         waiting = sorted((n for n, pieces in encoded.items() if pieces), key=lambda n: len(encoded[n]))
         for batch in chunks(waiting, 100):
-            for n, words in zip(batch, self._translator([encoded[n] for n in batch]), strict=True):
+            for n, words in zip(batch, self.translator([encoded[n] for n in batch]), strict=True):
                 results[n] = words
             if on_batch:
                 on_batch(len(batch))
@@ -293,7 +295,7 @@ class _Translating:
 
     def _encode(self, pair: Pair) -> Sequence[int] | str:
         """Return the pieces of a sentence, none of a blank one, or say that it is too long."""
-        longest = self._translator.longest
+        longest = self.translator.longest
         if exceeds(pair.source, longest):
             length, longest = f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest
         else:

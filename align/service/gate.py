@@ -6,8 +6,9 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -24,11 +25,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from align.core.errors import printable, shorten
+
 BODY_BYTES = 1 << 20
 """Maximum number of bytes in the body of a request."""
 
-OPEN = "/health"
-"""The path that needs no token, for process monitors."""
+OPEN = ("/health", "/docs")
+"""Paths that need no token, for process monitors and readers."""
 
 CLIENT_LEFT = 499
 """Status code counted for a request whose client disconnected; it is never sent."""
@@ -72,17 +75,19 @@ def refusal(
 
 
 class Gate:
-    """ASGI middleware that checks the token before a body is read, limits the body, and counts requests.
+    """ASGI middleware that checks host and token before a body is read, limits the body, and counts and logs requests.
 
     FastAPI's `HTTPBearer` would see a request only when its whole body has been read and parsed.
 
     Args:
         token: token that requests must carry; empty for none.
+        origins: sites whose names a local service without a token answers to, beside those of the machine.
         paths: paths that are counted by name.
     """
 
-    def __init__(self, app: ASGIApp, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, token: str, origins: Sequence[str], metrics: Metrics, paths: Set[str]) -> None:
         self.app, self._metrics, self._paths = app, metrics, paths
+        self._hosts = {"localhost", "127.0.0.1", "[::1]"} | {re.sub(r"https?://|:\d+$", "", site) for site in origins}
         self._expected = f"bearer {token}".encode() if token else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,8 +118,12 @@ class Gate:
 
         try:
             scheme, space, token = headers.get(b"authorization", b"").partition(b" ")
-            authorization = scheme.lower() + space + token
-            if scope["path"] != OPEN and self._expected and not hmac.compare_digest(authorization, self._expected):
+            given = scheme.lower() + space + token
+            host = re.sub(r"\.?(:\d*)?$", "", headers.get(b"host", b"").decode("latin-1").lower())
+            at = str((scope.get("server") or [""])[0])  # a page whose name leads here (DNS rebinding) has no token
+            if host not in {"", at, *self._hosts} and at.startswith(("127.", "::1")) and not self._expected:
+                await refuse(421, "the Host header is not a name of this service")
+            elif scope["path"] not in OPEN and self._expected and not hmac.compare_digest(given, self._expected):
                 why = "a token is needed: Authorization: Bearer TOKEN"
                 await refuse(401, why, {"WWW-Authenticate": "Bearer"})
             else:
@@ -129,4 +138,6 @@ class Gate:
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.requests.labels(path, code or CLIENT_LEFT).inc()
-            self._metrics.seconds.observe(time.monotonic() - start)
+            self._metrics.seconds.observe(seconds := time.monotonic() - start)
+            request = shorten(printable(f"{scope['method']} {scope['path']}"), 200)  # without the query
+            _log.info("%s %d %.0f ms", request, code or CLIENT_LEFT, 1000 * seconds)

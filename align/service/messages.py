@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError
 
 from align.core.errors import shorten
 
@@ -19,7 +19,13 @@ MAX_CHARACTERS = 5000
 Status = Literal["ok", "blank", "too long", "failed", "bad pair", "bad tags"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
 
-Tags = Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"]
+Tags = Annotated[
+    Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"],
+    BeforeValidator(
+        lambda given: ",".join(sorted(map(str, given), key="placeholders".__eq__)) if type(given) is list else given,
+        json_schema_input_type=str | list[str],
+    ),
+]
 Id = str | int | Annotated[float, Field(allow_inf_nan=False)] | None
 Line = Annotated[str, Field(max_length=MAX_CHARACTERS, pattern=r"^[^\n]*$")]
 

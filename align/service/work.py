@@ -20,6 +20,9 @@ from align.transfer.markup import Placement
 from align.transfer.pages import Page
 from align.transfer.standins import Draft
 
+MAX_PIECES = 200
+"""Maximum number of pieces in a sentence to translate, and so of steps of its search: 350 by default."""
+
 
 class Work(NamedTuple):
     """Sessions of the service, and its description.
@@ -52,9 +55,8 @@ def work_of(
 
     def load_translators() -> tuple[Session, Session]:
         translator = load_translator() if load_translator else aligner
-        links, tags = (
-            Session(each, batch_translator(each, search or Search())) for each in (translator, for_tags(translator))
-        )
+        limits = search or Search(), MAX_PIECES
+        links, tags = (Session(each, batch_translator(each, *limits)) for each in (translator, for_tags(translator)))
         return links, tags
 
     models = [direction.recorder.name for direction in aligner.directions]

@@ -4,6 +4,7 @@
 - `pycon`: a Python session; the blocks of a page are one session.
 - `python`: a program, which must end well. With a title it is only written to the file of that name, for the page's
   other blocks to use; a title in examples/ must have what that file has.
+- `ini`, `yaml`: checked by tests/service/test_server.py.
 - `toml`, `json`: parsed; `text` and all these with a title: written to the file of that name.
 
 All blocks of a page share a folder that begins with a copy of examples/. `<!-- not run: REASON -->` in the line above a

@@ -15,7 +15,7 @@ from tests.docs import figures
 from tests.docs.blocks import ENVIRONMENT, PAGES, Session, as_shown, blocks, commands
 from tests.forked import programs
 
-KINDS = {"console", "json", "pycon", "python", "text", "toml"}
+KINDS = {"console", "ini", "json", "pycon", "python", "text", "toml", "yaml"}
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
+from html import unescape
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
+from align import Alignment, Pair
+from align.io.session import Session
+from align.models.engine.search import on_step
 from align.service import gate, rounds
 from align.service.gate import BODY_BYTES
 from align.service.messages import EXAMPLES, MAX_CHARACTERS
@@ -145,11 +152,11 @@ def test_a_full_queue_refuses_until_there_is_room() -> None:
 class Raw:
     """A request as a server hands it on, whose client can leave."""
 
-    def __init__(self, client: Any, body: Any) -> None:
+    def __init__(self, client: Any, body: Any, path: str = "/align") -> None:
         self.left, self.sent = asyncio.Event(), list[Any]()
         self._parts = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
         headers = [(b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": "/align", "headers": headers, "query_string": b""}
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
         self.task = asyncio.create_task(client.app(scope, self._receive, self._send))
 
     async def _receive(self) -> Any:
@@ -189,6 +196,55 @@ def test_whoever_leaves_leaves_the_queue() -> None:
 
     run(ask)
     assert model.rounds == [["first"], ["third"]]
+
+
+def test_translations_hold_up_neither_links_nor_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request's translations are cut into rounds, between which others have their turn; links do not wait at all."""
+    monkeypatch.setattr("align.service.app.TRANSLATED_CHARACTERS", 1)
+    model, aligning = Model(), Model()
+
+    async def ask() -> None:
+        work = work_of(aligning)._replace(load_translators=work_of(model).load_translators)
+        async with asking(work) as client:
+            model.go.clear()
+            large = {"pairs": [{"source": "<b>one</b><p>two</p>"}, {"source": "three"}], "tags": "html"}
+            tasks = [asyncio.create_task(client.post("/translate", json=large))]
+            await until(lambda: model.rounds)
+            assert (await client.post("/align", json=pairs(("a", "b")))).status_code == 200
+            tasks.append(asyncio.create_task(client.post("/translate", json={"pairs": [{"source": "small"}]})))
+            await until_queued(client, 3)
+            model.go.set()
+            assert [(await task).json()["pairs"][0]["target"] for task in tasks] == ["<b>ONE</b><p>TWO</p>", "SMALL"]
+
+    run(ask)
+    assert model.rounds == [["one"], ["two"], ["small"], ["three"]]
+
+
+def test_a_search_ends_when_its_client_has_left() -> None:
+    model, steps = Model(), 0
+
+    def search(given: Iterable[Pair], *callbacks: object) -> Iterator[Alignment]:
+        nonlocal steps
+        while steps < 10_000:
+            steps += 1
+            on_step.get()()
+            time.sleep(0.001)
+        yield from model.translate(given)
+
+    async def ask() -> None:
+        session = Session(None, search)  # type: ignore[arg-type]
+        async with asking(work_of(model)._replace(load_translators=lambda: (session, session))) as client:
+            first = Raw(client, EXAMPLES["/translate"], "/translate")
+            await until(lambda: steps)
+            first.left.set()
+            await first.task
+            await until_queued(client, 0)
+            before = steps
+            await asyncio.sleep(0.1)
+            assert steps <= before + 1
+
+    run(ask)
+    assert 0 < steps < 10_000
 
 
 # Limits
@@ -240,6 +296,13 @@ def test_who_has_no_token_keeps_nobody_out() -> None:
             assert (await client.post("/align", content=forever())).status_code == 401
 
     run(ask)
+
+
+@pytest.mark.parametrize("tags", [[], ["xml", "html"], ["xml", 1], [["xml"]], {"xml": 1}])
+def test_tags_that_do_not_go_together(tags: Any) -> None:
+    answer = post("/transfer", pairs(("a", "A"), tags=tags))
+    choices = "'xml', 'html', 'placeholders', 'xml,placeholders' or 'html,placeholders'"
+    assert (answer.status_code, answer.json()["error"]) == (422, f"tags: Input should be {choices}")
 
 
 # Hostile bodies
@@ -314,9 +377,10 @@ def test_translations() -> None:
     ]
 
 
-def test_translations_with_tags() -> None:
+@pytest.mark.parametrize("tags", ["xml", ["xml"], ["placeholders", "xml"]])
+def test_translations_with_tags(tags: Any) -> None:
     sources = ["a <i>b</i> &lt;", "<b>", "boom", ""]
-    answer = post("/translate", {"pairs": [{"source": source} for source in sources], "tags": "xml"})
+    answer = post("/translate", {"pairs": [{"source": source} for source in sources], "tags": tags})
     tag = {"tag": "<i>", "source": [1, 2], "target": [[1, 2]], "confidence": 1.0, "remarks": []}
     assert answer.json()["pairs"] == [
         {"status": "ok", "target": "A <i>B</i> &lt;", "tags": [tag]},
@@ -396,13 +460,81 @@ def test_health_and_description() -> None:
                 assert ([*pair["properties"]], pair["required"]) == (["id", *sides], sides)
             assert schemas["AlignRequest"]["example"] == EXAMPLES["/align"]
             about = set((await client.get("/")).json()["requests"])
-            gets = ("/health", "/metrics", "/openapi.json")
+            gets = ("/docs", "/health", "/metrics", "/openapi.json")
             assert about == {*(f"POST {path}" for path in EXAMPLES), *(f"GET {path}" for path in gets)}
-            for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
-                assert (await client.get(path)).json() == {"error": "no such path; GET / lists them"}
+            assert (await client.get("/redoc")).json() == {"error": "no such path; GET / lists them"}
             assert (await client.get("/align")).json() == {"error": "the path takes POST requests only"}
 
     run(ask)
+
+
+def test_the_page_of_requests_needs_no_script_and_no_other_server() -> None:
+    async def ask() -> Any:
+        async with asking(Model(), token="0123456789abcdef") as client:
+            return await client.get("/docs", headers={"host": "a'<b>"})
+
+    answer = run(ask)
+    assert (answer.status_code, answer.headers["content-security-policy"]) == (200, "default-src 'none'")
+    tags = set(re.findall(r"<[^>]*>", answer.text))
+    assert tags == {
+        "<!doctype html>", "<meta charset=utf-8>", "<title>", "</title>", "<h1>", "</h1>", "<h2>", "</h2>",
+        "<p>", "</p>", "<pre>", "</pre>", "<li>", "<code>", "</code>",
+    }  # fmt: skip
+    text = unescape(answer.text)
+    for path, body in EXAMPLES.items():
+        assert f"<h2>POST {path}</h2>" in text
+        assert f"<pre>curl --json '{json.dumps(body)}' " in text
+    assert "<li><code>scores</code> whether each pair has the scores of its links" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        *((name, 200) for name in ("localhost:8000", "LOCALHOST", "127.0.0.1:80", "[::1]:8000", "127.0.0.2", "")),
+        *((name, 200) for name in ("align.example.org", "align.example.org.:443")),
+        *(
+            (name, 421)
+            for name in ("evil.example", "localhost.evil.example:8000", "::1", "127.0.0.1.evil.example", "]")
+        ),
+    ],
+)
+def test_a_local_service_refuses_names_of_others(host: str, code: int) -> None:
+    """A page of `evil.example`, whose name now leads to this machine, is of the same origin for a browser."""
+
+    async def ask(server: Any, **named: Any) -> int:
+        async with asking(Model(), origins=["https://align.example.org:8443"], **named) as client:
+            sent: list[Any] = []
+            headers = [(b"host", host.encode())]
+            scope = {"type": "http", "method": "GET", "path": "/health", "headers": headers, "query_string": b""}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            await client.app(scope | server, None, send)  # type: ignore[attr-defined]
+            return int(sent[0]["status"])
+
+    assert run(partial(ask, {"server": ("127.0.0.2", 8000)})) == code
+    for server in ({"server": ("192.0.2.1", 8000)}, {"server": None}, {}):
+        assert run(partial(ask, server)) == 200
+    assert run(partial(ask, {"server": ("::1", 8000)}, token="0123456789abcdef")) == 200  # which the page does not know
+
+
+def test_each_request_has_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "align")
+
+    async def ask() -> None:
+        async with asking(Model(), token="0123456789abcdef") as client:
+            right = {"authorization": "Bearer 0123456789abcdef"}
+            await client.post(f"/align?{SECRET}", json=pairs((SECRET, "b")), headers=right)
+            await client.get("/%1b[31m%0a%e2%80%ae" + "x" * 999)
+            await client.get("/health")
+
+    run(ask)
+    lines = [re.fullmatch(r"(.*) \d+ ms", record.getMessage()) for record in caplog.records if "ms" in record.msg]
+    shown = r"GET /\x1b[31m\n\u202e" + "x" * 999
+    assert [line and line[1] for line in lines] == ["POST /align 200", f"{shown[:199]}… 401", "GET /health 200"]
+    assert SECRET not in caplog.text
+    assert "0123456789abcdef" not in caplog.text
 
 
 def test_pages_of_other_sites_need_permission() -> None:
@@ -439,7 +571,7 @@ def test_metrics() -> None:
         'extract_align_requests_total{code="404",path="other"} 3.0',
         'extract_align_pairs_total{status="ok"} 1.0',
         'extract_align_pairs_total{status="bad tags"} 1.0',
-        "extract_align_round_pairs_total 4.0",
+        "extract_align_round_pairs_total 3.0",
         "extract_align_queue_pairs 0.0",
         "extract_align_queue_limit_pairs 1234.0",
         'extract_align_request_seconds_bucket{le="+Inf"} 5.0',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,13 +21,16 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 import httpx
+import yaml
 
 from align.cli import main as program
 from align.cli.serve import build_parser, origin, read_options
+from align.service.gate import OPEN
 from align.service.server import bind
 from tests.cli.conftest import Result, failed
 from tests.cli.conftest import run_main as run_main
 from tests.conftest import ROOT
+from tests.docs.blocks import blocks
 from tests.service.asked import pairs
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -110,6 +114,7 @@ def test_it_answers_what_it_has_taken_and_ends_or_ends_at_once(tmp_path: Path) -
                     waiting.result()
         log = service.log.read_text()
         assert log.endswith("extract-align serve: stopped\n") == (signals == 1)
+        assert bool(re.search(r"\nextract-align serve: POST /align 200 [0-9]+ ms\n", log)) == (signals == 1)
         assert not any(word in log for word in ("Haus", "Traceback", TOKEN))
 
 
@@ -168,14 +173,57 @@ def test_origins_are_as_browsers_write_them() -> None:
     ]
 
 
-def test_the_container_starts_the_service_for_other_machines_with_a_token_and_without_root() -> None:
+def container() -> tuple[str, list[str]]:
+    """The text of Containerfile, and the options of its program."""
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     (words,) = re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)
     program, command, *options = json.loads(words)
     assert (program, command) == ("extract-align", "serve")
+    return text, options
+
+
+def test_the_container_starts_the_service_for_other_machines_with_a_token_and_without_root() -> None:
+    text, options = container()
     args, _ = read_options(build_parser(), options)
     (port,) = re.findall(r"^EXPOSE (\d+)$", text, re.MULTILINE)
     assert (args.host, args.port, args.token_file) == ("0.0.0.0", int(port), "/run/secrets/token")
     copied = " ".join(re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE)).split()
     assert all((ROOT / name).exists() for name in copied)
     assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["align"]
+
+
+def documented(kind: str) -> list[str]:
+    return [block.text for block in blocks(ROOT / "docs" / "serve.md") if block.kind == kind]
+
+
+def test_the_documented_unit_starts_the_service(tmp_path: Path) -> None:
+    (text,) = documented("ini")
+    program, command, *options = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)[0].split()
+    assert (Path(program).name, command) == ("extract-align", "serve")
+    args, _ = read_options(build_parser(), options)
+    (token,) = re.findall(r"^LoadCredential=(\w+):", text, re.MULTILINE)
+    assert args.token_file == f"${{CREDENTIALS_DIRECTORY}}/{token}"
+    if not (systemd := shutil.which("systemd-analyze")):
+        pytest.skip("needs systemd-analyze, of the system's package systemd")
+    unit = tmp_path / "extract-align.service"
+    unit.write_text(text.replace(program, sys.executable), encoding="utf-8")
+    result = subprocess.run([systemd, "verify", unit], capture_output=True, text=True)
+    assert (result.returncode, unit.name in result.stderr) == (0, False), result.stderr
+
+
+def test_the_documented_containers_start_the_service() -> None:
+    compose, pod = map(yaml.safe_load, documented("yaml"))
+    options = container()[1]
+    service = compose["services"]["align"]
+    assert (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).samefile(ROOT / "Containerfile")
+    args, _ = read_options(build_parser(), [*options, *service["command"]])
+    assert service["ports"] == [f"127.0.0.1:8000:{args.port}"]
+    assert args.token_file == f"/run/secrets/{service['secrets'][0]}"
+    assert [*compose["secrets"]] == service["secrets"]
+    (one,) = pod["containers"]
+    read_options(build_parser(), [*options, *one["args"]])
+    assert one["ports"] == [{"containerPort": args.port}]
+    probes = [one[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")]
+    assert probes == [{"path": OPEN[0], "port": args.port}] * 3
+    assert one["volumeMounts"][0]["mountPath"] == str(Path(args.token_file).parent)
+    assert one["volumeMounts"][0]["name"] == pod["volumes"][0]["name"]

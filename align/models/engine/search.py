@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,6 +17,9 @@ from align.models.engine.forward import Layout, State, Transformer
 from align.models.engine.linear import Linear
 
 _NEVER = float("-inf")
+
+on_step: ContextVar[Callable[[], None]] = ContextVar("on_step", default=lambda: None)
+"""Is called before each step of a search in this thread; an exception that it raises ends the search."""
 
 
 class Output(NamedTuple):
@@ -108,6 +112,7 @@ class BeamSearch:
         logits, states, kept = self.model.begin(sources)
         ids, totals = sources.new_zeros(len(sources), 0), logits.new_zeros(len(sources), 1)  # [B K, t] and [B, K]
         for step in range(longest + 1):
+            on_step.get()()
             logits[:, list(self.never)] = _NEVER
             scores = logits.log_softmax(1)
             if step == longest:
