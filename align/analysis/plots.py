@@ -19,7 +19,7 @@ Values = NDArray[Any]
 
 def _figure(width: float, height: float, down: int = 1, across: int = 1) -> tuple[Figure, Any]:
     """Return a figure of a size in inches, and its panels `[down, across]`, or the only one."""
-    from matplotlib.figure import Figure
+    from align.view.plots import Figure  # type: ignore[attr-defined]  # imported in another folder
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(down, across)
@@ -37,9 +37,9 @@ def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
 
 def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Draw lines `[N, 2]` in one panel, with a mark at each point."""
+    figure, axes = _figure(3.6, 2.8)
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = _figure(3.6, 2.8)
     for (name, values), mark in zip(lines.items(), "osD^v<>pXh*" * (1 + len(lines) // 11), strict=False):
         axes.plot(values[:, 0], values[:, 1], marker=mark, markersize=3, linewidth=1, label=name)
     if all(np.all(values[:, 0] % 1 == 0) for values in lines.values()):
@@ -110,9 +110,9 @@ def bars(
 
 def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
     """Draw points `[N, 2]` with their names, in colours that run from the first kind to the last."""
+    figure, axes = _figure(3.6, 3.2)
     import matplotlib
 
-    figure, axes = _figure(3.6, 3.2)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(points)))
     for (kind, values), colour in zip(points.items(), colours, strict=True):
         axes.scatter(values[:, 0], values[:, 1], s=16, color=colour, label=kind)

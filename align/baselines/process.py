@@ -63,6 +63,7 @@ def run_side_by_side(
 
 
 def find_program(name: str) -> str | None:
-    """Return the absolute path of a program, which will run in another folder; None if it is not on PATH."""
-    path = shutil.which(name)
-    return path and os.path.abspath(path)
+    """Return the path of a program, None if it is not on PATH; what is not absolute there names the current folder."""
+    folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    path = shutil.which(name, path=os.pathsep.join(folders))
+    return path if path and os.path.isabs(path) else None  # on Windows it looks into the current folder, too

@@ -26,7 +26,7 @@ from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice,
 from align.io.reader import Input
 from align.models.defaults import AUTO, DEFAULT_MODEL
 
-BATCH_ADVICE = "a smaller --batch-tokens needs less"
+BATCH_ADVICE = "a smaller --batch-tokens, or shorter lines, need less"
 """What helps where memory runs out once a model is loaded."""
 
 

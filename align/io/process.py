@@ -31,6 +31,17 @@ def module(name: str, *arguments: object, before: str = "") -> list[str]:
 
 
 @contextmanager
+def another_folder() -> Iterator[None]:
+    """Be in the folder of Python's own modules within this context, where no file of a downloaded folder is found."""
+    folder = os.getcwd()
+    os.chdir(os.path.dirname(os.__file__))
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+
+
+@contextmanager
 def no_current_folder() -> Iterator[None]:
     """Keep Python processes that multiprocessing spawns in this context from importing from the current folder.
 
@@ -38,22 +49,15 @@ def no_current_folder() -> Iterator[None]:
     has been sent. A `multiprocessing.py` in a downloaded folder would be run before that.
     """
     if sys.version_info >= (3, 11):
-        before = os.environ.get("PYTHONSAFEPATH")
+        before = os.environ.get("PYTHONSAFEPATH", "")  # Python takes no notice of an empty one
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
             yield
         finally:
-            if before is None:
-                del os.environ["PYTHONSAFEPATH"]
-            else:
-                os.environ["PYTHONSAFEPATH"] = before
-        return
-    folder = os.getcwd()
-    os.chdir(os.path.dirname(os.__file__))
-    try:
-        yield
-    finally:
-        os.chdir(folder)
+            os.environ["PYTHONSAFEPATH"] = before
+    else:
+        with another_folder():
+            yield
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import torch
 
 from align.core.errors import one_line
 from align.io.pool import sendable
-from align.io.process import SIGNALS
+from align.io.process import SIGNALS, another_folder
 from align.jobs.files import InputFile
 from align.jobs.job import Job
 from align.jobs.local import ATTEMPTS, Outcome, align_in_worker, largest_first
@@ -88,17 +88,16 @@ def _cluster() -> Iterator[None]:
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
         # Ray's own code writes to stderr that it will write nothing there, and has its workers search for modules in
         # the current folder before all others, where anything may lie.
-        folder, stderr = os.getcwd(), os.dup(2)
-        os.chdir(os.path.dirname(os.__file__))
+        stderr = os.dup(2)
         os.dup2(nowhere.fileno(), 2)
         try:
-            ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
+            with another_folder():
+                ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
         except Exception as error:  # Ray has no separate class for a node that does not start within half a minute
             raise ChildProcessError(f"there is no Ray cluster to work on: {one_line(error)}") from None
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-            os.chdir(folder)
         try:
             for number, handler in handlers.items():
                 signal.signal(number, handler)  # in place of Ray's own

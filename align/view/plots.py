@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
+
+from align.io.process import another_folder
+
+with another_folder():  # matplotlib reads a matplotlibrc there first of all, and before 3.10.9 one could run code
+    import matplotlib.style
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 Values = NDArray[np.float64]
 
@@ -29,7 +33,7 @@ STYLE: dict[str, Any] = {
 """One font size, and fonts that publishers accept: TrueType (Type 42), not Type 3."""
 
 in_style = matplotlib.style.context(["default", STYLE])
-"""Decorator of drawing functions: a matplotlibrc in the current folder has no effect."""
+"""Decorator of drawing functions: the user's own matplotlibrc has no effect."""
 
 DPI = 200
 

@@ -77,6 +77,31 @@ def test_the_installed_program_does_not_look_there(trap: Path) -> None:
     assert sprung(trap, Path(sys.executable).parent / "extract-align", "eval", "--help") == ""
 
 
+FIGURES = {
+    "sweep": "import align.view.plots",
+    "points": """
+import numpy
+from align.analysis.plots import named_points
+named_points({"a": numpy.zeros((1, 2))}, {"a": ["b"]}, "")
+""",
+    "curves": """
+import numpy
+from align.analysis.plots import curves
+curves({"a": numpy.zeros((1, 2))}, "", "", "")
+""",
+}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_settings_of_figures_that_lie_there_are_not_read(small_trap: Path, kind: str) -> None:
+    """The library matplotlib looks for a matplotlibrc there first of all, and says what is wrong with one."""
+    pytest.importorskip("matplotlib")
+    (small_trap / "matplotlibrc").write_text("bad\033[31mkey: 1\n", encoding="utf-8")
+    script = f"import os\nfolder = os.getcwd()\n{FIGURES[kind]}\nassert os.getcwd() == folder"
+    result = subprocess.run(python(script), cwd=small_trap, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 SPAWNED = {
     "workers": """
 from align.io import pool as workers

@@ -14,6 +14,7 @@ import pytest
 
 from align.baselines import fast_align
 from align.baselines.fast_align import _SYSTRAN, Table
+from align.baselines.process import find_program
 from align.baselines.tools import align_with
 from align.core.types import Links, Pair, TextWarning
 from align.evaluation.dialects import symmetrize
@@ -294,6 +295,19 @@ def test_giza(put: Callable[..., None], multi: bool) -> None:
     aligned = list(align_with("giza", text, threads=3))
     two, one = {(0, 0), (1, 1)}, {(0, 0)}
     assert aligned == [(two, two), (frozenset(), frozenset()), (two, two), (one, one), (two, two)]
+
+
+def test_a_program_of_the_current_folder_is_not_run(
+    put: Callable[..., None], no_programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty part of PATH names it, as for a shell."""
+    put_giza(put, multi=True)
+    monkeypatch.chdir(no_programs)
+    monkeypatch.setenv("PATH", os.pathsep.join(("", ".", os.path.join("..", no_programs.name))))
+    with pytest.raises(ModuleNotFoundError, match="put mgiza, mkcls, snt2cooc"):
+        list(align_with("giza", []))
+    monkeypatch.setenv("PATH", os.pathsep.join(("", str(no_programs))))
+    assert find_program("mgiza") == str(no_programs / "mgiza")
 
 
 def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

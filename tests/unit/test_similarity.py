@@ -144,7 +144,10 @@ def test_soft_links_and_agreement(batch: list[Pieces], layer: int, seed: int) ->
     reader = reader_of(toy, threshold)
     shares = reader.shares(batch, place(layer))
     for n, (of, (links, agreement)) in enumerate(zip(batch, reader.links(batch, place(layer)), strict=True)):
-        forward, reverse = naive_shares(naive_scores(toy, layer, of))
+        rows = naive_scores(toy, layer, of)
+        if not (is_clear(rows) and is_clear(transposed(rows))):
+            continue  # where two words score the same, rounding decides which power has the mean that is wanted
+        forward, reverse = naive_shares(rows)
         torch.testing.assert_close(shares[n, : of.words[1], : of.words[0]], torch.tensor(forward), atol=2e-3, rtol=1e-3)
         expected = naive.soft_scores(forward, reverse)
         for j, row in enumerate(expected):
