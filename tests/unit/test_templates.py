@@ -102,6 +102,12 @@ def test_chat_templates_that_are_refused(tmp_path: Path, template: object, messa
     assert caught.value.file == str(tmp_path / "tokenizer_config.json")
 
 
+def test_a_jinja2_whose_sandbox_leaks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.models.causal.template.version", {"jinja2": "3.1.5"}.__getitem__)
+    with pytest.raises(ModuleNotFoundError, match=r"need jinja2 3\.1\.6 or newer: pip install -U jinja2"):
+        read_template(with_template(tmp_path, TURNS), "chat", GERMAN_ENGLISH)
+
+
 def test_files_of_a_chat_template(tmp_path: Path) -> None:
     with_template(tmp_path, [{"name": "tool", "template": "x"}, {"name": "default", "template": TURNS}])
     assert read_template(tmp_path, "{source}", (None, None)).parts[0] == "<|im_start|>user\n"

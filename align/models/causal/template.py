@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +103,12 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
     try:
         from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        leaks = tuple(map(int, re.findall(r"\d+", version("jinja2"))[:3])) < (3, 1, 6)  # out of its sandbox
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("chat templates need jinja2: pip install jinja2", name="jinja2") from None
+        leaks = True
+    if leaks:
+        raise ModuleNotFoundError("chat templates need jinja2 3.1.6 or newer: pip install -U jinja2", name="jinja2")
     settings = tokenizer_config(root)
     template, file = settings.content.get("chat_template"), settings.file
     path = root / "chat_template.jinja"
