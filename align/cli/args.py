@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -23,6 +24,7 @@ from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUF
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
 from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
+from align.io.output import beside
 from align.io.reader import Input
 from align.models.defaults import AUTO, DEFAULT_MODEL
 
@@ -309,6 +311,20 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
 def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
     """Return an input whose pairs keep their lines if the format of links, or what a word is, needs them."""
     return replace(text, make=LinePair.of) if format in WITH_LINES or words != "spaces" else text
+
+
+def check_beside(
+    parser: Parser, option: str, name: str | None, endings: Iterable[str], files: Iterable[str | None]
+) -> None:
+    """Refuse an output that is no file where an option writes others beside it, and these as files of the run."""
+    if name is None or name == "-":
+        parser.error(f"{option} requires -o FILE")
+    if os.path.exists(name) and not os.path.isfile(name):
+        parser.error(f"{option} needs an ordinary file, and {name} is not one")
+    own = [os.path.realpath(beside(name, ending)) for ending in endings]
+    for file in filter(None, files):
+        if any(f"{os.path.realpath(file)}{os.sep}".startswith(f"{path}{os.sep}") for path in own):
+            parser.error(f"this run writes {file} itself: name another file")
 
 
 def check_words(parser: Parser, words: str, translate: bool) -> None:

@@ -25,6 +25,7 @@ from align.cli.args import (
     RunArgs,
     TextArgs,
     TranslateArgs,
+    check_beside,
     check_words,
     model_help,
     read_input,
@@ -129,18 +130,13 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     if name and (not os.path.basename(name) or os.path.isdir(name)):
         jobs = f"`extract-align jobs FILE … -o {name}`"
         parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")
-    for option in ["--resume"] * output.resume + ["--bad-lines drop"] * text.drop:
-        if name is None or name == "-":
-            parser.error(f"{option} requires -o FILE")
-        if os.path.exists(name) and not os.path.isfile(name):
-            parser.error(f"{option} needs an ordinary file, and {name} is not one")
-    if output.resume and not are_regular(text.files):
-        parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
-    endings = [RECORD, PARTS] * output.resume + [KEPT] * text.drop
-    own = [os.path.realpath(beside(name, ending)) for ending in endings if name]
-    for file in (*text.files, *filter(None, [output.bad_lines_file])):
-        if any(os.path.realpath(file) == path or os.path.realpath(file).startswith(f"{path}{os.sep}") for path in own):
-            parser.error(f"this run writes {file} itself: name another file")
+    files = *text.files, output.bad_lines_file
+    if output.resume:
+        check_beside(parser, "--resume", name, (RECORD, PARTS), files)
+        if not are_regular(text.files):
+            parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
+    if text.drop:
+        check_beside(parser, "--bad-lines drop", name, (KEPT,), files)
 
 
 UNLINKED = "without a link"
@@ -262,7 +258,7 @@ class Extraction:
             "sides": "source" if text.one_side else "files" if text.parallel else "lines",
             "columns": ",".join(map(str, text.columns)) or "all",
             "bad-lines-file": output.bad_lines_file,
-            "bad lines": "dropped" if text.drop else None,
+            "bad lines": "dropped" if text.drop else "blank or refused",
             "files": ", ".join(map(name_shown, text.files)),
             **{f"input {name_shown(name)}": stamp(name) for name in text.files},
         }

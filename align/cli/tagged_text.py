@@ -200,6 +200,7 @@ class Results:
         if self._options.tags.html_file:
             self.texts.append(placed.text)
         else:
+            bad = bad or (isinstance(item, Annotated) and not item.target.strip())
             self._write_line(item.pair.id, placed.text, bad)
         self._add(item.pair.id, placed)
 

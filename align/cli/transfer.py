@@ -17,6 +17,7 @@ from align.cli.args import (
     RunArgs,
     TextArgs,
     TranslateArgs,
+    check_beside,
     check_words,
     model_help,
 )
@@ -106,7 +107,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         f"{''.join(given[:1])} requires lines, not a document": document and given,
         "--words requires a target on each line": args.words != "spaces" and tags.strip,
         "--use-fuzzy requires a PO file": tags.use_fuzzy and not files[0].lower().endswith((".po", ".pot")),
-        "--bad-lines drop requires lines, and -o FILE": drop and (page or document or args.output in (None, "-")),
+        "--bad-lines drop requires lines": drop and (page or document),
         "--check reads lines or a document, and writes none": tags.check and (writes or page or labels),
         "--links are those of given translations: leave out --translate": tags.links and args.translate,
         "--words pieces needs a model: leave out --links": tags.links and args.words == "pieces",
@@ -120,6 +121,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     for message, is_given in wrong.items():
         if is_given:
             parser.error(message)
+    if drop:
+        check_beside(parser, "--bad-lines drop", args.output, (KEPT,), (*files, tags.links, tags.report, tags.review))
     if tags.repair and (one_side or tags.split or tags.links or labels):
         parser.error("--repair cannot be combined with --translate, --strip, --split, --links or labels")
     if not (one_side or page):

@@ -102,7 +102,7 @@ def load(
         scorer: file of a link scorer (`extract-align train scorer`), which gives links their scores; "auto" is
             `scorer.safetensors` next to the model, if there is one and the model is read as it was trained, and
             otherwise, of an encoder-decoder, the general scorer; None for soft scores.
-        settings: "0.3" for the defaults of release 0.3, and so its links; not of a bundled model.
+        settings: "0.3" for the defaults and links of release 0.3, but for unusual hyphens; not for a bundled model.
         unknown: no other argument is accepted.
 
     Raises:

@@ -28,10 +28,10 @@ READ = (
 
 KINDS: dict[bytes | str, str] = {
     b"version https://git-lfs": "a pointer of Git LFS (git lfs pull fetches its file)",
-    b"GGUF": "a GGUF file",
-    b"lmgg": "a GGML file",
-    ".ggml": "a GGML file",
-    ".gguf": "a GGUF file",
+    b"GGUF": "a GGUF file, made of a model that can be read",
+    b"lmgg": "a GGML file, made of a model that can be read",
+    ".ggml": "a GGML file, made of a model that can be read",
+    ".gguf": "a GGUF file, made of a model that can be read",
     ".h5": "weights of TensorFlow",
     ".msgpack": "weights of Flax",
     ".onnx": "an ONNX file",
@@ -59,8 +59,7 @@ def find_checkpoint(path: Path) -> tuple[str, Path]:
     check_kind(path)
     if path.is_file():
         return "fairseq", path
-    shown = ", ".join(names[-1 if "*" in names[-1] else 0] for names in CHECKPOINTS.values())
-    raise ModelError(f"no checkpoint ({shown}) in this folder", file=str(path))
+    raise ModelError("no checkpoint in this folder", file=str(path), hint=READ)
 
 
 def other_kind(kind: str, file: str = "") -> ModelError:

@@ -19,11 +19,12 @@ MAX_CHARACTERS = 5000
 Status = Literal["ok", "blank", "too long", "failed", "bad pair", "bad tags"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
 
+Kinds = Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"]
 Tags = Annotated[
-    Literal["xml", "html", "placeholders", "xml,placeholders", "html,placeholders"],
+    Kinds,
     BeforeValidator(
         lambda given: ",".join(sorted(map(str, given), key="placeholders".__eq__)) if type(given) is list else given,
-        json_schema_input_type=str | list[str],
+        json_schema_input_type=Kinds | list[Literal["xml", "html", "placeholders"]],
     ),
 ]
 Id = str | int | Annotated[float, Field(allow_inf_nan=False)] | None

@@ -126,4 +126,4 @@ def test_dropped_lines_need_a_file_beside_which_kept_ones_are_listed(run: Run, w
         result = run("a", "--bad-lines", "drop", *where)
         assert (result.code, f"--bad-lines drop {why}" in result.err) == (2, True)
     assert run("-q", "a", "-o", "links", "--resume").code == 0
-    failed(run("-q", "a", "-o", "links", "--resume", "--bad-lines", "drop"), "bad lines: None → dropped")
+    failed(run("-q", "a", "-o", "links", "--resume", "--bad-lines", "drop"), "bad lines: blank or refused → dropped")

@@ -81,8 +81,9 @@ MESSAGES = {
     ),
     "-q -m folder text": (
         1,
-        "extract-align: error: folder: no checkpoint (model.safetensors, model.bin, model.*.bin, e5-small-q4.bin, "
-        "*.pt) in this folder",
+        "extract-align: error: folder: no checkpoint in this folder: extract-align reads checkpoints of fairseq (.pt), "
+        "Marian (.npz, .bin), CTranslate2 (model.bin) and Hugging Face's transformers (model.safetensors or "
+        "pytorch_model.bin, whole or with its .index.json)",
     ),
     "-q -m text text": (
         1,

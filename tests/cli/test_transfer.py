@@ -135,8 +135,24 @@ def test_bad_lines_may_be_blank(run: Run, write: Write) -> None:
     assert (Path("out").read_bytes(), Path("out.kept").read_bytes()) == (b"<b>x</b>\n", b"2\n")
     assert "2 unreadable lines dropped; the first: " in result.err
     assert "extract-align transfer: 3 lines, 1 tag, 2 dropped, " in result.err
-    result = run(*drop, stdin=text)
-    assert (result.code, "error: --bad-lines drop requires lines, and -o FILE\n" in result.err) == (2, True)
+    Path("s").write_text("<b>a</b>\n")
+    Path("t.kept").write_text("x\n")
+    for arguments, why in (
+        ((), "--bad-lines drop requires -o FILE"),
+        (("-o", "/dev/null"), "--bad-lines drop needs an ordinary file, and /dev/null is not one"),
+        (("-o", "v", "--report", "v.kept"), "this run writes v.kept itself: name another file"),
+        (("-o", "t", "-s", "s", "-t", "t.kept"), "this run writes t.kept itself: name another file"),
+    ):
+        result = run(*drop, *arguments, stdin=text)
+        assert (result.code, f"error: {why}\n" in result.err) == (2, True), result.err
+    assert Path("t.kept").read_text() == "x\n"
+
+
+def test_a_blank_translation_of_labels_is_dropped(run: Run, write: Write) -> None:
+    write(s='{"text": "a", "labels": [[0, 1, "X"]]}\n' * 2, t="x\n\n", l="0-0\n\n")
+    result = run("-q", "--tags", "spans", "-s", "s", "-t", "t", "--links", "l", "-o", "out", "--bad-lines", "drop")
+    assert (result.code, Path("out.kept").read_bytes()) == (0, b"1\n"), result.err
+    assert Path("out").read_text() == '{"text": "x", "labels": [[0, 1, "X"]]}\n'
 
 
 def test_placeholders_of_the_target_stay_and_are_counted(run_main: Run, write: Write) -> None:

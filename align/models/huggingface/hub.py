@@ -19,7 +19,7 @@ def fetch_model(name: str) -> Path:
     with importing():
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    hint = f"fetch it where there is a network: hf download {name}"
+    hint = f"check the name, OWNER/MODEL, or fetch it where there is a network: hf download {name}"
     try:
         for files in WEIGHTS:
             folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
