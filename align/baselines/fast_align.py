@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from align.baselines.process import Files, Job, find_program, run_program
+from align.baselines.process import Files, Job, find_program, open_text, run_program
 from align.io.process import python
 
 VERSION = 2
@@ -65,7 +65,7 @@ def find_fast_align() -> Callable[[Job], Files]:
 
 def _join(files: Files, path: Path) -> Path:
     """Write both sides to one file, as fast_align reads them."""
-    with open(files[0]) as sources, open(files[1]) as targets, open(path, "w") as stream:
+    with open_text(files[0]) as sources, open_text(files[1]) as targets, open_text(path, "w") as stream:
         for source, target in zip(sources, targets, strict=True):
             stream.write(f"{source.rstrip()} ||| {target}")
     return path
@@ -92,7 +92,7 @@ def _by_program(path: str, job: Job) -> Files:
         model: list[str | Path] = ["-T", _last(_TENSION, log), "-m", _last(_LENGTH, log), "-f", table]
         test = _join(job.test, job.folder / "test")
         run_program("fast_align", [path, "-i", test, "-d", *model, *reverse], job, scored)
-        with open(scored) as lines, open(links, "w") as stream:  # source ||| target ||| links ||| score
+        with open_text(scored) as lines, open_text(links, "w") as stream:  # source ||| target ||| links ||| score
             stream.writelines(line.rpartition("|||")[0].rpartition("|||")[2].strip() + "\n" for line in lines)
     return output
 
@@ -110,8 +110,9 @@ def _by_library(job: Job) -> Files:
         raise ValueError("systran-align does not print the tension of both directions as version 3.5.0 does")
     for reverse, part in enumerate(parts[:2]):
         # the best links of this direction
-        table, tension, files = Table(tables[reverse]), float(_last(_TENSION, part)), job.test or job.text
-        with open(files[reverse]) as origins, open(files[1 - reverse]) as words, open(output[reverse], "w") as out:
+        table, tension = Table(tables[reverse]), float(_last(_TENSION, part))
+        origin_file, file = (job.test or job.text)[:: -1 if reverse else 1]
+        with open_text(origin_file) as origins, open_text(file) as words, open_text(output[reverse], "w") as out:
             for origin, sentence in zip(origins, words, strict=True):
                 links = table.best(table.ids(origin), table.ids(sentence), tension)
                 out.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")

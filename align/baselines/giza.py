@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from align.baselines.process import Files, Job, find_program, run_side_by_side
+from align.baselines.process import Files, Job, find_program, open_text, run_side_by_side
 from align.evaluation.link_formats import parse_a3
 
 _OPTIONS = (
@@ -43,8 +43,8 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
     training: list[list[str | Path]] = []
     for reverse, (path, counts) in enumerate(zip(output, cooccurrences, strict=True)):
         source, target = vocabularies[reverse], vocabularies[1 - reverse]
-        text = path.with_suffix(".snt")
-        with open(job.text[reverse]) as sources, open(job.text[1 - reverse]) as targets, open(text, "w") as stream:
+        text, (first, second) = path.with_suffix(".snt"), job.text[:: -1 if reverse else 1]
+        with open_text(first) as sources, open_text(second) as targets, open_text(text, "w") as stream:
             stream.writelines(f"1\n{source_line}{line}" for source_line, line in zip(sources, targets, strict=True))
         counting.append([snt2cooc, *([counts] if multi else []), source, target, text])
         files: list[str | Path] = ["-S", source, "-T", target, "-C", text, "-CoocurrenceFile", counts]
@@ -59,10 +59,11 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
 
 def _vocabulary(path: Path) -> Path:
     """Write GIZA++'s list of a text's words: number, word (which is the same number here), count."""
-    with open(path) as lines:
+    with open_text(path) as lines:
         counts = Counter(word for line in lines for word in line.split())
     output = path.with_suffix(path.suffix + ".vcb")
-    output.write_text("".join(f"{word} {word} {counts[word]}\n" for word in sorted(counts, key=int)))
+    with open_text(output, "w") as stream:
+        stream.writelines(f"{word} {word} {counts[word]}\n" for word in sorted(counts, key=int))
     return output
 
 
@@ -71,7 +72,7 @@ def _collect(path: Path, reverse: bool) -> None:
     lines: dict[int, str] = {}
     for part in sorted(path.parent.glob(f"{path.name}.giza.A3.final*")):
         try:
-            with open(part, encoding="utf-8", newline="\n") as stream:
+            with open_text(part) as stream:
                 for three in zip(*[(line.rstrip("\n") for line in stream)] * 3, strict=True):
                     number, links = parse_a3(*three)
                     ordered = ((j - 1, i - 1) if reverse else (i - 1, j - 1) for i, j in sorted(links))
@@ -81,4 +82,5 @@ def _collect(path: Path, reverse: bool) -> None:
     missing = next((number for number in range(1, len(lines) + 1) if number not in lines), None)
     if missing:
         raise ValueError(f"giza left out pair {missing:,} of its training text")
-    path.write_text("".join(f"{lines[number]}\n" for number in range(1, len(lines) + 1)))
+    with open_text(path, "w") as stream:
+        stream.writelines(f"{lines[number]}\n" for number in range(1, len(lines) + 1))

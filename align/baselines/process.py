@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 Files = tuple[Path, Path]
 """Source and target text, or links of the forward and of the reverse direction: one line per pair."""
@@ -60,6 +60,11 @@ def run_side_by_side(
                     how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
                     raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(messages[-1].splitlines()[-5:]))
     return messages
+
+
+def open_text(path: str | Path, mode: str = "r") -> TextIO:
+    """Open a text as programs read and write it on every system: UTF-8, lines that end with LF."""
+    return open(path, mode, encoding="utf-8", newline="\n")  # type: ignore[return-value]
 
 
 def find_program(name: str) -> str | None:

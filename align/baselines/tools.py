@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from align.baselines.fast_align import find_fast_align
 from align.baselines.giza import find_giza
-from align.baselines.process import Files, Job, run_program
+from align.baselines.process import Files, Job, open_text, run_program
 from align.core.errors import DataError, PairError
 from align.core.symmetrize import DEFAULT_METHOD, METHODS
 from align.core.types import Gold, Links, Pair, Pieces, TextWarning
@@ -69,7 +69,7 @@ Cut = Callable[[Pair], Pieces]
 
 def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iterator[Pair]:
     """Yield pairs whose words are the pieces of the original pairs; write the words of each piece for `join_links`."""
-    with open(path or os.devnull, "w") as stream:
+    with open_text(path or os.devnull, "w") as stream:
         for pair in pairs:
             encoded = cut(pair)
             sides, owners = [], []
@@ -84,7 +84,7 @@ def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iter
 
 def join_links(links: Iterable[tuple[Links, Links]], path: Path) -> Iterator[tuple[Links, Links]]:
     """Convert links of pieces, by the file that `cut_pairs` wrote, to links of words that have linked pieces."""
-    with open(path) as stream:
+    with open_text(path) as stream:
         for (forward, reverse), line in zip(links, stream, strict=True):
             source, target = (list(map(int, side.split())) for side in line.split("\t"))
             words = [frozenset((source[i], target[j]) for i, j in direction) for direction in (forward, reverse)]
@@ -212,7 +212,7 @@ def _write(
     limits = TOOLS[tool]
     shapes = array("q")
     left_out = []
-    with open(files[0], "a") as source, open(files[1], "a") as target:
+    with open_text(files[0], "a") as source, open_text(files[1], "a") as target:
         for pair in pairs:
             short, long = sorted((len(pair.source), len(pair.target)))
             if not pair.blank and (long > limits.max_words or long > limits.max_ratio * short):
@@ -237,11 +237,11 @@ def _read(tool: str, files: Files, shapes: array[int]) -> Iterator[tuple[Links, 
     """Read and check the links of both directions."""
     expected = sum(1 for words in shapes[1::3] if words)
     for path in files:
-        with open(path) as stream:
+        with open_text(path) as stream:
             lines = sum(1 for _ in stream)
         if lines != expected:
             raise ValueError(f"{tool} gave {lines:,} lines of links for {expected:,} pairs")
-    with open(files[0]) as forward, open(files[1]) as reverse:
+    with open_text(files[0]) as forward, open_text(files[1]) as reverse:
         for line, *shape in zip(shapes[::3], shapes[1::3], shapes[2::3], strict=True):
             if not shape[0]:
                 yield frozenset(), frozenset()
