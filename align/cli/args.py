@@ -316,7 +316,7 @@ def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
 def check_beside(
     parser: Parser, option: str, name: str | None, endings: Iterable[str], files: Iterable[str | None]
 ) -> None:
-    """Refuse an output that is no file where an option writes others beside it, and these as files of the run."""
+    """Refuse an output next to which an option cannot write its own files, and other files with their names."""
     if name is None or name == "-":
         parser.error(f"{option} requires -o FILE")
     if os.path.exists(name) and not os.path.isfile(name):

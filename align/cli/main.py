@@ -45,7 +45,7 @@ def start() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     os.environ.setdefault("NoDefaultCurrentDirectoryInExePath", "1")  # for programs on Windows
-    if isinstance(sys.stdout, io.TextIOWrapper):  # help and completions, whatever the code page
+    if isinstance(sys.stdout, io.TextIOWrapper):  # help and completions, on every code page
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
 
 

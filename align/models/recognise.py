@@ -70,7 +70,7 @@ def other_kind(kind: str, file: str = "") -> ModelError:
 def check_kind(path: Path) -> None:
     """Refuse a file of one of KINDS, or a folder with one."""
     if path.is_dir():
-        kinds = KINDS.keys() - {".spm", ".zip"}  # which may lie beside a model
+        kinds = KINDS.keys() - {".spm", ".zip"}  # which may lie next to a model
         path = next((file for file in sorted(path.iterdir()) if file.suffix in kinds), path)
     head = b""
     if path.is_file():

@@ -141,7 +141,7 @@ def train(
 
 
 def shorten_recipe(recipe: Recipe, minutes: int, machine: Machine) -> Recipe:
-    """Return a recipe for so many minutes, scoring included: of all updates, or a half, a quarter and so on.
+    """Return a recipe that takes N minutes with scoring: all updates, or a half of them, a quarter and so on.
 
     All counts of its schedule are in proportion, and so is the validation text, down to 100 lines. It validates
     and saves four times at least, and ends in time on a slower machine.

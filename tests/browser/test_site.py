@@ -61,7 +61,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Any]:
 
 
 def pasted(page: Any, block: str) -> str:
-    """What somebody pastes who has clicked the button of the block with a text."""
+    """Return what is pasted after a click on the button of the block with a text."""
     page.locator("pre", has_text=block).first.locator("button").click()
     page.evaluate("document.body.prepend(Object.assign(document.createElement('textarea'), { id: 'paste' }))")
     page.focus("#paste")

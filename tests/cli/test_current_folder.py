@@ -94,7 +94,7 @@ curves({"a": numpy.zeros((1, 2))}, "", "", "")
 
 @pytest.mark.parametrize("kind", FIGURES)
 def test_settings_of_figures_that_lie_there_are_not_read(small_trap: Path, kind: str) -> None:
-    """The library matplotlib looks for a matplotlibrc there first of all, and says what is wrong with one."""
+    """The library matplotlib looks for a matplotlibrc there first of all, and reports what is wrong with one."""
     pytest.importorskip("matplotlib")
     (small_trap / "matplotlibrc").write_text("bad\033[31mkey: 1\n", encoding="utf-8")
     script = f"import os\nfolder = os.getcwd()\n{FIGURES[kind]}\nassert os.getcwd() == folder"
