@@ -30,6 +30,7 @@ FOLDERS = {
     "eval/results/": "measured/",
     "eval/results/analysis/": "measured/analysis/",
     "align/training/recipes/": "recipes/",
+    ".github/workflows/": "workflows/",
     "research/": "research/",
     "research/analysis/": "research/analysis/",
 }

@@ -19,7 +19,6 @@ from itertools import zip_longest
 from typing import Any, BinaryIO, TextIO, TypeAlias
 
 from align.core.errors import DataError, LineError, plural, printable
-from align.core.stream import BLANK
 from align.core.text import MakePair, make_pair
 from align.core.types import Origin, Pair, TextWarning
 from align.io.compression import DAMAGED, OPENERS, suffix_of
@@ -74,12 +73,12 @@ class BadLines:
     """The policy for unreadable lines: raise on the first one, or replace each by a blank line.
 
     Attributes:
-        blank: whether they become blank; None if a command does not offer that.
+        blank: whether they become blank; None if a command does not offer that. `drop`: whether it could drop them.
         on_blank: callback that receives the error of each line that became blank, and the content of the line.
     """
 
-    def __init__(self, blank: bool | None) -> None:
-        self.blank, self.count, self._first = blank, 0, ""
+    def __init__(self, blank: bool | None, drop: bool = True) -> None:
+        self.blank, self.drop, self.count, self._first = blank, drop, 0, ""
         self._error: LineError | None = None  # of the line that is being read
         self.on_blank: Callable[[LineError, Any], object] | None = None
 
@@ -87,7 +86,8 @@ class BadLines:
         """Raise the error of a line, or note the first one of each line."""
         if not self.blank:
             if self.blank is not None:
-                error.hint += f"{error.hint and '; '}{BLANK} treats such lines as blank"
+                drop = ", drop leaves them out" * self.drop
+                error.hint += f"{error.hint and '; '}‹bad_lines=blank› treats such lines as blank{drop}"
             raise error
         if self._error is None:
             self._error = error

@@ -39,7 +39,7 @@ class Rows:
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
-        self.file, self.columns, self.bad = file, columns, BadLines(blank)
+        self.file, self.columns, self.bad = file, columns, BadLines(blank, drop=False)
         self.read, self.share, self._last = 0, 0.0, b""
         self.id_field: Any = None
 

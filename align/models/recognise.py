@@ -28,10 +28,10 @@ READ = (
 
 KINDS: dict[bytes | str, str] = {
     b"version https://git-lfs": "a pointer of Git LFS (git lfs pull fetches its file)",
-    b"GGUF": "a GGUF file (use the folder that it was made from)",
-    b"lmgg": "a GGML file (use the folder that it was made from)",
-    ".ggml": "a GGML file (use the folder that it was made from)",
-    ".gguf": "a GGUF file (use the folder that it was made from)",
+    b"GGUF": "a GGUF file (use the Hugging Face model that it was made from)",
+    b"lmgg": "a GGML file (use the Hugging Face model that it was made from)",
+    ".ggml": "a GGML file (use the Hugging Face model that it was made from)",
+    ".gguf": "a GGUF file (use the Hugging Face model that it was made from)",
     ".h5": "weights of TensorFlow",
     ".msgpack": "weights of Flax",
     ".onnx": "an ONNX file",

@@ -39,25 +39,26 @@ FILES: dict[str, bytes | str] = {
 """Beside them are `folder`, which is empty, and the folder `toy` with a model that has room for 40 pieces."""
 
 BLANK = "--bad-lines blank treats such lines as blank"
+DROP = f"{BLANK}, drop leaves them out"
 BUNDLED = "these are: de-en, de-en-fast, en-de, en-de-fast"
 USAGE = "extract-align --help lists all options"
 
 MESSAGES = {
     # text
     "-q -m toy none": (1, "extract-align: error: none: No such file or directory"),
-    "-q -m toy bad": (1, f"extract-align: error: bad, line 2: no ||| and no TAB between source and target: {BLANK}"),
+    "-q -m toy bad": (1, f"extract-align: error: bad, line 2: no ||| and no TAB between source and target: {DROP}"),
     "-q -m toy latin": (
         1,
         "extract-align: error: latin, line 2: not UTF-8 (byte 0xfc at position 3): convert the file, for example with "
-        f"iconv; {BLANK}",
+        f"iconv; {DROP}",
     ),
     "-q -m toy long": (
         1,
         "extract-align: error: long, line 2: source has 41 pieces with </s>, the model takes 40: shorten it, or leave "
-        "such lines without links (--bad-lines blank)\n"
+        "such lines without links (--bad-lines blank or drop)\n"
         "extract-align: stopped after 1 line; all results are written",
     ),
-    "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {BLANK}"),
+    "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {DROP}"),
     "-q -m toy zip": (
         1,
         "extract-align: error: zip: the file is a zip archive: extract-align reads UTF-8 text, plain or compressed "
@@ -67,7 +68,7 @@ MESSAGES = {
     "-q -m toy de en": (
         1,
         "extract-align: error: de, line 1: no ||| and no TAB between source and target: is each file one side of the "
-        f"text? -s de -t en; {BLANK}",
+        f"text? -s de -t en; {DROP}",
     ),
     "-q french": (
         0,
@@ -163,7 +164,7 @@ MESSAGES = {
     # other commands
     "transfer -q --tags xml -s tags -t en --links links": (
         1,
-        f"extract-align transfer: error: tags, line 2: not well-formed XML: mismatched tag: {BLANK}",
+        f"extract-align transfer: error: tags, line 2: not well-formed XML: mismatched tag: {DROP}",
     ),
     "transfer strings --tags html --translate": (
         1,

@@ -20,6 +20,8 @@ def fetch_model(name: str) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     hint = f"check the name, OWNER/MODEL, or fetch it where there is a network: hf download {name}"
+    if "gguf" in name.lower():
+        hint = "GGUF files are not read: use the Hugging Face model that they were made from"
     try:
         for files in WEIGHTS:
             folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
