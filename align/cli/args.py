@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 from align.cli.options import (
@@ -22,7 +23,7 @@ from align.cli.parser import Parser
 from align.core.formats import OUTPUT_FORMATS, WITH_LINES
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
-from align.core.text import LinePair
+from align.core.text import LinePair, make_pair
 from align.core.types import CUTS, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Search
 from align.io.output import beside
 from align.io.reader import Input
@@ -219,7 +220,7 @@ class OutputArgs:
         help="format of the output; pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, "
         "links, scores, unlinked words; naacl: a line for each link, from 1; giza: three lines for each pair, "
         "as in A3.final; offsets: 0:2-0:3, by characters of the lines as given; tsv: source, target and links "
-        "between TABs",
+        "between TABs, by default with --words unicode",
     )
     scores: bool = option(
         "--print-scores",
@@ -229,8 +230,9 @@ class OutputArgs:
     words: str = option(
         default="spaces",
         choices=CUTS,
-        help="what counts as a word. spaces: text between spaces; segmented: the same, but hide spaces next to "
-        "Chinese, Japanese and Thai from the model; characters; pieces (subwords); icu (words of its dictionaries)",
+        help="what counts as a word. spaces: text between ASCII spaces; unicode: between any white space; segmented: "
+        "between spaces, but hide those next to Chinese, Japanese and Thai from the model; characters; pieces "
+        "(subwords); icu (words of its dictionaries)",
     )
 
 
@@ -309,8 +311,9 @@ def read_input(parser: Parser, text: TextArgs, one_side: bool = False) -> Input:
 
 
 def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
-    """Return an input whose pairs keep their lines if the format of links, or what a word is, needs them."""
-    return replace(text, make=LinePair.of) if format in WITH_LINES or words != "spaces" else text
+    """Return an input whose pairs have these words, and their lines if the words or the format of links need them."""
+    keep = format in WITH_LINES or words not in CUTS[:2]
+    return replace(text, make=partial(LinePair.of if keep else make_pair, words=words))
 
 
 def check_beside(

@@ -103,6 +103,7 @@ def align_statistically(args: BaselineArgs, text: Input, train: Input | None, ou
         **({"pieces": recorder.name} if recorder else {"case": case}),
         "trained": f"{'train' if train else 'test'}-{trained}",
         "symmetrize": args.symmetrize,
+        "words": "unicode" if output.format == "tsv" else None,
     }
     progress.write(signature(parts))
 
@@ -123,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args = parser.parse_command(arguments)
     parser.require_both(args, "--train-source", "--train-target")
-    text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format)
-    train = Input((args.train_source, args.train_target), parallel=True) if args.train_source else None
+    words = "unicode" if args.format == "tsv" else "spaces"
+    text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format, words)
+    train = replace(text, files=(args.train_source, args.train_target), parallel=True) if args.train_source else None
     groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)
     return run(PROGRAM, lambda: align_statistically(*groups))

@@ -38,7 +38,7 @@ from align.cli.options import add_group, new_parser, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
 from align.core.formats import FORMATS, WITH_WORDS
-from align.core.types import FLOOR, THRESHOLD, Alignment
+from align.core.types import CUTS, FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
 from align.io.output import KEPT, PARTS, RECORD, beside
 from align.io.process import keep_freed_memory
@@ -73,7 +73,7 @@ def build_parser() -> Parser:
     description = "Extract word alignments from a translation model or a multilingual encoder."
     parser = new_parser(PROGRAM, description, EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
-    add_group(parser, OutputArgs)
+    add_group(parser, OutputArgs, words={"default": None})
     add_group(parser, ModelArgs, model={"help": model_help(ALIGNING_DEFAULT)})
     add_group(parser, MethodArgs)
     statistical = (
@@ -94,7 +94,9 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command(arguments)
-    output = read_group(OutputArgs, args, format=format or args.format)
+    written = format or args.format
+    words = args.words or ("unicode" if written == "tsv" else "spaces")
+    output = read_group(OutputArgs, args, format=written, words=words)
     search = read_group(TranslateArgs, args).search
     text = with_lines(read_input(parser, read_group(TextArgs, args), search is not None), output.format, output.words)
     check_output(parser, output, text)
@@ -115,7 +117,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None, format: str = 
     assert method.threshold is not None  # as `read_request` has checked
     if (tools := [name for name in ensemble if name in STATISTICAL]) and "-" in text.files:
         parser.error(f"--ensemble {tools[0]} reads the text twice: it cannot be stdin")
-    if tools and output.words != "spaces":
+    if tools and output.words not in CUTS[:2]:
         parser.error(f"--ensemble {tools[0]} reads text with its spaces: leave out --words")
     request = replace(request, method=replace(method, threshold=FLOOR))  # the model writes all soft scores
     return Extraction(parser.prog, text, output, request, keyboard, ensemble, method.threshold)
@@ -126,7 +128,7 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     name = output.output
     if output.bad_lines_file is not None and not text.blank:
         parser.error("--bad-lines-file requires --bad-lines blank or drop")
-    check_words(parser, output.words, text.one_side)
+    check_words(parser, output.words, text.one_side and output.words != "unicode")
     if name and (not os.path.basename(name) or os.path.isdir(name)):
         jobs = f"`extract-align jobs FILE … -o {name}`"
         parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")

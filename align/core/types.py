@@ -295,9 +295,9 @@ _LINK, _NO_LINK = ";color:transparent;background-color:rgba(46,120,214,", '">'  
 _CELL = "border:1px solid #8886;width:1.4em;height:1.4em;padding:0;text-align:center"
 
 
-CUTS = ("spaces", "segmented", "characters", "pieces", "icu")
-"""Kinds of words: text between spaces; the same, of scripts that a model reads without these spaces; single characters;
-pieces of the model; or words that ICU finds."""
+CUTS = ("spaces", "unicode", "segmented", "characters", "pieces", "icu")
+"""Kinds of words: text between ASCII spaces, or any white space; the former, of scripts that a model reads without
+these spaces; single characters; pieces of the model; or words that ICU finds."""
 
 PositionChoice = Literal["input", "output", "both", "auto"]
 Null = Literal["eos", "mask", "none"]

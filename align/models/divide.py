@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from align.core.stream import OnBatch, OnChoice
-from align.core.text import IdPair, normalize
+from align.core.text import IdPair, normalize, split_words
 from align.core.types import CUTS, Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
@@ -62,9 +62,9 @@ def split(text: str, cut: str) -> list[Span]:
 
 
 def split_words_at(words: Iterable[str], cut: str) -> tuple[str, ...]:
-    """Cut words between spaces into "characters", or into words that "icu" finds; "segmented" words stay."""
-    if cut == "segmented":
-        return tuple(words)
+    """Cut words between spaces at other white space ("unicode"), into "characters", or as "icu" does, or not at all."""
+    if cut in ("segmented", "unicode"):
+        return split_words(" ".join(words), cut)
     return tuple(word[begin:end] for word in words for begin, end in split(word, cut))
 
 
@@ -169,14 +169,23 @@ def align_unspaced(
     """Align pairs in other words than those that models read between spaces: yield one alignment for each, in order.
 
     The models read the lines, `LinePair`s, unchanged; where the words are "segmented", without the spaces next to
-    Chinese, Japanese, Thai and the like. All words in the same piece share its links.
+    Chinese, Japanese, Thai and the like; where they are "unicode", with an ASCII space for each other white space. All
+    words in the same piece share its links.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words must be one of {', '.join(CUTS[1:])}; got {words!r}")
+    if words == "unicode":
+        yield from aligner((_between_spaces(pair) for pair in pairs), on_choice, on_batch)
+        return
     recorders = [direction.recorder for direction in aligner.directions]
     readers = list(zip(recorders, aligner.steps, strict=True))
     with closing(aligner((_divide(readers, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
         yield from aligner.checked(_in_words(alignment) for alignment in aligned)
+
+
+def _between_spaces(pair: Pair) -> Pair:
+    source, target = (split_words_at(side, "unicode") for side in (pair.source, pair.target))
+    return replace(pair, source=source, target=target)
 
 
 def _in_words(alignment: Alignment) -> Alignment:

@@ -25,7 +25,7 @@ from align.core.stream import (
     exceeds,
     in_order,
 )
-from align.core.text import IdPair, normalize, words_of
+from align.core.text import IdPair, normalize, split_words, words_of
 from align.core.types import Alignment, Choice, Pair, Place, Search
 from align.models.detokenize import UNKNOWN
 from align.models.punctuation import is_punctuation
@@ -148,6 +148,7 @@ def translate(
     search: Search | None = None,
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
+    words: str = "spaces",
 ) -> Generator[Alignment, None, None]:
     """Translate with the forward model, and align: yield an alignment with its translation for each sentence, in order.
 
@@ -162,13 +163,14 @@ def translate(
         search: how to search; by default with a beam of 5 and fairseq's other defaults, for any model.
         on_choice: callback for the layers and heads that are read.
         on_batch: callback for the number of sentences translated, some at a time, and the number of pairs aligned.
+        words: "unicode" to cut a translation at all white space, as `str.split` does, not at ASCII spaces only.
 
     Raises:
         TypeError, ValueError: an item is not a sentence.
         PairError: a sentence, or its translation, is longer than the model's limit, unless the aligner's `too_long` is
             "blank". Earlier alignments are yielded first.
     """
-    return _Translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
+    return _Translating(aligner, search or Search(), words).align(number_sentences(sentences), on_choice, on_batch)
 
 
 def batch_translator(aligner: Aligner, search: Search, longest: int) -> Callable[..., Generator[Alignment, None, None]]:
@@ -196,13 +198,13 @@ def number_sentences(sentences: Iterable[Sentence]) -> Iterator[Pair]:
 class _Translating:
     """Translates with a model, and aligns the translations with their sources."""
 
-    def __init__(self, aligner: Aligner, search: Search) -> None:
-        self._aligner, self._search_by = aligner, search
+    def __init__(self, aligner: Aligner, search: Search, words: str = "spaces") -> None:
+        self._aligner, self._search_by, self._words = aligner, search, words
         self._recorder = aligner.forward.recorder
         self.translator = self._recorder.translator(search, aligner.batch_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Translating, (self._aligner, self._search_by)
+        return _Translating, (self._aligner, self._search_by, self._words)
 
     def align(
         self,
@@ -267,7 +269,7 @@ class _Translating:
                 else:
                     if self._search_by.allow_unk:
                         translation = tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
-                    results[n] = sentence.with_target(translation)
+                    results[n] = sentence.with_target(split_words(" ".join(translation), self._words))
         return results
 
     def _search(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:

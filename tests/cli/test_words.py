@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract
+from align.cli import baseline, extract, transfer
 from tests import toy
 from tests.cli.conftest import Run, Write, printed
 
@@ -94,3 +94,40 @@ def test_two_models_and_segmented_words(bundled: Run) -> None:
     record = json.loads(bundled("-q", "--words", "segmented", "-f", "jsonl", stdin=line).out)
     assert record["source"] == ["Das", "Haus,", "日本", "へ"]
     assert record["source_spans"] == [[0, 3], [4, 9], [10, 12], [13, 14]]
+
+
+SPACES = "\u00a0\u202f\u3000\u2028\x85\x1c\x0b\r"
+"""Spaces of Unicode, of which some programs take the last five for ends of lines."""
+
+
+def test_other_spaces_part_words_of_unicode(bundled: Run) -> None:
+    plain = "Das Haus, das ich gestern sah, war groß\tThe house that I saw yesterday was big\n"
+    spaces = iter(3 * SPACES)
+    text = re.sub(" ", lambda _: next(spaces), plain)
+    expected = bundled("-q", "-f", "tsv", stdin=plain)
+    assert bundled("-q", "-f", "tsv", "--words", "spaces", stdin=plain) == expected
+    result = bundled("-f", "tsv", stdin=text)
+    assert result.out == expected.out
+    assert "|words:unicode|" in result.err
+    assert bundled("-q", "--words", "unicode", stdin=text).out == expected.out.split(b"\t")[2]
+    assert bundled("-q", "-f", "tsv", "--words", "unicode", stdin=f"\u00a0\t{SPACES}\n").out == b"\t\t\n"
+    record = json.loads(bundled("-q", "-f", "jsonl", "--words", "unicode", stdin=text).out)
+    assert record["source"] == plain.split("\t")[0].split()
+    assert [text[begin:end] for begin, end in record["source_spans"]] == record["source"]
+    of_spaces = bundled("-f", "tsv", "--words", "spaces", stdin=text)  # which the option asks for
+    assert (of_spaces.out, "words:" in of_spaces.err) == (text.replace("\n", "\t0-0\n").encode(), False)
+    translated = [bundled("-q", "--translate", "-f", "tsv", stdin=some.split("\t")[0]).out for some in (plain, text)]
+    assert translated[0] == translated[1]
+
+
+def test_other_spaces_in_tagged_and_statistical_text(run_main: Run, bundled: Run, write: Write) -> None:
+    write(text="Das\u00a0<b>Haus</b> ist\u2028alt|||The house is old\n", links="0-0 1-1 2-2 3-3\n")
+    tagged = partial(run_main, transfer.main, "-q", "--tags", "html", "--words", "unicode", "text")
+    assert tagged("--device", "cpu").out == tagged("--links", "links").out == b"The <b>house</b> is old\n"
+    assert "--words unicode cannot be combined with --translate" in tagged("--translate").err
+    pytest.importorskip("eflomal")
+    write(plain="Das\u00a0Haus|||The house\n")
+    result = run_main(baseline.main, "eflomal", "-f", "tsv", "plain")
+    assert result.out.startswith(b"Das Haus\tThe house\t")
+    assert "|words:unicode|" in result.err
+    assert bundled("-q", "-f", "tsv", "--ensemble", "eflomal", "plain").out.startswith(b"Das Haus\tThe house\t")

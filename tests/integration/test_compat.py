@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,16 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
     with pytest.raises(ValueError, match="matching_methods must have letters of amifr; got 'x'"):
         SentenceAligner(matching_methods="mx")
+
+
+def test_spaces_of_unicode_part_words_as_for_the_programs(tmp_path: Path) -> None:
+    source, target = "Das\u00a0Haus\u3000ist\u202falt .\n", "The house\u2028is old .\n"
+    aligner = SentenceAligner(matching_methods="i", device=torch.device("cpu"))
+    plain = aligner.get_word_aligns(source.split(), target.split())
+    assert aligner.get_word_aligns(source, target) == plain == {"itermax": [(n, n) for n in range(5)]}
+    assert aligner.device == torch.device("cpu")  # which the evaluation of mozilla/translations logs
+    eflomal.Aligner(forward="de-en-fast", reverse="en-de-fast").align([source], [target], str(tmp_path / "fwd"))
+    assert (tmp_path / "fwd").read_text() == "0-0 1-1 2-2 3-3 4-4\n"
 
 
 def test_machine_aligns_a_corpus(distilled: Aligner) -> None:

@@ -10,6 +10,7 @@ from align.core.formats import FORMATS
 from align.core.text import LinePair, find_spans, normalize, split_words
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import parse_pharaoh
+from align.models.divide import split_words_at
 
 lines = st.text(st.sampled_from("ab. \t\u00a0\u3000\u0301\U0001f600") | st.characters(exclude_categories=["Cs"]))
 
@@ -25,6 +26,15 @@ def test_spans_slice_the_line_to_its_words_and_leave_spaces_over(line: str) -> N
 @given(lines)
 def test_words_are_what_stands_between_spaces_and_tabs(line: str) -> None:
     assert split_words(line) == tuple(re.findall(r"[^ \t]+", line))
+
+
+@given(lines)
+def test_words_of_unicode_are_those_of_other_programs(line: str) -> None:
+    """As simalign, eflomal and fairseq cut a line, and as OpusTrainer does."""
+    assert split_words(line, "unicode") == tuple(line.split()) == tuple(re.findall(r"[^\s]+", line))
+    pair = LinePair.of(line, line, words="unicode")
+    assert [line[begin:end] for begin, end in pair.spans[0]] == line.split()
+    assert split_words_at(split_words(line), "unicode") == pair.source
 
 
 def test_links_of_characters_in_bytes() -> None:
