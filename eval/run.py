@@ -110,6 +110,14 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         *(option("--name", default="causal", help="how the name of the table begins"), *EXPERIMENT),
     ),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),
+    "mozilla": (
+        option("--checkout", type=Path, required=True, help="of mozilla/translations"),
+        option("--bin", type=Path, required=True, metavar="DIR", help="folder of fast_align's atools"),
+        *(*TEXT, lines(20_000)),
+        option("--systems", nargs="+", default=("eflomal", "de-en,en-de"), metavar="SYSTEM", help="eflomal, or models"),
+        option("--tokenization", choices=("spaces", "icu"), default="spaces", help="of the text"),
+        option("--threads", type=int, default=1, help="of each process (default: 1)"),
+    ),
     "analysis": (
         DATA,
         option("names", nargs="*", metavar="NAME", help="of the results (default: all that can be made)"),
