@@ -61,7 +61,8 @@ def test_odd_lines_have_a_line_each(run: Run, write: Write) -> None:
     rows = [json.loads(line) for line in run("-q", "odd", "-f", "jsonl").out.split(b"\n")[:-1]]
     assert [row["links"] for row in rows] == links
     table, giza, offsets = (
-        run("-q", "odd", "-f", name).out.decode().split("\n") for name in ("tsv", "giza", "offsets")
+        run("-q", "odd", "-f", name, "--words", "spaces").out.decode().split("\n")
+        for name in ("tsv", "giza", "offsets")
     )
     assert [line.split("\t")[-1] for line in table] == [*ODD.values(), ""]
     assert sum(line.startswith("# Sentence pair (") for line in giza) == len(ODD)
