@@ -51,9 +51,9 @@ def memory_of(process: psutil.Process) -> int:
     """Return the bytes that a process and its descendants use, shared ones counted once."""
     used = 0
     with suppress(psutil.NoSuchProcess):
-        for one in (process, *process.children(recursive=True)):
+        for part in (process, *process.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
-                used += one.memory_full_info().pss
+                used += part.memory_full_info().pss
     return used
 
 
@@ -88,11 +88,11 @@ def run(
                 **{"BIN": str(bin.resolve()), "SRC": "de", "TRG": "en", "MODELS": system.replace(",", " ")},
             }
             command = [sys.executable, *program, *corpus, "--output_path=out/aln", "--tokenization", tokenization]
-            before, start, most = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
+            before, start, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
             with open(Path(folder, "log"), "wb") as log:
                 process = psutil.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
                 while process.poll() is None:
-                    most = max(most, memory_of(process))
+                    peak = max(peak, memory_of(process))
                     time.sleep(0.5)
             if process.returncode:
                 raise ChildProcessError(f"{system}: {Path(folder, 'log').read_text().strip().rpartition(chr(10))[2]}")
@@ -105,7 +105,7 @@ def run(
                     "pairs": len(links),
                     "seconds": round(seconds),
                     "cpu": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime),
-                    "memory": round(most / 1e6),
+                    "memory": round(peak / 1e6),
                     "links": round(sum(len(line.split()) for line in links) / max(1, len(links)), 1),
                 }
             )

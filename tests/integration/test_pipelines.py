@@ -130,7 +130,7 @@ def test_mozilla_translations_aligns_a_corpus(tmp_path: Path) -> None:
     sides = (read_compressed(f"icu/corpus.tok-icu.{language}.zst") for language in ("de", "en"))
     rows = ["\t".join(row) for row in zip(*sides, read_compressed("icu/corpus.aln.zst"), strict=True)]
     assert len(rows) == len(PAIRS)
-    for source, target, found in map(checked, rows):
-        assert not any("\u2581" in (source[i], target[j]) for i, j in found)  # a space
-    source, target, found = checked(rows[1])
-    assert {("Das", "The"), ("Haus", "house"), ("alt", "old"), (".", ".")} <= {(source[i], target[j]) for i, j in found}
+    for source, target, links in map(checked, rows):
+        assert not any("\u2581" in (source[i], target[j]) for i, j in links)  # a space
+    source, target, links = checked(rows[1])
+    assert {("Das", "The"), ("Haus", "house"), ("alt", "old"), (".", ".")} <= {(source[i], target[j]) for i, j in links}
