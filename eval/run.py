@@ -72,6 +72,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("folder", type=Path, help="of recipes/scorer.py"),
         *(DATA, CONFIG, option("--threads", type=int, default=1)),
     ),
+    "attention": EXPERIMENT,
     "dtypes": (
         *EXPERIMENT,
         lines(3_000, "of the training text, to count links that change"),

@@ -83,7 +83,8 @@ class DescriptionArgs:
         writes=True,
         metavar="FILE",
         help="write a list of all heads, the most consistent first: layer, head, lexical consistency, position; named "
-        ".json: their token alignment scores for simultaneous translation, counted from 0",
+        ".json: their token alignment scores for simultaneous translation, counted from 0; named .bin: a copy of a "
+        "CTranslate2 model, which returns the attention of the layer whose heads are the most consistent together",
     )
 
 
@@ -107,13 +108,17 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
     forward = load(args.model, options=options).forward
     recorder, null = forward.recorder, forward.settings.null
     calibration: Cells = {}
-    heads, is_encoder = "", isinstance(recorder, StateRecorder)
+    folder, ending = find_model(args.model, options), Path(args.heads or "").suffix
+    heads, is_encoder = b"", isinstance(recorder, StateRecorder)
     if is_encoder and args.heads:
         raise ModelError("--heads needs a model with attention to a source, not an encoder", file=args.model)
+    if ending == ".bin" and folder.backend != "ctranslate2":
+        raise ModelError("--heads FILE.bin needs a CTranslate2 model", file=args.model)
     if args.source and args.target:
         from align.core.choice import choose
         from align.core.stream import encode
-        from align.evaluation.heads import alignment_heads, calibrate
+        from align.evaluation.heads import alignment_heads, best_layer, calibrate
+        from align.models.ctranslate2.files import with_attention_of
         from align.models.divide import in_units
 
         sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
@@ -124,10 +129,13 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
             chosen = choose(forward.reader, encoded, forward.settings).place
             calibration = {("norm", position): cell for position, cell in chosen.cells().items()}
         else:
-            calibration, heads = calibrate(recorder, encoded, null, forward.settings.position)
-        if (args.heads or "").endswith(".json"):
+            calibration, table = calibrate(recorder, encoded, null, forward.settings.position)
+            heads = table.encode()
+        if ending == ".json":
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
-            heads = to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n"
+            heads = (to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n").encode()
+        elif ending == ".bin":
+            heads = with_attention_of(folder.checkpoint, best_layer(recorder, encoded, null), recorder.heads)
     source, target = recorder.languages
     read = {"attention": f"{recorder.layers} decoder layers of {recorder.heads} heads"}
     if is_encoder:
@@ -141,11 +149,11 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         "text": recorder.text,
     }
     if options != ModelOptions() or calibration:
-        path = store(args.model, options, find_model(args.model, options), recorder, calibration)
+        path = store(args.model, options, folder, recorder, calibration)
         say(f"{PROGRAM}: {path} is written")
     if args.heads:
         with open_output(args.heads) as file:
-            file.write(heads.encode())
+            file.write(heads)
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 

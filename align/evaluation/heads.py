@@ -11,7 +11,7 @@ from align.core.backend import Recorder
 from align.core.choice import all_cells, consistency_of, leading
 from align.core.scores import AttentionReader, best_words, each_cell
 from align.core.stream import BATCH_TOKENS, Encoded, cut
-from align.core.types import Null, Place, Position, PositionChoice, Score
+from align.core.types import Cell, Null, Place, Position, PositionChoice, Score
 from align.models.model_toml import Cells
 
 
@@ -40,6 +40,13 @@ def calibrate(
                     rows.append((value, f"{cell.layer}\t{cell.head}\t{value:.4f}\t{position}\n"))
     lines = [line for _, line in sorted(rows, key=lambda row: -row[0])]
     return chosen, "".join(("layer\thead\tscore\tposition\n", *lines))
+
+
+def best_layer(recorder: Recorder, encoded: Sequence[Encoded], null: Null) -> int:
+    """Return the layer whose heads have, in the steps that predict words, the most consistent mean attention."""
+    cells: list[Cell] = [Cell(layer, "all") for layer in range(1, recorder.layers + 1)]
+    values = consistency_of(AttentionReader(recorder, "weight", null), encoded, {"output": cells})
+    return 1 + int(values["output"].argmax())
 
 
 def alignment_heads(recorder: Recorder, encoded: Sequence[Encoded], place: Place, null: Null) -> dict[str, Any]:

@@ -89,6 +89,10 @@ def test_what_cannot_be_stored(run: Run, tmp_path: Path) -> None:
     two = ("--subwords-file", "a/codes", "--subwords-file", "b/codes")
     failed(run(checkpoint, *two), "b/codes: two files have this name")
     assert not (tmp_path / "toy" / "codes").exists()
+    text = ("-s", "a/codes", "-t", "a/codes")
+    failed(
+        run(checkpoint, *text, "--heads", "a/model.bin"), f"{checkpoint}: --heads FILE.bin needs a CTranslate2 model"
+    )
 
 
 def test_a_model_of_the_hub_is_described_in_the_users_configuration(

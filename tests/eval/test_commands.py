@@ -132,6 +132,13 @@ def test_distilled(data: Path, command: Command) -> None:
     assert rows[0]["aer_toy"] != rows[1]["aer_toy"]
 
 
+def test_attention(data: Path, command: Command) -> None:
+    rows = made(command, f"attention {EXPERIMENT}", "toy.attention", "attention|fairseq:de-en@")
+    names = [row["named"].partition(",")[0] for row in rows]
+    assert (names[:2], names[2].split()[0]) == (["last layer"] * 2, "layer")
+    assert float(rows[2]["aer_toy"]) < float(rows[1]["aer_toy"])
+
+
 @needs_int8
 def test_dtypes(data: Path, command: Command) -> None:
     options = "--lines 30 --students models/one models/back"

@@ -90,6 +90,18 @@ def _dequantised(name: str, stored: dict[str, Tensor]) -> Tensor:
     return tensor.float() / scale.view(-1, *[1] * (tensor.dim() - 1))
 
 
+def with_attention_of(path: Path, layer: int, heads: int) -> bytes:
+    """Return a model of which CTranslate2 returns the mean attention of a layer's first heads; layers count from 1."""
+    content = bytearray(path.read_bytes())
+    for name, value in (("layer", layer - 1), ("heads", heads)):
+        before = f"decoder/alignment_{name}".encode() + b"\0\0\2\2\0\0\0"  # no axes, an int16, two bytes
+        at = content.find(before) + len(before)
+        if at < len(before):
+            raise ModelError(f"it does not say which {name} CTranslate2 returns; convert it again", file=str(path))
+        content[at : at + 2] = struct.pack("<h", value)
+    return bytes(content)
+
+
 def read_vocabulary(path: Path) -> dict[str, int]:
     """Return the id of each piece of a vocabulary, the first of several: a list in JSON, or a piece on each line."""
     content = read_file(path)
