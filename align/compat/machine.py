@@ -8,17 +8,21 @@ aligned = word_align_corpus(corpus, aligner=ExtractAligner("de-en", "en-de"))
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
+from machine.corpora import AlignedWordPair
 from machine.translation import WordAligner, WordAlignmentMatrix
 
 from align.compat.models import for_single_pairs, load_both
-from align.core.types import THRESHOLD
+from align.core.types import THRESHOLD, LinkScores
 from align.models.defaults import ALIGNING_REVERSE
 
 
-class ExtractAligner(WordAligner):
+class ExtractAligner(WordAligner, AbstractContextManager["ExtractAligner"]):
     """Aligns segments with two translation models.
 
     Args:
@@ -28,7 +32,11 @@ class ExtractAligner(WordAligner):
     """
 
     def __init__(self, forward: str | None = None, reverse: str | None = ALIGNING_REVERSE, **options: Any) -> None:
-        self._aligner = for_single_pairs(load_both(forward, reverse, **options), THRESHOLD)
+        self._aligner = for_single_pairs(load_both(forward, reverse, **options), 0.0)
+        self._scores: dict[tuple[tuple[str, ...], ...], LinkScores] = {}
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: the models stay loaded."""
 
     def align(self, source_segment: Sequence[str], target_segment: Sequence[str]) -> WordAlignmentMatrix:
         """Return the links of a pair of tokenised segments."""
@@ -36,8 +44,43 @@ class ExtractAligner(WordAligner):
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:
         """Return the links of each pair of tokenised segments, which depend on the pair alone."""
-        alignments = self._aligner((source, target) for source, target in segments)
+        pairs = [(_words(source), _words(target)) for source, target in segments]
+        scores = [alignment.scores for alignment in self._aligner(pairs)]
+        self._scores = dict(zip(pairs, scores, strict=True))
         return [
-            WordAlignmentMatrix.from_word_pairs(len(source), len(target), alignment.links)
-            for (source, target), alignment in zip(segments, alignments, strict=True)
+            WordAlignmentMatrix.from_word_pairs(*map(len, pair), [link for link in soft if soft[link] > THRESHOLD])
+            for pair, soft in zip(pairs, scores, strict=True)
         ]
+
+    def compute_aligned_word_pair_scores(
+        self, source_segment: Sequence[str], target_segment: Sequence[str], word_pairs: Collection[AlignedWordPair]
+    ) -> None:
+        """Give links their scores from 0 to 1, and a word without a link what its best score lacks of 1."""
+        pair = _words(source_segment), _words(target_segment)
+        if pair not in self._scores:  # of the last batch
+            self.align_batch([pair])
+        scores = self._scores[pair]
+        for link in word_pairs:
+            i, j = link
+            unlinked = 1 - max((scores[each] for each in scores if each[0] == i or each[1] == j), default=0.0)
+            link.translation_score = unlinked if min(i, j) < 0 else scores.get((i, j), 0.0)
+
+
+class EflomalAligner:
+    """Aligns sentences, called as the jobs of machine.py call eflomal; `arguments` are those of `ExtractAligner`."""
+
+    def __init__(self, model_dir: Path, *arguments: Any, **options: Any) -> None:
+        self._aligner = ExtractAligner(*arguments, **options)
+
+    def train(self, src_toks: Sequence[Sequence[str]], trg_toks: Sequence[Sequence[str]]) -> None:
+        """Align tokenised sentences, as many on each side. Nothing is trained."""
+        self._alignments = self._aligner.align_batch([*zip(src_toks, trg_toks, strict=True)])
+
+    def align(self, sym_heuristic: str = "grow-diag-final-and") -> list[str]:
+        """Return the links of each sentence, which both models give together; the heuristic has no effect."""
+        return [*map(str, self._alignments)]
+
+
+def _words(tokens: Sequence[str]) -> tuple[str, ...]:
+    """Return tokens without the spaces that some tokenizers keep."""
+    return tuple(re.sub("[ \t]", "_", token) or "_" for token in tokens)

@@ -3,9 +3,15 @@
 In its configuration: `- AgreementFilter: {threshold: 0.1}` and, in the same entry, `module: opusfilter_score`.
 """
 
+import sys
+from itertools import compress, tee
+
 from opusfilter import CLEAN_HIGH, FilterABC
 
 from align import load, two_way
+from align.compat import eflomal
+
+sys.modules["eflomal"] = eflomal  # what OpusFilter's own WordAlignFilter imports
 
 
 class AgreementFilter(FilterABC):
@@ -23,6 +29,11 @@ class AgreementFilter(FilterABC):
         """Yield a score from 0 to 1 for each pair."""
         for alignment in self.aligner(pairs):
             yield min(alignment.agreement or (0, 0))
+
+    def filter(self, pairs):
+        """Yield the pairs that are kept, aligned many at a time; the method of FilterABC takes single ones."""
+        pairs, scored = tee(pairs)
+        return compress(pairs, self.decisions(scored))
 
     def accept(self, score):
         """Tell whether a pair is kept."""
