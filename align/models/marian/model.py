@@ -47,9 +47,11 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     named = match.groups() if match else options.languages
     languages = options.source_lang or named[0] or "source", options.target_lang or named[1] or "target"
     paths = find_vocabularies(checkpoint.parent, checkpoint.name)
-    source, target = map(read_side, paths)
-    rules = _rules(folder, languages[0], 0, paths[0]), _rules(folder, languages[1], 1, paths[1])
     check_settings(settings)
+    with fitting(checkpoint):
+        rows = [len(_table(items, side)) for side in ("encoder", "decoder")]
+    source, target = map(read_side, paths, rows)
+    rules = _rules(folder, languages[0], 0, paths[0]), _rules(folder, languages[1], 1, paths[1])
     with fitting(checkpoint):
         transformer = build_transformer(*_engine_model(settings, items), device, dtype)
     start = len(transformer.decoder.embedding.pieces) - 1
@@ -74,12 +76,12 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     return assemble(parts, folder, device, dtype)
 
 
-def read_side(path: Path) -> Mapping[str, int]:
-    """Read the ids of a vocabulary: a sentencepiece model, or pieces with ids."""
+def read_side(path: Path, rows: int) -> Mapping[str, int]:
+    """Read the ids of a vocabulary: a sentencepiece model, or pieces with ids, of which the table has the first."""
     if path.suffix == ".fsv":
         raise ModelError("a factored vocabulary, which is not supported", file=str(path))
     if path.suffix in LISTS:
-        ids = read_vocabulary(path)
+        ids = {piece: n for piece, n in read_vocabulary(path).items() if n < rows}
     else:
         ids = {piece: n for n, piece in enumerate(sentencepiece_pieces(path))}
     if missing := next((piece for piece in (END, UNKNOWN) if piece not in ids), None):
@@ -137,6 +139,7 @@ def check_settings(settings: Config) -> None:
         "transformer-rnn-projection": (),
         "transformer-disable-position-embeddings": (),
         "lemma-dim-emb": (),
+        "right-left": (),
     }
     if settings.content.get("transformer-decoder-autoreg") == "rnn":
         read["dec-cell"] = ("ssru",)
