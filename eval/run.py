@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         *(DATA, CONFIG, option("--threads", type=int, default=1)),
     ),
     "attention": EXPERIMENT,
+    "guided": (option("folder", type=Path, help="of recipes/guided.py"), *EXPERIMENT),
     "dtypes": (
         *EXPERIMENT,
         lines(3_000, "of the training text, to count links that change"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from sentencepiece import SentencePieceProcessor
 
 from align import Pair, load, read_text
 from align.core.scores import collate
@@ -21,6 +22,8 @@ from align.models.fairseq.checkpoint import load_checkpoint, model_settings, sav
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
+from align.models.preprocess import sentencepiece_pieces
+from tests import marian
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -184,3 +187,37 @@ def test_a_decoder_only_model_is_trained_and_measured(data: Path, command: Calla
     sign, rows = read_table(Path("results", "causal.systems.tsv"))
     assert sign.startswith("# causal|gold:toy|huggingface:de-en@")
     assert len(rows) == 2 * 2 * 2 * 4 * 3  # models, nulls, scores, positions, directions
+
+
+def test_marian_students_are_guided_between_pieces_and_measured(
+    data: Path, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guided = import_module("recipes.guided")
+    for name, updates in (("ours", (5, 10)), ("eflomal", (10,))):
+        folder = Path("students", name)
+        folder.mkdir(parents=True)
+        marian.train_sentencepiece(folder / "vocab.spm")
+        pieces = sentencepiece_pieces(folder / "vocab.spm")
+        items, settings = marian.make(marian.SHAPES["student"])
+        items["Wemb"] = np.resize(items["Wemb"], (len(pieces), marian.WIDTH))
+        items["decoder_ff_logit_out_b"] = np.zeros((1, len(pieces)), np.float32)
+        for count in updates:
+            marian.write_npz(folder / f"model.iter{count}.npz", items, settings)
+        log = ("Ep. 1 : Up. 5 : ce-mean-words : 6.25 : new best\n", "Ep. 2 : Up. 10 : ce-mean-words : 5.5 : new best\n")
+        (folder / "valid.log").write_text("".join(log))
+    vocabulary = Path("students", "ours", "vocab.spm")
+    processor = SentencePieceProcessor(model_file=str(vocabulary))
+    first, second = (len(processor.encode(word)) for word in ("das", "xx"))
+    (line,) = guided.between_pieces([("das xx\n", "xx\n", "1-0\n")], vocabulary)
+    assert line.split() == [f"{a}-{b}" for a in range(first, first + second) for b in range(second)]
+    Path("students", "train.de").write_text("a\nb\n")
+    monkeypatch.setattr(import_module("eval.guided"), "version", lambda package: "1.12.42")
+    result = command("guided", "students", *EXPERIMENT.split())
+    assert result.code == 0, result.err
+    sign, rows = read_table(Path("results", "guided.tsv"))
+    assert sign.startswith("# guided|gold:toy|pairs:2|pymarian:1.12.42|v:")
+    read = [(row["updates"], row["read"], row["links"], row["loss"]) for row in rows]
+    last = [("10", read, links, "5.500") for read in ("chosen", "guided head") for links in ("ours", "eflomal")]
+    assert sorted(read) == sorted([("5", "chosen", "ours", "6.250"), ("5", "guided head", "ours", "6.250"), *last])
+    same = [row for row in rows if row["updates"] == "10" and row["links"] == "ours"]
+    assert [row["p"] for row in same] == ["1.0000", "1.0000"]

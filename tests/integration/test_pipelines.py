@@ -23,6 +23,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
+from sentencepiece import SentencePieceProcessor
 
 from align import load, parse_pharaoh, two_way
 from align.cli import extract
@@ -321,3 +322,24 @@ def test_attention_for_simultaneous_translation(tmp_path: Path) -> None:
     assert shown[3:] == ["▁the ▁das", "▁house ▁haus", "▁is ▁ist", "▁old ▁alt", "▁. ▁."]
     listed = json.loads((tmp_path / "ct2-attention" / "heads.json").read_text(encoding="utf-8"))
     assert len(listed["token_alignment_heads"]) == 12
+
+
+@pytest.mark.skipif(not find_spec("pymarian"), reason="needs Marian: pip install --no-deps pymarian==1.12.42")
+def test_marian(tmp_path: Path) -> None:
+    run_recipe("marian.sh", "student", EXAMPLES, EXAMPLES, 3, cwd=tmp_path, MKL_NUM_THREADS="1")
+    names = ("text.source", "text.target", "text.links", "text.pieces", "student.links")
+    sources, targets, links, pieces, students = (
+        (tmp_path / "student" / name).read_text(encoding="utf-8").splitlines() for name in names
+    )
+    assert len(sources) == len(pieces) == len(students) == 21
+    cut = SentencePieceProcessor(model_file=str(tmp_path / "student" / "vocab.spm"))
+    for source, target, of_words, of_pieces in zip(sources, targets, links, pieces, strict=True):
+        owners = []  # the word of each piece that Marian reads
+        for side in (source, target):
+            marks = [piece.startswith("\u2581") for piece in cut.encode(side, out_type=str)]
+            owners.append([sum(marks[: n + 1]) - 1 for n in range(len(marks))])
+        pairs = {(owners[0][p], owners[1][q]) for p, q in parse_pharaoh(of_pieces)}
+        assert pairs == set(parse_pharaoh(of_words))
+    recorder: Any = load(tmp_path / "student").forward.recorder
+    assert (recorder.backend, recorder.layers, recorder.heads) == ("marian", 2, 8)
+    assert any(students)
