@@ -67,7 +67,7 @@ class Baselines(NamedTuple):
             ValueError: a file of kept links is not what this writes.
         """
         path = self.kept / f"{tool}-{self._digest(about, text, recorder)}.links" if self.kept else None
-        found = _read(path, len(text.pairs)) if path and path.exists() else None
+        found = read_kept(path, len(text.pairs)) if path and path.exists() else None
         try:
             described = describe_tool(tool)
         except ModuleNotFoundError:
@@ -77,7 +77,7 @@ class Baselines(NamedTuple):
         if found is None or found.tool != described:
             found = Baseline(described, self._run(tool, about, text, recorder, segment))
             if path:
-                _write(found, path)
+                write_kept(found, path)
         return found
 
     def _run(
@@ -113,7 +113,8 @@ class Baselines(NamedTuple):
                 yield path.read_bytes()
 
 
-def _read(path: Path, pairs: int) -> Baseline:
+def read_kept(path: Path, pairs: int) -> Baseline:
+    """Read the links of a text that has so many pairs."""
     try:
         first, *lines = path.read_text(encoding="ascii").splitlines()
         if len(lines) != pairs:
@@ -125,7 +126,8 @@ def _read(path: Path, pairs: int) -> Baseline:
     return Baseline(first.removeprefix("# "), links)
 
 
-def _write(found: Baseline, path: Path) -> None:
+def write_kept(found: Baseline, path: Path) -> None:
+    """Write links for `read_kept`."""
     lines = [f"# {found.tool}", *("\t".join(map(_as_text, both)) for both in found.links)]
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")

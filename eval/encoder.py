@@ -382,10 +382,10 @@ class Encoder:
 
     def _ensembles(self, language: Language) -> None:
         pairs, names = language.text.pairs, dict[str, None]()
-        voices = {"encoder": _soft_scores(self.aligner, pairs)}
+        voices = {"encoder": soft_scores(self.aligner, pairs)}
         rows: list[Row] = []
         tools: list[str] = []
-        for aligner, name in _models(language.models):
+        for aligner, name in models_of(language.models):
             try:
                 recorder = aligner.forward.recorder
                 baseline = self.baselines.align("giza", language.train or {}, language.text, recorder)
@@ -394,7 +394,7 @@ class Encoder:
             except ModuleNotFoundError as error:
                 voices.pop("giza, pieces", None)
                 print(f"giza on the pieces of {name} is left out: {error}", file=sys.stderr)
-            soft, alone = _soft_scores(aligner, pairs), None
+            soft, alone = soft_scores(aligner, pairs), None
             for group in ((), *((voice,) for voice in voices), *([tuple(voices)] if len(voices) > 1 else [])):
                 means = (mean_links(each, THRESHOLD) for each in zip(soft, *(voices[v] for v in group), strict=True))
                 counts = count_links(means, language.text.gold)
@@ -425,7 +425,7 @@ def _choice(text: Value, *of_texts: Sequence[Row]) -> Row:
     return row
 
 
-def _models(models: Sequence[tuple[str, str]]) -> Iterator[tuple[Aligner, str]]:
+def models_of(models: Sequence[tuple[str, str]]) -> Iterator[tuple[Aligner, str]]:
     """Yield each model, also without the link scorer, and both directions, with their names."""
     for forward, reverse in models:
         name, back = (Path(path).name for path in (forward, reverse))
@@ -435,7 +435,7 @@ def _models(models: Sequence[tuple[str, str]]) -> Iterator[tuple[Aligner, str]]:
         yield two_way(one, load(reverse, device="cpu", too_long="blank")), f"{name} and {back}"
 
 
-def _soft_scores(aligner: Aligner, pairs: Sequence[Pair]) -> list[LinkScores]:
+def soft_scores(aligner: Aligner, pairs: Sequence[Pair]) -> list[LinkScores]:
     """Return the soft scores of each pair."""
     settings = replace(aligner.forward.settings, threshold=FLOOR)
     reading = replace(aligner, forward=replace(aligner.forward, settings=settings), threshold=FLOOR)

