@@ -212,9 +212,9 @@ def test_projection(data: Path, command: Command) -> None:
         sentences = []
         for n, (german, line) in enumerate(pairs):
             labels = ["X" if n == 0 and side == "en" else f"L{len(word)}" for word in german.split()]
-            rows = zip(line.split(), labels, strict=True)
-            words = [f"{i}\t{word}\t_\t{label}" + 6 * "\t_" for i, (word, label) in enumerate(rows, 1)]
-            sentences.append("\n".join([f"# sent_id = {n}", "1-2\tboth" + 8 * "\t_", *words, "", ""]))
+            labelled_words = zip(line.split(), labels, strict=True)
+            tokens = [f"{i}\t{word}\t_\t{label}" + 6 * "\t_" for i, (word, label) in enumerate(labelled_words, 1)]
+            sentences.append("\n".join([f"# sent_id = {n}", "1-2\tboth" + 8 * "\t_", *tokens, "", ""]))
         (data / f"{side}.conllu").write_text("".join(sentences), encoding="utf-8")
     rows = made(
         command, "projection --data . --config experiments.toml", "projection", "projection|treebank:de.conllu+en."
