@@ -70,7 +70,7 @@ def run(
 ) -> None:
     """Run each system on the first lines of the text, print and write a row for each."""
     rows: list[dict[str, Value]] = []
-    text = f"-s {Path(source).name} -t {Path(target).name} --tokenization {tokenization}"
+    text = f"-s {Path(source).name} -t {Path(target).name} --systems {' '.join(systems)} --tokenization {tokenization}"
     commit = subprocess.check_output(["git", "-C", checkout, "rev-parse", "--short=8", "HEAD"], text=True).strip()
     sign = f"python eval/run.py mozilla {text}; mozilla/translations {commit}; {machine(threads)}"
     for system in systems:

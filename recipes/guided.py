@@ -96,7 +96,7 @@ def run(
         if not of_words.exists():
             run_program("align", *COMMANDS[links], "-s", aligned[0], "-t", aligned[1], "-o", of_words)
         if not of_pieces.exists():
-            lines = zip(*(file.open(encoding="utf-8") for file in (*train, of_words)), strict=False)
+            lines = zip(*(file.open(encoding="utf-8", newline="\n") for file in (*train, of_words)), strict=False)
             write_lines(of_pieces, list(between_pieces(lines, vocabulary)))
         command += ["--guided-alignment", of_pieces]
     limits = ("--seed", seed, "--after", f"{updates}u", "--cpu-threads", threads)
@@ -118,7 +118,7 @@ def between_pieces(lines: Iterable[tuple[str, ...]], vocabulary: Path) -> Iterat
     for source, target, links in lines:
         sides = []
         for side in (source, target):
-            ends = list(accumulate((len(processor.encode(word)) for word in side.split()), initial=0))
+            ends = list(accumulate((len(processor.encode(word)) for word in side.rstrip("\n").split(" ")), initial=0))
             sides.append([range(*span) for span in pairwise(ends)])
         words = (map(int, link.split("-")) for link in links.split())
         yield " ".join(f"{a}-{b}" for i, j in words for a in sides[0][i] for b in sides[1][j])

@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_command(arguments)
     parser.require_both(args, "--train-source", "--train-target")
     words = "unicode" if args.format == "tsv" else "spaces"
-    text = with_lines(read_input(parser, read_group(TextArgs, args)), args.format, words)
+    text = replace(with_lines(read_input(parser, read_group(TextArgs, args)), args.format, words), blank=None)
     train = replace(text, files=(args.train_source, args.train_target), parallel=True) if args.train_source else None
     groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)
     return run(PROGRAM, lambda: align_statistically(*groups))

@@ -100,11 +100,11 @@ def message_of(error: Exception, advice: str) -> str | None:
 
 
 def with_options(hint: str) -> str:
-    """Return a hint with the options that set its arguments: `--bad-lines blank or drop`, `--gold-format 1-based`."""
+    """Return a hint with the options that set its arguments: `--bad-lines blank`, `--gold-format 1-based`."""
 
     def written(argument: re.Match[str]) -> str:
         file, name, value = argument.groups()
-        value = "blank or drop" if name == "too_long" else (value or "").strip('"')
+        value = (value or "").strip('"')
         if file:  # of a file of links
             value = f"{value}-based" if name == "base" and value else name if name == "swapped" and value else value
             return f"--{file}-format {value}".rstrip()

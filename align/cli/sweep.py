@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align sweep`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    text = read_input(parser, read_group(TextArgs, args))
+    text = replace(read_input(parser, read_group(TextArgs, args)), blank=None)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o FILE must end in .tsv or .parquet")
     if args.per_sentence and not (args.output and args.gold):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `extract-align train scorer`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    text = read_input(parser, read_group(TextArgs, args))
+    text = replace(read_input(parser, read_group(TextArgs, args)), blank=None)
     if args.output is None and not (args.model and Path(args.model).exists()):
         parser.error("-o is required unless -m names a folder or a file, next to which the scorer is written")
     request = Request(read_group(ModelArgs, args), MethodArgs(scorer="none"), read_group(RunArgs, args))

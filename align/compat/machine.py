@@ -74,11 +74,13 @@ class EflomalAligner:
 
     def train(self, src_toks: Sequence[Sequence[str]], trg_toks: Sequence[Sequence[str]]) -> None:
         """Align tokenised sentences, as many on each side. Nothing is trained."""
-        self._alignments = self._aligner.align_batch([*zip(src_toks, trg_toks, strict=True)])
+        pairs = [*zip(src_toks, trg_toks, strict=True)]
+        batches = (pairs[n : n + 1000] for n in range(0, len(pairs), 1000))  # scores are kept of one batch alone
+        self._links = [str(matrix) for batch in batches for matrix in self._aligner.align_batch(batch)]
 
     def align(self, sym_heuristic: str = "grow-diag-final-and") -> list[str]:
         """Return the links of each sentence, which both models give together; the heuristic has no effect."""
-        return [*map(str, self._alignments)]
+        return self._links
 
 
 def _words(tokens: Sequence[str]) -> tuple[str, ...]:

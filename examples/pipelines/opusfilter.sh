@@ -2,21 +2,22 @@
 # Keep the pairs of a corpus whose words have partners, and sort them, with OpusFilter. Tried with opusfilter 3.3.1.
 # Without files, the corpus is the examples and the same again with the English sentences in another order.
 #
-#     bash examples/pipelines/opusfilter.sh [SOURCE TARGET]     # writes best.src, best.trg and scores.jsonl
+#     bash examples/pipelines/opusfilter.sh [SOURCE TARGET]     # makes the folder filtered, with best.src and best.trg
 set -euo pipefail
+[ $# = 0 ] || [ $# = 2 ] || { echo "usage: opusfilter.sh [SOURCE TARGET]" >&2; exit 2; }
 here=$(dirname "$0")
-
+mkdir filtered
 if [ $# = 2 ]; then
-    cp "$1" all.src && cp "$2" all.trg
+    cp "$1" filtered/all.src
+    cp "$2" filtered/all.trg
 else
-    grep -F ' ||| ' "$here/../de-en.txt" > pairs
-    sed 's/ ||| .*//' pairs > good.src && sed 's/.* ||| //' pairs > good.trg
-    cp good.src bad.src && tac good.trg > bad.trg
-    for side in src trg; do cat "good.$side" "bad.$side" > "all.$side"; done
+    sed -n 's/ ||| .*//p' "$here/../de-en.txt" > filtered/good.src
+    sed -n 's/.* ||| //p' "$here/../de-en.txt" > filtered/good.trg
+    cat filtered/good.src filtered/good.src > filtered/all.src
+    sed '1!G;h;$!d' filtered/good.trg | cat filtered/good.trg - > filtered/all.trg
 fi
-
-cat > opusfilter.yaml << 'END'
-common: {output_directory: .}
+cat > filtered/opusfilter.yaml << 'END'
+common: {output_directory: filtered}
 steps:
   - type: filter
     parameters:
@@ -33,7 +34,7 @@ steps:
       output: scores.jsonl
       filters: [{AgreementFilter: {}, module: opusfilter_score}, {WordAlignFilter: {}}]
   - type: sort
-    parameters:
-      {inputs: [kept.src, kept.trg], outputs: [best.src, best.trg], values: scores.jsonl, key: AgreementFilter, reverse: true}
+    parameters: {inputs: [kept.src, kept.trg], outputs: [best.src, best.trg], values: scores.jsonl,
+                 key: AgreementFilter, reverse: true}
 END
-PYTHONPATH="$here:${PYTHONPATH:-}" opusfilter --overwrite opusfilter.yaml
+PYTHONPATH="$here:${PYTHONPATH:-}" opusfilter --overwrite filtered/opusfilter.yaml

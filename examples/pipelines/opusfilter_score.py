@@ -1,7 +1,4 @@
-"""A filter for OpusFilter: keep pairs whose words have partners in both directions.
-
-In its configuration: `- AgreementFilter: {threshold: 0.1}` and, in the same entry, `module: opusfilter_score`.
-"""
+"""A filter for OpusFilter; in its configuration: `AgreementFilter: {threshold: 0.1}` and `module: opusfilter_score`."""
 
 import sys
 from itertools import compress, tee
@@ -23,7 +20,8 @@ class AgreementFilter(FilterABC):
     def __init__(self, forward="de-en", reverse="en-de", threshold=0.1, **kwargs):
         super().__init__(**kwargs)
         self.threshold = threshold
-        self.aligner = two_way(load(forward, too_long="blank"), load(reverse, too_long="blank")).fixed()
+        models = [load(name, too_long="blank") for name in (forward, reverse) if name]  # an encoder needs no reverse
+        self.aligner = (two_way(*models) if reverse else models[0]).fixed()
 
     def score(self, pairs):
         """Yield a score from 0 to 1 for each pair."""

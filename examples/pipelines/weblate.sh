@@ -4,9 +4,12 @@
 #
 #     bash examples/pipelines/weblate.sh [FILE.po FILE.xlf ...]     # writes FILE.new.po next to each
 set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
 checks=(xmltags variables printf pythonbraceformat newlines escapes tabs)
 
 if [ $# = 0 ]; then
+    mkdir weblate-example && cd weblate-example
     cat > a.po << 'END'
 msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\nLanguage: de\n"
@@ -29,10 +32,9 @@ for file; do
     new=${file%.*}.new.${file##*.}
     extract-align transfer -q "$file" -o "$new"
     for checked in "$file" "$new"; do
-        rm -f "faults.${file##*.}"
-        pofilter --progress=none "${checks[@]/#/--test=}" "$checked" "faults.${file##*.}"
-        found=$(grep -ohsE '(\(pofilter\) |from="pofilter">)[a-z]+' faults.* || true)
+        pofilter --progress=none "${checks[@]/#/--test=}" "$checked" "$work/faults.${file##*.}"
+        found=$(grep -ohsE '(\(pofilter\) |from="pofilter">)[a-z]+' "$work"/faults.* || true)
         echo "$checked:" ${found//(pofilter) /}
-        rm -f "faults.${file##*.}"
+        rm -f "$work"/faults.*
     done
 done

@@ -118,35 +118,36 @@ def test_mozilla_translations_aligns_a_corpus(tmp_path: Path) -> None:
     if not (atools := shutil.which("atools", path=os.environ.get("BIN", os.environ["PATH"]))):
         pytest.skip("needs atools of fast_align in $BIN or on PATH")
     environment = {"BIN": str(Path(atools).parent), "SRC": "de", "TRG": "en", "MODELS": " ".join(MODELS)}
+    folder = tmp_path / "mozilla-example"
 
     def align(*arguments: str) -> None:
-        run_recipe("mozilla.py", *arguments, cwd=tmp_path, code=0, **environment)
+        run_recipe("mozilla.py", *arguments, cwd=folder if arguments else tmp_path, code=0, **environment)
 
     def compress() -> None:  # the program removes what it has read
         for language in ("de", "en"):
-            raw = (tmp_path / f"corpus.{language}").read_bytes()
-            (tmp_path / f"corpus.{language}.zst").write_bytes(import_zstd().compress(raw))
+            raw = (folder / f"corpus.{language}").read_bytes()
+            (folder / f"corpus.{language}.zst").write_bytes(import_zstd().compress(raw))
 
     def read_compressed(name: str) -> list[str]:
-        raw: bytes = import_zstd().decompress((tmp_path / name).read_bytes())
+        raw: bytes = import_zstd().decompress((folder / name).read_bytes())
         return raw.decode().splitlines()
 
     align()
     aligner = two_way(load(MODELS[0]), load(MODELS[1]))
     expected = [alignment.links for alignment in aligner.fixed()(PAIRS)]
-    whole = (tmp_path / "aligned" / "corpus.aln").read_text()
+    whole = (folder / "aligned" / "corpus.aln").read_text()
     assert [parse_pharaoh(line) for line in whole.splitlines()] == expected
-    assert (tmp_path / "aligned" / "corpus.priors").read_bytes() == b""
+    assert (folder / "aligned" / "corpus.priors").read_bytes() == b""
 
     corpus = "--corpus_src=corpus.de.zst", "--corpus_trg=corpus.en.zst"
     compress()
     align(*corpus, "--chunk_lines=4", "--priors_input_path=aligned/corpus.priors", "--output_path=parts/corpus.aln")
-    assert (tmp_path / "parts" / "corpus.aln").read_text() == whole
+    assert (folder / "parts" / "corpus.aln").read_text() == whole
 
     if not find_spec("icu"):
         return
     for side, language in enumerate(("de", "en")):
-        (tmp_path / f"corpus.{language}").write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
+        (folder / f"corpus.{language}").write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
     compress()
     align(*corpus, "--tokenization=icu", "--output_tokenized", "--output_path=icu/corpus.aln.zst")
     sides = (read_compressed(f"icu/corpus.tok-icu.{language}.zst") for language in ("de", "en"))
@@ -277,7 +278,7 @@ def test_a_filtered_corpus(tmp_path: Path) -> None:
     """Good pairs are kept, and those of other sentences dropped."""
     needs("opusfilter.opusfilter")
     run_recipe("opusfilter.sh", cwd=tmp_path)
-    read = {path.name: path.read_text(encoding="utf-8").splitlines() for path in tmp_path.iterdir()}
+    read = {path.name: path.read_text(encoding="utf-8").splitlines() for path in (tmp_path / "filtered").iterdir()}
     good = [*zip(read["good.src"], read["good.trg"], strict=True)]
     assert len(good) == 20
     assert len(read["all.src"]) == len(read["all.trg"]) == 40
@@ -297,7 +298,8 @@ def test_files_of_weblate(tmp_path: Path) -> None:
         "a.xlf:",
         "a.new.xlf:",
     ]
-    (unit,) = importlib.import_module("translate.storage.factory").getobject(str(tmp_path / "a.new.xlf")).units
+    new = tmp_path / "weblate-example" / "a.new.xlf"
+    (unit,) = importlib.import_module("translate.storage.factory").getobject(str(new)).units
     assert repr(unit.rich_target).count("<G(id=\"1\" ['Haus'])>") == 1
 
 

@@ -7,6 +7,7 @@ is a row after the last piece here.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PureWindowsPath
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from align.core.errors import ModelError, show_value
-from align.core.types import Dtype
+from align.core.types import Dtype, TextWarning
 from align.models.assemble import assemble, fitting, is_raw, preprocessor, text_fingerprint
 from align.models.engine.builder import CELL, Architecture, Positions, Side, build_transformer
 from align.models.engine.linear import Activation, make_linear
@@ -81,7 +82,11 @@ def read_side(path: Path, rows: int) -> Mapping[str, int]:
     if path.suffix == ".fsv":
         raise ModelError("a factored vocabulary, which is not supported", file=str(path))
     if path.suffix in LISTS:
-        ids = {piece: n for piece, n in read_vocabulary(path).items() if n < rows}
+        pieces = read_vocabulary(path)
+        ids = {piece: n for piece, n in pieces.items() if n < rows}
+        if len(ids) < len(pieces):
+            message = f"{path}: the model has the first {rows:,} of its {len(pieces):,} pieces: others are unknown"
+            warnings.warn(message, TextWarning, stacklevel=3)
     else:
         ids = {piece: n for n, piece in enumerate(sentencepiece_pieces(path))}
     if missing := next((piece for piece in (END, UNKNOWN) if piece not in ids), None):
