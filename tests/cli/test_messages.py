@@ -55,7 +55,7 @@ MESSAGES = {
     "-q -m toy long": (
         1,
         "extract-align: error: long, line 2: source has 41 pieces with </s>, the model takes 40: shorten it, or leave "
-        "such lines without links (--bad-lines blank or drop)\n"
+        "such lines without links (--bad-lines blank)\n"
         "extract-align: stopped after 1 line; all results are written",
     ),
     "-q -m toy fields": (1, f"extract-align: error: fields, line 2: expected two fields between |||; got 3: {DROP}"),

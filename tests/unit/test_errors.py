@@ -19,7 +19,7 @@ def test_the_parts_of_a_message() -> None:
     assert str(PairError("too long", line=3)) == "line 3: too long"
     error = PairError("too long", line=3, hint=hint)
     assert str(error) == 'line 3: too long: shorten it, or say too_long="blank"'
-    assert error.told(with_options) == "line 3: too long: shorten it, or say --bad-lines blank or drop"
+    assert error.told(with_options) == "line 3: too long: shorten it, or say --bad-lines blank"
     assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
     assert (type(error.in_file("text")), error.file) == (PairError, "")
     assert str(copy(error)) == str(error)
