@@ -114,7 +114,7 @@ class Baselines(NamedTuple):
 
 
 def read_kept(path: Path, pairs: int) -> Baseline:
-    """Read the links of a text that has so many pairs."""
+    """Read the links of a text with this number of pairs."""
     try:
         first, *lines = path.read_text(encoding="ascii").splitlines()
         if len(lines) != pairs:

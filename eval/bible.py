@@ -1,4 +1,4 @@
-"""Little text: models that were trained on 8,000 verses beside an encoder and statistical aligners.
+"""Little text: models that were trained on 8,000 verses, an encoder, and statistical aligners.
 
 All systems but the encoder read the experiment's training text and the text of its gold, without links. thot is used as
 by the word alignment job of machine.py (Serval), except that words are those of the gold. Ensembles are means with
@@ -76,7 +76,7 @@ def thot_links(model: str, text: Sequence[Pair], pairs: Sequence[Pair], kept: Pa
         with create_thot_symmetrized_word_alignment_model(model, *models) as aligner:
             for aligner.heuristic in METHODS:
                 links = (matrix.to_aligned_word_pairs() for matrix in aligner.align_batch(segments))
-                found.append([frozenset((link.source_index, link.target_index) for link in some) for some in links])
+                found.append([frozenset((link.source_index, link.target_index) for link in pair) for pair in links])
     result = Baseline(
         f"thot:sil-thot-{version('sil-thot')},sil-machine-{version('sil-machine')}", [*zip(*found, strict=True)]
     )
@@ -116,7 +116,7 @@ def run(data: Path, config: Path, experiment: str, model: str, baseline_links: P
     except ModuleNotFoundError as error:
         print(f"without thot: {error}", file=sys.stderr)
     encoder = load(model, device="cpu", too_long="blank")
-    systems[model] = [one.links for one in encoder(gold.pairs)]
+    systems[model] = [alignment.links for alignment in encoder(gold.pairs)]
     names = [encoder.forward.recorder.name]
     forward, reverse = (path_of(about[key][0], data) for key in ("models", "reverse_models"))
     for aligner, name in models_of([(forward, reverse)]):

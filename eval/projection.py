@@ -50,8 +50,10 @@ def read_treebanks(paths: Sequence[Path]) -> list[Treebank]:
     for path in paths:
         with path.open(encoding="utf-8") as lines:
             both.append(list(read_labelled((line.rstrip("\n") for line in lines), path.name, COLUMN)))
-    ids, others = ([line for one in side for line in one.comments if line.startswith("# sent_id")] for side in both)
-    if ids != others or len(ids) != len(both[0]):
+    ids, other_ids = (
+        [line for sentence in side for line in sentence.comments if line.startswith("# sent_id")] for side in both
+    )
+    if ids != other_ids or len(ids) != len(both[0]):
         raise ValueError(f"{paths[0].name} and {paths[1].name} have different sentences (sent_id)")
     return both
 
@@ -100,7 +102,8 @@ def agreement(both: Sequence[Treebank], system: System) -> float:
 
 def scores_of(aligner: Aligner, pairs: Sequence[Pair], soft: bool = False) -> list[LinkScores]:
     """Return the links of each pair with a score of 1, or their own scores."""
-    return [dict(one.scores) if soft else dict.fromkeys(one.links, 1.0) for one in aligner(pairs)]
+    alignments = aligner(pairs)
+    return [dict(alignment.scores) if soft else dict.fromkeys(alignment.links, 1.0) for alignment in alignments]
 
 
 def of_models(
@@ -160,10 +163,11 @@ def run(data: Path, config: Path, baseline_links: Path | None, output: Path) -> 
     settings = read_config(config)
     about = settings["projection"]
     both = read_treebanks([data / name for name in about["treebanks"]])
-    pairs = [Pair(one.words, other.words, n) for n, (one, other) in enumerate(zip(*both, strict=True), 1)]
+    sentences = enumerate(zip(*both, strict=True), 1)
+    pairs = [Pair(source.words, target.words, n) for n, (source, target) in sentences]
     systems, models = of_models(about["models"], pairs, data)
     text, baselines, tools = Text([], pairs, [], []), Baselines(data, baseline_links), list[str]()
-    for train, tool in ((train, tool) for train, some in about["train"].items() for tool in some):
+    for train, tool in ((train, tool) for train, programs in about["train"].items() for tool in programs):
         try:
             described, directions = baselines.align(tool, settings["train"][train], text)
         except ModuleNotFoundError as error:
@@ -172,7 +176,7 @@ def run(data: Path, config: Path, baseline_links: Path | None, output: Path) -> 
         tools.append(described)
         merged = symmetrized(directions)
         for method in METHODS:
-            systems[f"{tool} ({train} text): {method}"] = [dict.fromkeys(some, 1.0) for some in merged[method]], 0.0
+            systems[f"{tool} ({train} text): {method}"] = [dict.fromkeys(links, 1.0) for links in merged[method]], 0.0
     names = about["languages"]
     rows, classes = result_rows(systems, both, names)
     columns = [Column("system", "system"), Column("agree", "agree", 1)]
