@@ -125,6 +125,7 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
         if len(encoded) < MIN_PAIRS:
             raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}")
+        say(f"{PROGRAM}: layers and heads are chosen by {len(encoded):,} pairs")
         if is_encoder:
             chosen = choose(forward.reader, encoded, forward.settings).place
             calibration = {("norm", position): cell for position, cell in chosen.cells().items()}
@@ -136,14 +137,13 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
             heads = (to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n").encode()
         elif ending == ".bin":
             heads = with_attention_of(folder.checkpoint, best_layer(recorder, encoded, null), recorder.heads)
-    source, target = recorder.languages
     read = {"attention": f"{recorder.layers} decoder layers of {recorder.heads} heads"}
     if is_encoder:
         stored = [cell.layer for cell in (calibration or forward.calibration).values()]
         read = {"states": f"{recorder.layers} layers, of which {stored[0] if stored else 'one'} is read"}
     rows = {
         "model": recorder.name,
-        "languages": f"{source} to {target}",
+        "languages": " to ".join(recorder.languages),
         **read,
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
@@ -175,8 +175,7 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
     if not os.path.exists(model) and could_be_hub_name(model):
         if options.dictionaries or options.subword_files:
             raise ModelError("a model of the hub has its own dictionaries and subwords", file=model)
-        path = hub_toml(model)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        (path := hub_toml(model)).parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
         dictionaries = map(folder.dictionary, recorder.languages) if options.dictionaries else ()
@@ -211,5 +210,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(args.subword_files or ()) > 2:
         parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
     options = ModelOptions(**{field.name: getattr(args, field.name, None) for field in fields(ModelOptions)})
-    description = read_group(DescriptionArgs, args)
-    return run(PROGRAM, lambda: describe(description, options))
+    return run(PROGRAM, lambda: describe(read_group(DescriptionArgs, args), options))

@@ -38,7 +38,10 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     assert "text: as it is, in the prompt chat" in result.err
     aligner = load(folder, options=ModelOptions("de", "en"))
     assert result.out.decode() == "".join(f"{alignment}\n" for alignment in aligner(PAIRS))
-    failed(run_main(extract.main, "-m", "llama", stdin=LINES), "needs the source language: give --source-lang")
+    failed(
+        run_main(extract.main, "-m", "llama", stdin=LINES),
+        "needs the source and target language: give --source-lang and --target-lang, such as de and en",
+    )
     failed(run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES), "the template 'x' has no {source}")
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
@@ -47,6 +50,7 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     arguments = ("llama", "--template", TEMPLATE)
     result = run_main(describe.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
     assert result.code == 0
+    assert "layers and heads are chosen by 60 pairs\n" in result.err
     assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
     options, calibrations = read_model_toml(folder / "model.toml")
     assert list(calibrations) == ["source to target"]

@@ -85,13 +85,16 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     whole = "{target}" in text
     if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
-    for side, language in zip(("source", "target"), languages, strict=True):
+    missing = []
+    for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
         if language is not None:
             text = text.replace(name, NAMES.get(base_language(language), language)).replace(code, language)
         elif name in text or code in text or pattern == TRANSLATEGEMMA:
-            hint = f"give ‹{side}_lang›, such as de or German"
-            raise ModelError(f"its template needs the {side} language", file=str(root), hint=hint)
+            missing.append((side, f"‹{side}_lang›", example))
+    if missing:
+        side, args, code = (" and ".join(column) for column in zip(*missing, strict=True))
+        raise ModelError(f"its template needs the {side} language", file=str(root), hint=f"give {args}, such as {code}")
     parts = text.removesuffix("{target}").split("{source}")
     if whole:
         return Template(tuple(parts), False)
@@ -111,8 +114,7 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
         raise ModuleNotFoundError("chat templates need jinja2 3.1.6 or newer: pip install -U jinja2", name="jinja2")
     settings = tokenizer_config(root)
     template, file = settings.content.get("chat_template"), settings.file
-    path = root / "chat_template.jinja"
-    if path.is_file():
+    if (path := root / "chat_template.jinja").is_file():
         template, file = path.read_text(encoding="utf-8", errors="replace"), str(path)
     elif (path := root / "chat_template.json").is_file():
         template, file = read_json(path).get("chat_template"), str(path)
@@ -129,18 +131,16 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
         raise TemplateError(str(message))
 
     # the settings of transformers, without the date of today, by which links would differ from day to day
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
+    extensions = ["jinja2.ext.loopcontrols"]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
     environment.globals["raise_exception"] = refuse
     environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
 
     def write(source: str) -> str:
-        content: Any = source.join(parts)
+        text: Any = source.join(parts)
         if languages is not None:
-            codes = {"source_lang_code": languages[0], "target_lang_code": languages[1]}
-            content = [{"type": "text", **codes, "text": content}]
-        messages = [{"role": "user", "content": content}]
+            text = [{"type": "text", "source_lang_code": languages[0], "target_lang_code": languages[1], "text": text}]
+        messages = [{"role": "user", "content": text}]
         try:
             return environment.from_string(template).render(
                 **tokens, messages=messages, add_generation_prompt=True, enable_thinking=False
