@@ -21,11 +21,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from align._version import __version__
 from align.baselines.tools import describe_tool
 from align.evaluation.tables import Column, Value
 from align.io.compression import import_zstd
 from eval.common import write_table
-from eval.programs import ROOT, first_lines, machine, revision
+from eval.programs import ROOT, first_lines, machine
 
 COLUMNS = [
     Column("system", "system"),
@@ -101,7 +102,7 @@ def run(
             rows.append(
                 {
                     "system": system,
-                    "version": describe_tool("eflomal") if system == "eflomal" else revision(),
+                    "version": describe_tool("eflomal") if system == "eflomal" else __version__,
                     "pairs": len(links),
                     "seconds": round(seconds),
                     "cpu": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime),
