@@ -32,7 +32,7 @@ EXAMPLES = """examples:
   extract-align models   the bundled models and their folders
   extract-align models describe de-en   languages, layers, heads, and how its text is prepared
   extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
-  extract-align models describe TowerInstruct --template tower -s a.de -t a.en   store the best layers and heads, too
+  extract-align models describe Tower --template tower --source-lang de --target-lang en -s a.de -t a.en   heads, too
   extract-align models describe google-t5/t5-small --source-prefix 'translate English to German: '
   extract-align models describe intfloat/multilingual-e5-base --source-prefix 'query: '
 """

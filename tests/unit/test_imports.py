@@ -15,7 +15,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 2_825, 36_297
+CORE_LINES, LINES = 2_825, 36_295
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_162, "align.cli.evaluate": 5_918, "align.cli.extract": 11_454}
