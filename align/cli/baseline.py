@@ -126,6 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.require_both(args, "--train-source", "--train-target")
     words = "unicode" if args.format == "tsv" else "spaces"
     text = replace(with_lines(read_input(parser, read_group(TextArgs, args)), args.format, words), blank=None)
-    train = replace(text, files=(args.train_source, args.train_target), parallel=True) if args.train_source else None
+    train = None
+    if args.train_source:  # whose lines are not written
+        of_train = replace(text, files=(args.train_source, args.train_target), parallel=True)
+        train = with_lines(of_train, "pharaoh", words)
     groups = read_group(BaselineArgs, args), text, train, read_group(OutputArgs, args), read_group(RunArgs, args)
     return run(PROGRAM, lambda: align_statistically(*groups))

@@ -175,7 +175,8 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
     if not os.path.exists(model) and could_be_hub_name(model):
         if options.dictionaries or options.subword_files:
             raise ModelError("a model of the hub has its own dictionaries and subwords", file=model)
-        (path := hub_toml(model)).parent.mkdir(parents=True, exist_ok=True)
+        path = hub_toml(model)
+        path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
         dictionaries = map(folder.dictionary, recorder.languages) if options.dictionaries else ()

@@ -181,6 +181,10 @@ MESSAGES = {
         "extract-align jobs: error: bad.txt, line 2: no ||| and no TAB between source and target: "
         f"{BLANK}\nextract-align jobs: error: 1 of 2 files not done: bad.txt",
     ),
+    "sweep -m toy bad": (  # it has no --bad-lines
+        1,
+        "extract-align sweep: error: bad, line 2: no ||| and no TAB between source and target",
+    ),
     "baseline giza text": (
         1,
         "extract-align baseline: error: GIZA++ is not installed: put mgiza, mkcls, snt2cooc, or GIZA++, mkcls, "

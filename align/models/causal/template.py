@@ -137,10 +137,11 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
     environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
 
     def write(source: str) -> str:
-        text: Any = source.join(parts)
+        content: Any = source.join(parts)
         if languages is not None:
-            text = [{"type": "text", "source_lang_code": languages[0], "target_lang_code": languages[1], "text": text}]
-        messages = [{"role": "user", "content": text}]
+            codes = {"source_lang_code": languages[0], "target_lang_code": languages[1]}
+            content = [{"type": "text", **codes, "text": content}]
+        messages = [{"role": "user", "content": content}]
         try:
             return environment.from_string(template).render(
                 **tokens, messages=messages, add_generation_prompt=True, enable_thinking=False
