@@ -123,8 +123,7 @@ def show_warnings(program: str) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        text = message.error.told(with_options) if hasattr(message, "error") else message  # a LinksWarning
-        say(f"{program}: warning: {text}")
+        say(f"{program}: warning: {with_options(message.args[0])}")
 
     warnings.showwarning = show
     warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ from align.core.types import Place
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.defaults import could_be_hub_name
-from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
+from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, of_template, override
 from align.models.model_toml import BETWEEN, Cells, ModelOptions, format_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
@@ -191,6 +191,7 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
             options, dictionaries=None, subword_files=[root / file.name for file in subword_files] or None
         )
     stored, calibrations = read_model_toml(path)
+    calibrations = of_template(stored, options, calibrations)
     # A multilingual model has layers and heads for each pair of languages.
     pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
     calibrations[pair] = {**calibrations.get(pair, {}), **chosen}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import re
+import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -243,11 +244,11 @@ def begin_session(
 
     passes = (1 if aligner.method in DIRECTIONS else len(aligner.directions)) + bool(search)
     waiting = first_step(aligner) if shown else ""
-    progress.begin(waiting, before, passes, partial(describe_choices, aligner))
+    progress.begin(waiting, before, passes, partial(describe_choices, aligner, template=request.model.template))
     return Session(aligner, align, search=search, words=words, observer=progress, **resumed)
 
 
-def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
+def describe_choices(aligner: Aligner, choices: Sequence[Choice], template: str | None = None) -> list[str]:
     """Return a line on the layer and head of each model, and why a text has chosen them or how to store them."""
     lines = []
     for name, one, choice in zip(names_of(aligner), aligner.directions, choices, strict=bool(choices)):
@@ -255,7 +256,10 @@ def describe_choices(aligner: Aligner, choices: Sequence[Choice]) -> list[str]:
         if not one.known_choice and any(score == one.settings.score for score, _ in one.calibration):
             advice = "; options exclude what the model stores"
         elif not one.known_choice:
-            advice = f"; `{DESCRIBING} -s FILE -t FILE` stores layer and head for all texts"
+            named = f" --template {shlex.quote(template)}" if template and one.recorder.prompted else ""
+            if one.recorder.multilingual and one.recorder.languages != ("source", "target"):
+                named += " --source-lang {} --target-lang {}".format(*one.recorder.languages)
+            advice = f"; `{DESCRIBING}{named} -s FILE -t FILE` stores layer and head for all texts"
         lines.append(f"{name}{choice}{advice}")
     return lines
 

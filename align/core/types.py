@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from align.core.errors import LineError, printable, shorten
+from align.core.errors import LineError, printable, shorten, with_arguments
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ class TextWarning(UserWarning):
     """The text does not look like what the model was trained on."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return with_arguments(printable(super().__str__()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class LinksWarning(TextWarning):
     """Links that seem to be of another text, or read the wrong way, as the error that it warns of."""
 
     def __init__(self, error: LinksError) -> None:
-        super().__init__(str(error))
+        super().__init__(error.told(str))
         self.error = error
 
 

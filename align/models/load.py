@@ -165,12 +165,13 @@ def load(
     if workers > 1 and recorder.device != "cpu":
         raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
     direction = Direction(recorder, link_settings, calibration=calibration)
+    either = recorder.multilingual and not (options.source_lang or options.target_lang)
     return Aligner(
         replace(direction, scorer=_find_scorer(scorer, folder, direction)),
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
-        check=ModelCheck(shorten(os.fspath(model)), *recorder.languages),
+        check=ModelCheck(shorten(os.fspath(model)), *recorder.languages, either=either),
         pool=processes(workers),
     )
 

@@ -105,9 +105,11 @@ class ModelCheck:
     may share it.
     """
 
-    def __init__(self, model: str, source: str, target: str, sides: tuple[str, str] = ("source", "target")) -> None:
-        """Begin a text for the model of this name and these languages; `sides` are what the user calls those."""
-        self._begun_with = model, source, target, sides
+    def __init__(
+        self, model: str, source: str, target: str, sides: tuple[str, str] = ("source", "target"), either: bool = False
+    ) -> None:
+        """Begin a text for a model, its languages (`either`: or others, if asked) and what the user calls its sides."""
+        self._begun_with = model, source, target, sides, either
         self._sides = [_Side(source), _Side(target)]
         self._pairs = 0
         # whether no warning can come any more
@@ -156,7 +158,7 @@ class ModelCheck:
         self.done = any(found) or self._pairs == LANGUAGE_PAIRS
         if not any(found):
             return ""
-        model, *_, names = self._begun_with
+        model, _, _, names, either = self._begun_with
         own = [side.code for side in self._sides]
         likely = [other or side.other_language(0.0) for other, side in zip(found, self._sides, strict=True)]
         swapped = all(map(same_language, likely, own[::-1]))
@@ -170,7 +172,8 @@ class ModelCheck:
         else:
             problem = f"the {names[1]} looks like {target}; {model} writes {written}"
         if swapped:
-            return f"{problem}: swap the two sides"
+            advice = f'give ‹source_lang="{own[1]}"› and ‹target_lang="{own[0]}"›, or ' if either else ""
+            return f"{problem}: {advice}swap the two sides"
         if (source or read) != (target or written) and all(own):
             return f"{problem}: use a model for {source or read} to {target or written}, or {ENCODER}"
         return problem

@@ -13,6 +13,7 @@ from align.cli import describe, extract
 from align.models.model_toml import ModelOptions, read_model_toml
 from tests import causal
 from tests.cli.conftest import Run, failed
+from tests.unit.test_language_check import ENGLISH, GERMAN
 
 pytest.importorskip("transformers", reason="needs transformers, which writes the model")
 
@@ -71,6 +72,42 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
     failed(run_main(describe.main, "llama", "-s", "one", "-t", "one"), "heads needs 50 pairs; got 1")
+
+
+def test_heads_are_those_of_a_template_and_of_languages(run_main: Run, folder: Path) -> None:
+    stored, chosen = "the model's own calibration", "by lexical consistency over 60 pairs"
+    both = ("-m", "llama", "--reverse-model", "llama")
+    languages = ("--source-lang", "de", "--target-lang", "en")
+    assert run_main(describe.main, "llama", "--template", "tower", *languages, "-s", "s", "-t", "t").code == 0
+    err = run_main(extract.main, *both, stdin=LINES).err
+    assert f"forward: {load(folder).forward.known_choice}\n" in err
+    command = "extract-align models describe MODEL --source-lang en --target-lang de -s FILE -t FILE"
+    assert err.count(f"; `{command}` stores layer and head for all texts\n") == 1
+    for template, expected in (("chat", stored), ("alma", chosen), (TEMPLATE, chosen)):
+        assert expected in run_main(extract.main, *both[:2], "--template", template, stdin=LINES).err
+    err = run_main(extract.main, *both[:2], "--template", TEMPLATE, stdin=LINES).err
+    assert f"describe MODEL --template '{TEMPLATE}' --source-lang de --target-lang en -s FILE -t FILE`" in err
+    swapped = ("--source-lang", "en", "--target-lang", "de", "-s", "t", "-t", "s")
+    assert run_main(describe.main, "llama", *swapped).code == 0
+    assert list(read_model_toml(folder / "model.toml")[1]) == ["de to en", "en to de"]
+    assert run_main(extract.main, *both, *languages, stdin=LINES).err.count(stored) == 2
+    assert run_main(describe.main, "llama", "--template", "alma").code == 0
+    options, calibrations = read_model_toml(folder / "model.toml")
+    assert (options.template, options.source_lang, any(calibrations.values())) == ("alma", "en", False)
+
+
+def test_a_text_in_the_other_direction(run_main: Run, folder: Path) -> None:
+    """A model whose stored languages are those of the last `describe` serves the other direction, too."""
+    (folder / "config.json").write_text((folder / "config.json").read_text().replace("128", "1024"))
+    assert run_main(describe.main, "llama", "--source-lang", "en", "--target-lang", "de").code == 0
+    text = "".join(f"{pair[0]} ||| {pair[1]}\n" for pair in zip(GERMAN, ENGLISH, strict=True))
+    looks = "the source looks like German and the target like English; llama translates English to German"
+    result = run_main(extract.main, "-q", "-m", "llama", stdin=text)
+    advice = "give --source-lang de and --target-lang en, or swap the two sides"
+    assert (result.code, result.err) == (0, f"extract-align: warning: {looks}: {advice}\n")
+    requested = ("--source-lang", "en", "--target-lang", "de")
+    result = run_main(extract.main, "-q", "-m", "llama", *requested, stdin=text)
+    assert result.err == f"extract-align: warning: {looks}: swap the two sides\n"
 
 
 def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:

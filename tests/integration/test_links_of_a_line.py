@@ -194,7 +194,8 @@ def test_each_pair_of_languages_has_its_own(run_main: Run, tmp_path: Path) -> No
     err = run_main(main.main, "-m", folder, *back, stdin=bitext).err
     assert "choosing layer and head of huggingface:eng_Latn-deu_Latn" in err
     assert "on 60 pairs\n" in err
-    assert "`extract-align models describe MODEL -s FILE -t FILE` stores layer and head for all texts" in err
+    command = "extract-align models describe MODEL --source-lang eng_Latn --target-lang deu_Latn -s FILE -t FILE"
+    assert f"`{command}` stores layer and head for all texts" in err
     assert run_main(main.main, "models", "describe", folder, *described, *back).code == 0
     found = find_model(str(folder), ModelOptions())
     assert list(found.calibrations) == ["deu_Latn to eng_Latn", "eng_Latn to deu_Latn"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from unittest.mock import Mock
 
 import pytest
 
 from align import Pair
+from align.core.types import TextWarning
 from align.models import text_check
 from align.models.text_check import ModelCheck
 
@@ -73,6 +75,16 @@ def test_sides_in_other_languages(
     sources: Sequence[str] | str, targets: Sequence[str] | str, looks: str, task: str
 ) -> None:
     assert warning_of(sources, targets) == f"{looks}; de-en {task}"
+
+
+def test_languages_that_nobody_has_asked_for() -> None:
+    check = ModelCheck("nllb", "deu_Latn", "eng_Latn", either=True)
+    with pytest.warns(TextWarning) as caught:
+        warnings.warn(check.add(pairs_of(ENGLISH, GERMAN)), TextWarning, stacklevel=1)
+    assert str(caught[0].message) == (
+        "the source looks like English and the target like German; nllb translates German to English: "
+        'give source_lang="eng_Latn" and target_lang="deu_Latn", or swap the two sides'
+    )
 
 
 def test_sides_have_the_names_that_the_user_knows() -> None:
