@@ -76,7 +76,7 @@ class ModelArgs:
     TITLE: ClassVar = "model"
 
     model: str | None = option(
-        "-m", metavar="MODEL", short="bundled model, folder, checkpoint or hub name", help=model_help(DEFAULT_MODEL)
+        "-m", metavar="MODEL", short="bundled or language model, folder or hub name", help=model_help(DEFAULT_MODEL)
     )
     source_lang: str | None = option(
         metavar="LANG",

@@ -55,7 +55,7 @@ PROGRAM = "extract-align"
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links   lines `source ||| target` or `source TAB target`
-  zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
+  gzip -dc big.tsv.gz | extract-align -o big.links   millions of lines, in a pipe
   extract-align crawl.tsv --columns 2,3 --bad-lines blank --bad-lines-file bad.tsv   a text with a score before it
   extract-align big.tsv.gz -o big.links.gz --resume   the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl   two files and a fairseq model of your own
@@ -141,8 +141,8 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
         check_beside(parser, "--bad-lines drop", name, (KEPT,), files)
 
 
-UNLINKED = "without a link"
-"""What there is to say of a line of words that has none."""
+UNLINKED, MIN_UNLINKED = "without a link", 10
+"""What there is to say of a line of words that has none; more of them than this, and than others, cause a warning."""
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
@@ -229,6 +229,10 @@ class Extraction:
         progress.close()
         if not (self.output.bad_lines_file or self.keyboard):
             text.bad.warn("dropped" if self.input.drop else "treated as blank")
+        linked, unlinked = session.counts[""], session.counts[UNLINKED]
+        if unlinked > max(linked, MIN_UNLINKED) and not self.keyboard:
+            advice = "check languages, sides and --threshold, and layer and head, which are shown without -q"
+            say(f"{program}: warning: {unlinked:,} of {linked + unlinked:,} lines with words have no link: {advice}")
         progress.write(f"{program}: {summary(progress, session.counts, kept)}")
         mean = {"ensemble": partner_names, "mean": f"{self.mean_threshold:g}"}
         progress.write(session.signature(mean if ensemble else None))

@@ -36,7 +36,7 @@ def list_models() -> None:
         card = (folder.root / "README.md").read_text(encoding="utf-8")
         lines += [f"  {row}: {text}" for row, text in _CARD_ROW.findall(card)]
         paragraphs.append("\n".join((*lines, f"  {folder.root}", "")))
-    paragraphs.append(f"{ENCODER}  any language pair\n  use: aligns; pip install '.[multilingual]' installs it\n")
+    paragraphs.append(f"{ENCODER}  any language pair\n  use: aligns; pip install '.[multilingual]' (not on Windows)\n")
     with open_output(None) as out:
         out.write("\n".join(paragraphs).encode())
 

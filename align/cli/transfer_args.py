@@ -57,7 +57,7 @@ class TransferArgs:
         default=(),
         type=_pattern,
         metavar="REGEX",
-        help="further placeholders, as a Python regular expression: r'\\[id[0-9]+\\]'; may be repeated",
+        help="further placeholders, as a Python regular expression such as \\[id[0-9]+\\]; may be repeated",
     )
     repair: bool = option(
         default=False,

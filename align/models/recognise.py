@@ -29,12 +29,16 @@ READ = (
 MARIAN = (1).to_bytes(8, "little")
 """What binary files of Marian begin with: their version. Those of CTranslate2 have a version in 32 bits, from 2 on."""
 
+MADE_FROM = "use the Hugging Face model that it was made from"
+CONVERT = f"{MADE_FROM}, or convert it (docs/causal.md#gguf-files)"
+"""What to do with a GGML file, and with a GGUF file."""
+
 KINDS: dict[bytes | str, str] = {
-    b"version https://git-lfs": "a pointer of Git LFS (git lfs pull fetches its file)",
-    b"GGUF": "a GGUF file (use the Hugging Face model that it was made from)",
-    b"lmgg": "a GGML file (use the Hugging Face model that it was made from)",
-    ".ggml": "a GGML file (use the Hugging Face model that it was made from)",
-    ".gguf": "a GGUF file (use the Hugging Face model that it was made from)",
+    b"version https://git-lfs": "a pointer of Git LFS: git lfs pull fetches its file",
+    b"GGUF": f"a GGUF file: {CONVERT}",
+    b"lmgg": f"a GGML file: {MADE_FROM}",
+    ".ggml": f"a GGML file: {MADE_FROM}",
+    ".gguf": f"a GGUF file: {CONVERT}",
     ".h5": "weights of TensorFlow",
     ".msgpack": "weights of Flax",
     ".onnx": "an ONNX file",
@@ -44,7 +48,7 @@ KINDS: dict[bytes | str, str] = {
     ".tflite": "a TensorFlow Lite file",
     ".zip": "an archive",
 }
-"""Kinds of files that are not read, by their first bytes or the ending of their names."""
+"""Kinds of files that are not read, with what to do, by their first bytes or the ending of their names."""
 
 
 def find_checkpoint(path: Path) -> tuple[str, Path]:
@@ -75,7 +79,7 @@ def _head(path: Path, size: int) -> bytes:
 
 def other_kind(kind: str, file: str = "") -> ModelError:
     """Return the error for a file of a kind that is not read."""
-    return ModelError(f"{kind}; {READ}", file=file)
+    return ModelError(kind if ": " in kind else f"{kind}; {READ}", file=file)
 
 
 def check_kind(path: Path) -> None:

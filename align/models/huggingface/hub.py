@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from align.core.errors import ModelError, one_line
+from align.models.recognise import CONVERT
 from align.models.settings import importing
 
 TEXT = ("*.json", "chat_template.jinja", "merges.txt", "*.spm", "*.model")
@@ -21,7 +22,7 @@ def fetch_model(name: str) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     hint = f"check the name, OWNER/MODEL, or fetch it where there is a network: hf download {name}"
     if "gguf" in name.lower():
-        hint = "GGUF files are not read: use the Hugging Face model that they were made from"
+        hint = f"GGUF files are not read: {CONVERT}"
     try:
         for files in WEIGHTS:
             folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
